@@ -1,0 +1,55 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+TOOLS := $(VENV)/.tools-installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test check format bench lock clean
+
+run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
+	@mkdir -p data
+	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
+
+test: $(TOOLS)  ## the whole test suite
+	@$(BIN)/python -m pytest
+
+check: $(TOOLS)  ## formatting, lint, types, import direction, docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest tests/docs
+
+format: $(TOOLS)  ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(RUNTIME)  ## the whole paid call beside a bare application
+	$(BIN)/python bench/paid_call.py
+
+lock: $(TOOLS)  ## choose the newest versions that fit pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  pyproject.toml requirements/build.in --output-file requirements/runtime.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  pyproject.toml requirements/build.in --group dev --constraint requirements/runtime.lock \
+	  --output-file requirements/tools.lock
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Tollway needs Python 3.11 or newer: set PYTHON=python3.11 or later.") if sys.version_info < (3, 11) else None'
+	@echo "Setting up $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): $(BIN)/python requirements/runtime.lock pyproject.toml
+	@$(PIP) --require-hashes -r requirements/runtime.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TOOLS): $(RUNTIME) requirements/tools.lock
+	@echo "Installing the tools for tests and checks …"
+	@$(PIP) --require-hashes -r requirements/tools.lock
+	@touch $@

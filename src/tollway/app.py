@@ -1,0 +1,92 @@
+"""The composition root: every part is made and joined here, on one screen."""
+
+import sys
+from collections.abc import Awaitable
+
+from starlette.applications import Starlette
+
+from tollway.calendar import Calendar
+from tollway.contract.operation import Handler
+from tollway.demo.sandbox import Sandbox
+from tollway.ledger.directory import Directory
+from tollway.ledger.settlement import Settler
+from tollway.ledger.tokens import record_use
+from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.operations.product_analysis.handler import ProductAnalysisHandler
+from tollway.probes import probe_routes
+from tollway.settings import Settings
+from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.migrate import check_current
+from tollway.store.open import open_database
+from tollway.store.versions import Versions
+from tollway.telemetry.calls import CallRecorder
+from tollway.telemetry.metrics import Metrics
+from tollway.toll.edge import Edge, Receive, Scope, Send
+from tollway.toll.order import Parts, Toll
+
+
+class Gateway:
+    """One serving process: its database, its toll and its pages."""
+
+    def __init__(self, settings: Settings) -> None:
+        metrics = Metrics()
+        self._calendar = Calendar(settings.zone)
+        self._database = open_database(settings.database, metrics, settings.call_timeout_s)
+        self._sandbox = Sandbox()
+        versions = Versions(self._database)
+        directory = Directory(self._database, versions)
+        self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
+        self._toll = Toll(
+            Parts(
+                settings=settings,
+                versions=versions,
+                directory=directory,
+                settler=Settler(
+                    self._database, metrics, settings.call_timeout_s, directory.remember_amount
+                ),
+                live=self._handlers(self._database, versions),
+                sandbox=self._handlers(self._sandbox.database, Versions(self._sandbox.database)),
+                recorder=self._recorder,
+            )
+        )
+        self._edge = Edge(self._toll, settings, metrics)
+        routes = probe_routes(metrics, self.is_ready)
+        self._pages = Starlette(routes=routes)
+        self._page_paths = {route.path for route in routes}
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        # The toll is the default, so that every unknown path is answered with its envelope.
+        inner = self._pages if scope["path"] in self._page_paths else self._edge
+        return inner(scope, receive, send)
+
+    def _handlers(self, database: Database, versions: Versions) -> dict[str, Handler]:
+        return {
+            PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
+        }
+
+    async def start(self) -> None:
+        await check_current(self._database)
+        await self._sandbox.fill(self._calendar.today())
+
+    async def tend(self) -> None:
+        """The small work that is done every now and then."""
+        used = self._toll.authenticate.take_used()
+        if used:
+            await record_use(self._database, used)
+        await self._sandbox.fill(self._calendar.today())
+
+    async def is_ready(self) -> bool:
+        async def nothing(_: Transaction) -> None:
+            return None
+
+        try:
+            await self._database.write(nothing)
+        except StoreError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        await self.tend()
+        self._recorder.tell()
+        await self._database.close()
+        await self._sandbox.close()

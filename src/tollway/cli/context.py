@@ -1,0 +1,72 @@
+"""What a command works with: the settings in force and an open database, closed when it ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from tollway.ledger.identity import World
+from tollway.settings import Settings, load_settings
+from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
+from tollway.store.migrate import check_current
+from tollway.store.open import open_database, sqlite_path
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Session:
+    """One command's settings, database, clock and chance."""
+
+    settings: Settings
+    database: SqliteDatabase
+    world: World = field(default_factory=World)
+
+
+def run(url: str | None, work: Callable[[Session], Awaitable[T]]) -> T:
+    """Runs a command's work on a database that is there and up to date."""
+    settings, _ = load_settings({"database": url})
+    # Opening would make the file, and a mistyped name would look like an empty gateway.
+    path = sqlite_path(settings.database)
+    if not Path(path).is_file():
+        raise StoreError(
+            f"There is no database file {path}: run `tollway migrate` to create it, "
+            "or `tollway serve --demo` to try Tollway out."
+        )
+
+    async def checked(session: Session) -> T:
+        await check_current(session.database)
+        return await work(session)
+
+    return asyncio.run(_with_database(settings, checked))
+
+
+def run_on_any_schema(
+    url: str | None,
+    work: Callable[[Session], Awaitable[T]],
+    options: Mapping[str, object] | None = None,
+) -> T:
+    """Runs work on a database as it is, and makes the file when there is none."""
+    settings, _ = load_settings({**(options or {}), "database": url})
+    return asyncio.run(_with_database(settings, work))
+
+
+async def _with_database(settings: Settings, work: Callable[[Session], Awaitable[T]]) -> T:
+    try:
+        database = open_database(settings.database, Metrics())
+        try:
+            return await work(Session(settings, database))
+        finally:
+            await database.close()
+    except StoreBusyError:
+        raise StoreError(
+            f"The database {settings.database} is busy: another program has been writing to it "
+            "for a long time. Try again."
+        ) from None
+    except StoreUnavailableError as error:
+        raise StoreError(
+            f"The database {settings.database} cannot be read or written: {error}."
+        ) from None

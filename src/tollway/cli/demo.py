@@ -1,0 +1,76 @@
+"""`tollway demo`: a world to try everything in."""
+
+from datetime import date, datetime
+
+import msgspec
+import typer
+
+from tollway.cli.context import Session, run_on_any_schema
+from tollway.cli.options import DatabaseOption, JsonOption
+from tollway.cli.output import print_json, print_sentence
+from tollway.cli.progress import progress_bar
+from tollway.demo.world import (
+    RECORDS,
+    DemoWorld,
+    continue_world,
+    make_world,
+    saved_world,
+)
+from tollway.settings import Settings
+from tollway.store.migrate import migrate
+from tollway.store.open import sqlite_path
+
+
+def register(commands: typer.Typer) -> None:
+    commands.command()(demo)
+
+
+def demo(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+    """Fill a database with a demo world, once, and print what is needed to try it."""
+
+    async def work(session: Session) -> DemoWorld:
+        await migrate(session.database)
+        return await ensure_world(session)
+
+    world = run_on_any_schema(database, work)
+    if as_json:
+        print_json(world)
+    else:
+        print_sentence("The demo world is ready. Start it with `tollway serve`, then paste:")
+        print_sentence(curl_line(world))
+
+
+async def ensure_world(session: Session) -> DemoWorld:
+    """The demo world of this database, made now if it was not made before."""
+    path = sqlite_path(session.settings.database)
+    base_url, today = address(session.settings), _today(session.settings)
+    world = saved_world(path)
+    if world is None:
+        with progress_bar("Making the demo world", RECORDS) as advance:
+            return await make_world(
+                session.database,
+                session.world,
+                database_path=path,
+                base_url=base_url,
+                today=today,
+                progress=advance,
+            )
+    await continue_world(session.database, world, today)
+    return msgspec.structs.replace(world, base_url=base_url)
+
+
+def address(settings: Settings) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
+
+
+def curl_line(world: DemoWorld) -> str:
+    query = f"product_id={world.product_id}&query_date={world.query_date}"
+    return (
+        f"curl -H 'Authorization: Bearer {world.token}' "
+        f"'{world.base_url}/papi/tool/accounts/goods-analysis?{query}'"
+    )
+
+
+def _today(settings: Settings) -> date:
+    return datetime.now(settings.zone).date()

@@ -1,0 +1,93 @@
+"""`tollway import`: loading data from files."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+import typer
+
+from tollway.cli.context import Session, run
+from tollway.cli.options import DatabaseOption, JsonOption
+from tollway.cli.output import print_json, print_sentence
+from tollway.cli.progress import progress_bar
+from tollway.intake.files import read_records
+from tollway.intake.loading import Loader, LoadResult, Reject, load
+from tollway.intake.product_figures import ProductFigures
+
+FileArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A .csv or .jsonl file, or either packed as .gz.", show_default=False
+    ),
+]
+RejectsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where to write the records that are wrong; else FILE.rejected.jsonl.",
+        show_default=False,
+    ),
+]
+
+_commands = typer.Typer(no_args_is_help=True, help="Load data from files.")
+
+
+def register(commands: typer.Typer) -> None:
+    commands.add_typer(_commands, name="import")
+
+
+@_commands.command("product-figures")
+def product_figures(
+    file: FileArgument,
+    rejects: RejectsOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load products and their daily figures; loading a file again changes nothing."""
+    _import(ProductFigures(), file, rejects, database, as_json=as_json)
+
+
+def _import(
+    loader: Loader, file: Path, rejects: Path | None, database: str | None, *, as_json: bool
+) -> None:
+    rejects_path = rejects or file.with_name(f"{file.name}.rejected.jsonl")
+    size = file.stat().st_size if file.is_file() else 0
+
+    async def work(session: Session) -> LoadResult:
+        with ExitStack() as stack:
+            aside = _RejectFile(rejects_path, stack)
+            advance = stack.enter_context(progress_bar(f"Loading {file.name}", size))
+            reached = 0
+
+            def progress(_: LoadResult, at_byte: int) -> None:
+                nonlocal reached
+                advance(at_byte - reached)
+                reached = at_byte
+
+            return await load(session.database, loader, read_records(file), aside.write, progress)
+
+    result = run(database, work)
+    shown_rejects = str(rejects_path) if result.rejected else None
+    if as_json:
+        print_json({**msgspec.to_builtins(result), "rejects": shown_rejects})
+        return
+    print_sentence(
+        f"{result.read:,} records read, {result.stored:,} stored "
+        f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
+    )
+    if result.rejected:
+        print_sentence(f"The rejected ones and their reasons are in {shown_rejects}.")
+
+
+class _RejectFile:
+    """Opened with the first record that is wrong, so that a clean file leaves none behind."""
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        self._path = path
+        self._stack = stack
+        self._file: BinaryIO | None = None
+
+    def write(self, reject: Reject) -> None:
+        if self._file is None:
+            self._file = self._stack.enter_context(self._path.open("wb"))
+        self._file.write(msgspec.json.encode(reject) + b"\n")

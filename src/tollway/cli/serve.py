@@ -1,0 +1,63 @@
+"""`tollway serve`: the main job."""
+
+from typing import Annotated
+
+import typer
+
+from tollway.cli.context import Session, run_on_any_schema
+from tollway.cli.demo import address, curl_line, ensure_world
+from tollway.cli.options import DatabaseOption, JsonOption
+from tollway.cli.output import as_json_line
+from tollway.demo.world import DemoWorld
+from tollway.settings import load_settings
+from tollway.store.migrate import migrate
+from tollway.store.open import sqlite_path
+from tollway.store.sqlite.lock import ServingLock
+
+
+def register(commands: typer.Typer) -> None:
+    commands.command()(serve)
+
+
+def serve(
+    database: DatabaseOption = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on.", show_default=False)
+    ] = None,
+    with_demo: Annotated[
+        bool, typer.Option("--demo", help="Load the demo world first, if it is not there yet.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve the paid operations until stopped (Ctrl+C)."""
+    options = {"database": database, "host": host, "port": port}
+    settings, _ = load_settings(options)
+    # Held until this process ends.
+    lock = ServingLock(sqlite_path(settings.database))
+
+    async def work(session: Session) -> DemoWorld | None:
+        await migrate(session.database)
+        return await ensure_world(session) if with_demo else None
+
+    world = run_on_any_schema(database, work, options)
+    if as_json:
+        greeting = as_json_line({"address": address(settings), "demo": world})
+    else:
+        greeting = _greeting(address(settings), world)
+    # Imported here: every other command would pay for loading the HTTP server.
+    from tollway.serving import serve as serve_http  # noqa: PLC0415
+
+    serve_http(settings, greeting)
+    lock.release()
+
+
+def _greeting(base_url: str, world: DemoWorld | None) -> str:
+    lines = [f"Tollway is serving on {base_url}", ""]
+    if world is None:
+        lines += ["Next: `tollway account open NAME`, `tollway grant`, `tollway token issue`."]
+    else:
+        lines += ["Try a paid call:", "", f"  {curl_line(world)}"]
+    return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])

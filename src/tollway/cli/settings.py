@@ -1,0 +1,35 @@
+"""`tollway settings`: every setting, where its value came from and what it means."""
+
+import typer
+
+from tollway.cli.options import DatabaseOption, JsonOption
+from tollway.cli.output import print_json, print_table
+from tollway.settings import load_settings
+
+group = typer.Typer()
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.command("settings")
+def settings(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+    """Show every setting, where its value came from and what it means."""
+    _, origins = load_settings({"database": database})
+    if as_json:
+        print_json(origins)
+    else:
+        print_table(
+            ("setting", "value", "from", "meaning"),
+            [
+                (origin.name, _as_written(origin.value), origin.source, origin.meaning)
+                for origin in origins
+            ],
+            empty="There are no settings.",
+        )
+
+
+def _as_written(value: str | int | bool) -> str:
+    """As it would stand in tollway.toml, but for the quotes."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,20 @@
+"""The JSON envelope around every answer: the five fields of the specification, in its order."""
+
+import msgspec
+
+NO_DATA = b"{}"
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_envelope(code: int, msg: bytes, msec: int, time_s: int, data: bytes) -> bytes:
+    """The envelope around a message and a payload that are encoded already.
+
+    Put together by hand, because the payload may be large and may have been kept ready.
+    """
+    return b'{"code":%d,"msg":%b,"msec":%d,"time":%d,"data":%b}' % (code, msg, msec, time_s, data)
+
+
+def encode_data(data: object) -> bytes:
+    """A message or a payload as it will stand in the envelope."""
+    return _encoder.encode(data)

@@ -1,0 +1,212 @@
+"""The kinds of request field: what each accepts, how it is read, how it is described.
+
+A request type declares its fields once, as `Annotated[type, Field(kind, ...)]`. Decoding, error
+messages, the OpenAPI document and the docs are all made from that declaration. A kind takes the
+raw value (a string from a query or form, anything from JSON) and returns the typed one, or raises
+`Unfit` with what was wrong.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Protocol
+
+from tollway.contract.language import Phrase
+
+
+class Unfit(Exception):  # noqa: N818 - a verdict on one value, turned into a Refusal by the decoder
+    """A value does not fit its field."""
+
+    def __init__(self, problem: Phrase) -> None:
+        super().__init__(problem.en)
+        self.problem = problem
+
+
+class Kind(Protocol):
+    """One kind of field."""
+
+    @property
+    def expected(self) -> Phrase:
+        """What to send, to stand behind "send ..."."""
+
+    def read(self, raw: object) -> Any:
+        """The typed value; raises Unfit."""
+
+    def schema(self) -> dict[str, object]:
+        """The JSON Schema of what is accepted."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """What stands beside a request field's type: its kind, its meaning, its other spelling."""
+
+    kind: Kind
+    meaning: str
+    other_spelling: str | None = None
+
+
+_NOT_TEXT = Phrase("it is not a text", "不是字符串")
+_HAS_NUL = Phrase("it contains a NUL character", "包含 NUL 字符")
+_EMPTY = Phrase("it is empty", "为空")
+_NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string of bounded length. A JSON number is taken as its digits: ids are often sent so."""
+
+    max_length: int
+    min_length: int = 1
+
+    @property
+    def expected(self) -> Phrase:
+        low, high = self.min_length, self.max_length
+        return Phrase(f"a text of {low} to {high} characters", f"{low} 到 {high} 个字符的字符串")
+
+    def read(self, raw: object) -> str:
+        if isinstance(raw, int) and not isinstance(raw, bool):
+            raw = str(raw)
+        if not isinstance(raw, str):
+            raise Unfit(_NOT_TEXT)
+        if not raw:
+            raise Unfit(_EMPTY)
+        if "\0" in raw:
+            raise Unfit(_HAS_NUL)
+        if not raw.isascii() and any("\ud800" <= character <= "\udfff" for character in raw):
+            raise Unfit(_NOT_UNICODE)
+        if not self.min_length <= len(raw) <= self.max_length:
+            size = len(raw)
+            raise Unfit(Phrase(f"it has {size} characters", f"长度为 {size} 个字符"))
+        return raw
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "minLength": self.min_length, "maxLength": self.max_length}
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NOT_DAY = Phrase("it is not a date of the calendar", "不是有效日期")
+
+
+@dataclass(frozen=True)
+class Day:
+    """A calendar date, YYYY-MM-DD and nothing else."""
+
+    @property
+    def expected(self) -> Phrase:
+        return Phrase("a date as YYYY-MM-DD", "YYYY-MM-DD 格式的日期")
+
+    def read(self, raw: object) -> date:
+        # Matched first because fromisoformat also takes forms that a caller never means here
+        # (20260101, 2026-W01-1), and other scripts' digits.
+        if not isinstance(raw, str) or not _DAY.fullmatch(raw):
+            raise Unfit(_NOT_DAY)
+        try:
+            return date.fromisoformat(raw)
+        except ValueError:
+            raise Unfit(_NOT_DAY) from None
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "format": "date"}
+
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_NOT_NUMBER = Phrase("it is not a whole number", "不是整数")
+
+
+def _whole_number(raw: object) -> int:
+    """A whole number, sent as a number or as its digits."""
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    if isinstance(raw, float) and raw.is_integer():
+        return int(raw)
+    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(raw):
+        return int(raw)
+    raise Unfit(_NOT_NUMBER)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number within bounds."""
+
+    least: int
+    most: int
+
+    @property
+    def expected(self) -> Phrase:
+        least, most = self.least, self.most
+        return Phrase(f"a whole number from {least} to {most}", f"{least} 到 {most} 的整数")
+
+    def read(self, raw: object) -> int:
+        number = _whole_number(raw)
+        if number < self.least:
+            raise Unfit(Phrase(f"it is less than {self.least}", f"小于 {self.least}"))
+        if number > self.most:
+            raise Unfit(Phrase(f"it is more than {self.most}", f"大于 {self.most}"))
+        return number
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few whole numbers, each with a meaning."""
+
+    meanings: tuple[tuple[int, str], ...]
+
+    @property
+    def expected(self) -> Phrase:
+        listed = ", ".join(f"{value} ({meaning})" for value, meaning in self.meanings)
+        return Phrase(f"one of {listed}", f"以下之一：{listed}")
+
+    def read(self, raw: object) -> int:
+        number = _whole_number(raw)
+        if number not in [value for value, _ in self.meanings]:
+            raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
+        return number
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "integer", "enum": [value for value, _ in self.meanings]}
+
+
+_WALL_TIME = "%Y-%m-%d %H:%M:%S"
+# A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
+_MILLISECONDS_FROM = 100_000_000_000
+_NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time: seconds, milliseconds, or a wall-clock time in the gateway's time zone.
+
+    Timestamps become milliseconds; a wall-clock time stays a naive datetime, because only the
+    handler knows the zone.
+    """
+
+    @property
+    def expected(self) -> Phrase:
+        return Phrase(
+            "seconds, milliseconds, or yyyy-MM-dd HH:mm:ss",
+            "秒级或毫秒级时间戳，或 yyyy-MM-dd HH:mm:ss",
+        )
+
+    def read(self, raw: object) -> int | datetime:
+        try:
+            number = _whole_number(raw)
+        except Unfit:
+            return self._wall_time(raw)
+        if number < 0:
+            raise Unfit(_NOT_MOMENT)
+        return number if number >= _MILLISECONDS_FROM else number * 1000
+
+    @staticmethod
+    def _wall_time(raw: object) -> datetime:
+        if not isinstance(raw, str) or len(raw) != 19 or not raw.isascii():
+            raise Unfit(_NOT_MOMENT)
+        try:
+            return datetime.strptime(raw, _WALL_TIME)  # noqa: DTZ007 - the handler adds the zone
+        except ValueError:
+            raise Unfit(_NOT_MOMENT) from None
+
+    def schema(self) -> dict[str, object]:
+        return {"type": ["string", "integer"]}

@@ -1,0 +1,49 @@
+"""The descriptor of an operation: the one source of its routing, validation, charging and docs."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+
+class Encoding(Enum):
+    """How an operation's parameters travel."""
+
+    QUERY = "query"
+    FORM = "form"
+    JSON = "json"
+
+
+class Unit(Enum):
+    """What a call is paid in."""
+
+    CALLS = "calls"
+    CREDITS = "credits"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Everything the toll, the docs and the command line need to know about one operation."""
+
+    name: str
+    title: str
+    method: str
+    path: str
+    encoding: Encoding
+    request_type: type[msgspec.Struct]
+    response_type: type[msgspec.Struct]
+    unit: Unit
+    default_price: int
+    codes: tuple[int, ...]
+
+    @cached_property
+    def balance_unit(self) -> str:
+        """Which balance pays: each operation has calls of its own, credits are common to all."""
+        return f"calls:{self.name}" if self.unit is Unit.CALLS else "credits"
+
+
+# A handler takes the decoded request and gives the payload, encoded as it stands in the envelope.
+Handler = Callable[[Any], Awaitable[bytes]]

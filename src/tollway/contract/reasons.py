@@ -1,0 +1,220 @@
+"""Every reason a call can be refused for, in one table: code, HTTP status, message.
+
+    0   success
+    100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE
+    101 TIMED_OUT, BODY_TIMED_OUT
+    200 INTERNAL
+    202 THROTTLED, STORE_UNAVAILABLE
+    203 OPERATION_CLOSED
+    204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP
+    401 CREDENTIAL_INVALID
+    404 PATH_UNKNOWN, METHOD_WRONG
+
+Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
+because one number has several causes: 204 alone has three. When a call could be refused for several
+reasons, the order of the stages in `tollway.toll.order` decides which one is told.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from tollway.contract.language import Phrase
+
+
+class Cause(NamedTuple):
+    """One row of the table. `status` is what is sent when the setting http_status is "mapped"."""
+
+    code: int
+    status: int
+    message: Phrase
+
+
+SUCCESS = Cause(0, 200, Phrase("Success", "成功"))
+
+
+class Reason(Enum):
+    """The named reasons, in the order of their codes."""
+
+    PARAMETER_MISSING = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is missing: send {expected}.",
+            "缺少参数 {field}：请传入{expected}。",
+        ),
+    )
+    PARAMETER_INVALID = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is not valid: {problem}. Send {expected}.",
+            "参数 {field} 无效：{problem}。请传入{expected}。",
+        ),
+    )
+    PARAMETER_REPEATED = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} was sent more than once with different values: send it once.",
+            "参数 {field} 重复且取值不同：请只传一次。",
+        ),
+    )
+    SPELLINGS_CONFLICT = Cause(
+        100,
+        400,
+        Phrase(
+            "{field} and {other} are two spellings of one parameter and differ: send one of them.",
+            "{field} 与 {other} 是同一参数的两种写法且取值不同：请只传其中一个。",
+        ),
+    )
+    BODY_UNREADABLE = Cause(
+        100,
+        400,
+        Phrase(
+            "The {part} cannot be read: {problem}. Check how it is encoded.",
+            "无法读取{part}：{problem}。请检查其编码。",
+        ),
+    )
+    BODY_TOO_LARGE = Cause(
+        100,
+        400,
+        Phrase(
+            "The request body is larger than {limit} bytes: send a smaller one.",
+            "请求体超过 {limit} 字节：请减小后重试。",
+        ),
+    )
+    PRODUCT_UNKNOWN = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter product_id is not known here: check the product id.",
+            "参数 product_id 对应的商品不存在：请检查商品编号。",
+        ),
+    )
+    PRODUCT_WITHOUT_DATA = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter query_date has no data for this product: ask for another day.",
+            "参数 query_date 当日没有该商品的数据：请查询其他日期。",
+        ),
+    )
+    DATE_IN_FUTURE = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter query_date is later than today ({today}): ask for today or earlier.",
+            "参数 query_date 晚于今天（{today}）：请查询今天或更早的日期。",
+        ),
+    )
+    TIMED_OUT = Cause(
+        101,
+        504,
+        Phrase(
+            "The request timed out and nothing was charged: try again.",
+            "请求超时，未扣费：请重试。",
+        ),
+    )
+    BODY_TIMED_OUT = Cause(
+        101,
+        504,
+        Phrase(
+            "The request body did not arrive in {limit_s} seconds: check the network, try again.",
+            "请求体未在 {limit_s} 秒内到达：请检查网络后重试。",
+        ),
+    )
+    INTERNAL = Cause(
+        200,
+        500,
+        Phrase(
+            "System error, nothing was charged. Contact support with the X-Request-Id.",
+            "系统错误，未扣费。请携带 X-Request-Id 联系客服。",
+        ),
+    )
+    THROTTLED = Cause(
+        202,
+        429,
+        Phrase(
+            "More than {limit} calls a second to this operation: retry after a second.",
+            "该接口调用超过每秒 {limit} 次：请一秒后重试。",
+        ),
+    )
+    STORE_UNAVAILABLE = Cause(
+        202,
+        503,
+        Phrase(
+            "System error, nothing was charged: try again later.",
+            "系统错误，未扣费：请稍后重试。",
+        ),
+    )
+    OPERATION_CLOSED = Cause(
+        203,
+        501,
+        Phrase(
+            "This operation is not supported at present: ask the operator when it reopens.",
+            "暂不支持该操作：请向运营方确认恢复时间。",
+        ),
+    )
+    PERMISSION_MISSING = Cause(
+        204,
+        403,
+        Phrase(
+            "No permission for this operation: have it enabled on the provider's site.",
+            "没有该接口的权限：请在服务商网站开通正式接口。",
+        ),
+    )
+    CALLS_USED_UP = Cause(
+        204,
+        402,
+        Phrase(
+            "Insufficient number of calls: {left} left, this call takes {cost}. Top up the calls.",
+            "调用次数不足：剩余 {left} 次，本次需要 {cost} 次。请充值次数。",
+        ),
+    )
+    CREDITS_USED_UP = Cause(
+        204,
+        402,
+        Phrase(
+            "Insufficient credits: {left} left, this call costs {cost}. Top up the credits.",
+            "点数不足：剩余 {left} 点，本次需要 {cost} 点。请充值点数。",
+        ),
+    )
+    # One message for a token that is missing, malformed, unknown, expired or revoked, so that
+    # nothing can be learned by trying.
+    CREDENTIAL_INVALID = Cause(
+        401,
+        401,
+        Phrase(
+            "Credential invalid: send the header Authorization: Bearer <access_token> with a "
+            "valid token, or renew the token.",
+            "凭证无效：请在请求头中携带 Authorization: Bearer <access_token>，或更换有效的令牌。",
+        ),
+    )
+    PATH_UNKNOWN = Cause(
+        404,
+        404,
+        Phrase(
+            "No operation has this path: check the request path.",
+            "请求路径错误：请检查接口地址。",
+        ),
+    )
+    METHOD_WRONG = Cause(
+        404,
+        405,
+        Phrase(
+            "This path takes the method {allowed}: change the request method.",
+            "请求方法错误：该路径只接受 {allowed} 方法。",
+        ),
+    )
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
+    """Raised by a stage to end a call; becomes the envelope of its reason."""
+
+    def __init__(self, reason: Reason, **values: object) -> None:
+        super().__init__(reason.name)
+        self.reason = reason
+        self.values = values
+
+    def message(self, language: str) -> str:
+        return self.reason.value.message.fill(language, self.values)

@@ -1,0 +1,37 @@
+"""The sandbox: a small demo world of this process's own, which is all that test tokens ever see."""
+
+from datetime import date
+from tempfile import TemporaryDirectory
+
+from tollway.demo.filling import fill_figures
+from tollway.store.migrate import migrate
+from tollway.store.open import open_database
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+_PRODUCTS = 3
+_DAYS = 60
+
+
+class Sandbox:
+    """A throw-away database with demo data up to today."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
+        # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
+        self.database: SqliteDatabase = open_database(
+            f"sqlite:///{self._folder.name}/sandbox.db", Metrics()
+        )
+        self._filled_to: date | None = None
+
+    async def fill(self, today: date) -> None:
+        """Makes the world, or continues it when a new day has come."""
+        if self._filled_to is None:
+            await migrate(self.database)
+        if self._filled_to != today:
+            await fill_figures(self.database, products=_PRODUCTS, days=_DAYS, last=today)
+            self._filled_to = today
+
+    async def close(self) -> None:
+        await self.database.close()
+        self._folder.cleanup()

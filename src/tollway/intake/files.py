@@ -1,0 +1,121 @@
+"""Reading records from a file: CSV or JSON Lines, plain or gzip, one at a time."""
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+import msgspec
+
+_LINE_MAX = 1_048_576
+_decoder = msgspec.json.Decoder()
+
+
+class IntakeError(Exception):
+    """A file cannot be loaded at all; the text is one sentence for the operator."""
+
+
+class RawRecord(NamedTuple):
+    """One record as it stands in the file, or why it cannot be read; `at_byte` tells progress."""
+
+    line: int
+    values: dict[str, object] | None
+    problem: str
+    text: str
+    at_byte: int
+
+
+def read_records(path: Path) -> Iterator[RawRecord]:
+    """The records of a file; its name says how it is written."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    is_packed = bool(suffixes) and suffixes[-1] == ".gz"
+    kind = suffixes[-2:-1] if is_packed else suffixes[-1:]
+    if kind not in (*_CSV_NAMES, *_JSON_NAMES):
+        raise IntakeError(
+            f"{path.name} is neither .csv nor .jsonl (either may end in .gz): rename it."
+        )
+    read = _csv if kind in _CSV_NAMES else _json_lines
+    try:
+        with path.open("rb") as file:
+            content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file
+            yield from read(content, file)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise IntakeError(f"{path.name} is not a whole gzip file: {error}.") from None
+    except OSError as error:
+        raise IntakeError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+_CSV_NAMES = ([".csv"],)
+_JSON_NAMES = ([".jsonl"], [".ndjson"])
+
+
+def _lines(content: BinaryIO) -> Iterator[tuple[int, str | None]]:
+    """Numbered lines as text; None for one that is no text or endless."""
+    number = 0
+    while raw := content.readline(_LINE_MAX + 1):
+        number += 1
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        is_cut = len(raw) > _LINE_MAX and not raw.endswith(b"\n")
+        while is_cut and raw and not raw.endswith(b"\n"):
+            raw = content.readline(_LINE_MAX)
+        try:
+            yield number, None if is_cut else raw.decode()
+        except UnicodeDecodeError:
+            yield number, None
+
+
+def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+    for number, text in _lines(content):
+        if text is None:
+            yield RawRecord(number, None, "the line is not UTF-8, or over 1 MiB", "", file.tell())
+            continue
+        if not text.strip():
+            continue
+        try:
+            values = _decoder.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            values = None
+        if isinstance(values, dict):
+            yield RawRecord(number, values, "", text, file.tell())
+        else:
+            problem = "the line is not a JSON object"
+            yield RawRecord(number, None, problem, text.rstrip("\n"), file.tell())
+
+
+def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+    """CSV with a header line. An empty cell is a value that was not given."""
+    rows = csv.reader(text if text is not None else "\0" for _, text in _lines(content))
+    header = next(rows, None)
+    if not header or "\0" in header:
+        raise IntakeError("The CSV file has no header line: its first line names the columns.")
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield RawRecord(rows.line_num, None, f"the line is not CSV: {error}", "", file.tell())
+            continue
+        if not cells:
+            continue
+        values = {name: cell for name, cell in zip(header, cells, strict=False) if cell != ""}
+        problem = "" if len(cells) == len(header) else _miscount(len(cells), len(header))
+        if any("\0" in cell for cell in cells):
+            problem = "the line is not UTF-8, over 1 MiB, or has a NUL"
+        kept = None if problem else cast(dict[str, object], values)
+        yield RawRecord(rows.line_num, kept, problem, _csv_text(cells), file.tell())
+
+
+def _miscount(found: int, expected: int) -> str:
+    return f"the line has {found} cells, the header {expected}"
+
+
+def _csv_text(cells: list[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(cells)
+    return line.getvalue()

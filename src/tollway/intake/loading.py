@@ -1,0 +1,91 @@
+"""Loading many records: checked one by one, stored chunk by chunk, each chunk in one commit.
+
+Memory stays flat however long the file is. Stopping half-way loses nothing: the same file can be
+loaded again, and what is stored already does not change.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from tollway.intake.files import RawRecord
+from tollway.store.database import Database, Transaction
+
+CHUNK_RECORDS = 2000
+
+
+class Loader(Protocol):
+    """What one kind of file needs: how a record is checked, and how checked ones are stored."""
+
+    def check(self, values: dict[str, object]) -> Any:
+        """The typed record; raises msgspec.ValidationError with what is wrong."""
+
+    async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
+        """Stores records; tells how many rows changed by it."""
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A record that was set aside."""
+
+    line: int
+    reason: str
+    record: str
+
+
+@dataclass
+class LoadResult:
+    """What loading came to."""
+
+    read: int = 0
+    stored: int = 0
+    changed: int = 0
+    rejected: int = 0
+
+
+async def load(
+    database: Database,
+    loader: Loader,
+    records: Iterable[RawRecord],
+    set_aside: Callable[[Reject], None],
+    progress: Callable[[LoadResult, int], None],
+) -> LoadResult:
+    """Loads every good record; `progress` hears the result so far and the byte reached."""
+    result = LoadResult()
+    chunk: list[Any] = []
+    at_byte = 0
+    for raw in records:
+        result.read += 1
+        at_byte = raw.at_byte
+        checked = _check(loader, raw)
+        if isinstance(checked, Reject):
+            result.rejected += 1
+            set_aside(checked)
+        else:
+            chunk.append(checked)
+        if len(chunk) >= CHUNK_RECORDS:
+            await _store(database, loader, chunk, result)
+            chunk = []
+            progress(result, at_byte)
+    if chunk:
+        await _store(database, loader, chunk, result)
+    progress(result, at_byte)
+    return result
+
+
+def _check(loader: Loader, raw: RawRecord) -> Any:
+    if raw.values is None:
+        return Reject(raw.line, raw.problem, raw.text)
+    try:
+        return loader.check(raw.values)
+    except (msgspec.ValidationError, ValueError) as error:
+        return Reject(raw.line, str(error), raw.text.rstrip("\n"))
+
+
+async def _store(
+    database: Database, loader: Loader, chunk: Sequence[Any], result: LoadResult
+) -> None:
+    work: Callable[[Transaction], Awaitable[int]] = lambda tx: loader.store(tx, chunk)  # noqa: E731
+    result.changed += await database.write(work)
+    result.stored += len(chunk)

@@ -1,0 +1,82 @@
+"""Opening, finding and closing accounts."""
+
+import msgspec
+from sqlalchemy import bindparam, or_, select
+
+from tollway.ledger.errors import LedgerError
+from tollway.ledger.identity import World
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import account
+from tollway.store.versions import directory_changed
+
+_NAME_MAX = 100
+
+
+class Account(msgspec.Struct, frozen=True):
+    """An account as the operator sees it."""
+
+    id: str
+    name: str
+    opened_at_s: int
+    closed_at_s: int | None
+
+
+_COLUMNS = (account.c.id, account.c.name, account.c.opened_at_s, account.c.closed_at_s)
+_INSERT = Query(
+    account.insert().values(
+        id=bindparam("id"), name=bindparam("name"), opened_at_s=bindparam("opened_at_s")
+    )
+)
+_FIND = Query(
+    select(*_COLUMNS).where(
+        or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted"))
+    )
+)
+_ALL = Query(select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
+_CLOSE = Query(
+    account.update()
+    .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
+    .values(closed_at_s=bindparam("closed_at_s"))
+)
+
+
+async def open_account(database: Database, world: World, name: str) -> Account:
+    if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
+        raise LedgerError(f"An account's name has 1 to {_NAME_MAX} printable characters.")
+    opened = Account(world.new_id("acc_"), name, world.at_s(), None)
+
+    async def work(transaction: Transaction) -> None:
+        if await transaction.fetch_one(_FIND, wanted=name):
+            raise LedgerError(f"There is already an account named {name}.")
+        await transaction.execute(
+            _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
+        )
+
+    await database.write(work)
+    return opened
+
+
+async def find_account(reader: Reader, wanted: str) -> Account:
+    """The account with this id or name."""
+    row = await reader.fetch_one(_FIND, wanted=wanted)
+    if row is None:
+        raise LedgerError(f"There is no account {wanted}: `tollway account list` shows them all.")
+    return Account(*row)
+
+
+async def list_accounts(reader: Reader) -> list[Account]:
+    return [Account(*row) for row in await reader.fetch_all(_ALL)]
+
+
+async def close_account(database: Database, world: World, wanted: str) -> Account:
+    """Closes an account: its tokens are refused from the next call on; its books stay."""
+
+    async def work(transaction: Transaction) -> Account:
+        found = await find_account(transaction, wanted)
+        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=world.at_s()):
+            raise LedgerError(f"Account {wanted} is closed already.")
+        await directory_changed(transaction)
+        return await find_account(transaction, found.id)
+
+    return await database.write(work)

@@ -1,0 +1,109 @@
+"""Who is calling: from a token's hash to everything the toll needs to know of its account.
+
+What was looked up is kept in memory until the directory's version moves on, which any change by the
+command line or another process does. One short read per call tells; so a revoked token is refused,
+and a top-up seen, on the very next call.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select
+
+from tollway.ledger.entries import amount_left
+from tollway.ledger.permissions import (
+    OperationState,
+    Permission,
+    list_permissions,
+    operation_states,
+)
+from tollway.store.database import Database
+from tollway.store.query import Query
+from tollway.store.schema import account, token
+from tollway.store.versions import Versions
+
+_PASSPORTS_MAX = 20_000
+
+_FIND = Query(
+    select(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s)
+    .join(account, account.c.id == token.c.account_id)
+    .where(
+        token.c.hash == bindparam("hash"),
+        token.c.revoked_at_s.is_(None),
+        account.c.closed_at_s.is_(None),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Passport:
+    """A valid token and its account."""
+
+    token_id: str
+    account_id: str
+    is_test: bool
+    expires_at_s: int | None
+    permissions: dict[str, Permission]
+
+
+class Directory:
+    """The passports of the tokens that call, and the state of the operations."""
+
+    def __init__(self, database: Database, versions: Versions) -> None:
+        self._database = database
+        self._versions = versions
+        self._version = -1
+        self._passports: dict[bytes, Passport] = {}
+        self._amounts: dict[tuple[str, str], int] = {}
+        self.operation_states: dict[str, OperationState] = {}
+
+    async def refresh(self) -> None:
+        """Forgets what is out of date."""
+        await self._versions.refresh()
+        version = self._versions.directory
+        if version != self._version:
+            self._passports.clear()
+            self._amounts.clear()
+            self.operation_states = await operation_states(self._database)
+            self._version = version
+
+    def known_passport(self, hashed: bytes) -> Passport | None:
+        """A passport kept in memory; out of date unless the versions are fresh."""
+        return self._passports.get(hashed)
+
+    async def passport(self, hashed: bytes) -> Passport | None:
+        """The passport of a token that is neither unknown, revoked, nor of a closed account."""
+        known = self._passports.get(hashed)
+        if known is not None:
+            return known
+        row = await self._database.fetch_one(_FIND, hash=hashed)
+        if row is None:
+            return None
+        token_id, account_id, kind, expires_at_s = row
+        permissions = await list_permissions(self._database, account_id)
+        found = Passport(
+            token_id,
+            account_id,
+            kind == "test",
+            expires_at_s,
+            {permission.operation: permission for permission in permissions},
+        )
+        if len(self._passports) >= _PASSPORTS_MAX:
+            self._passports.clear()
+        self._passports[hashed] = found
+        return found
+
+    def remembered_amount(self, account_id: str, unit: str) -> int:
+        """What a balance held when it was last seen. Only a hint that spares a read."""
+        return self._amounts.get((account_id, unit), -1)
+
+    async def amount_left(self, account_id: str, unit: str) -> int:
+        """What a balance holds, read afresh."""
+        left = await amount_left(self._database, account_id, unit)
+        self.remember_amount(account_id, unit, left)
+        return left
+
+    def remember_amount(self, account_id: str, unit: str, left: int) -> None:
+        """The settlement alone decides whether a call can be paid; this keeps what it told."""
+        if len(self._amounts) >= _PASSPORTS_MAX:
+            self._amounts.clear()
+        self._amounts[account_id, unit] = left

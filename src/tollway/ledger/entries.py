@@ -1,0 +1,158 @@
+"""The books: balances, and the entries that explain them.
+
+An entry is only ever added. Each carries the balance after it and a number without gaps, so that
+the whole of an account's history can be checked from its rows alone.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.ledger.accounts import find_account
+from tollway.ledger.errors import LedgerError
+from tollway.ledger.identity import World
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import balance, entry
+from tollway.store.versions import directory_changed
+
+# Far above any real purchase, and far below where a 64-bit sum could overflow.
+AMOUNT_MAX = 10**15
+
+
+class Balance(msgspec.Struct, frozen=True):
+    """What an account has of one unit: `credits`, or `calls:<operation>`."""
+
+    unit: str
+    amount: int
+    entries: int
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of the books. `amount` is signed: a charge is negative."""
+
+    account_id: str
+    unit: str
+    number: int
+    kind: str
+    amount: int
+    balance_after: int
+    at_ms: int
+    operation: str | None = None
+    request_id: str | None = None
+    token_id: str | None = None
+    note: str | None = None
+
+
+ADD_ENTRY = Query(entry.insert().values({c.name: bindparam(c.name) for c in entry.c}))
+_insert_balance = insert(balance).values(
+    account_id=bindparam("account_id"),
+    unit=bindparam("unit"),
+    amount=bindparam("amount"),
+    entries=1,
+)
+_ADD = Query(
+    _insert_balance.on_conflict_do_update(
+        index_elements=["account_id", "unit"],
+        set_={
+            "amount": balance.c.amount + _insert_balance.excluded.amount,
+            "entries": balance.c.entries + 1,
+        },
+    ).returning(balance.c.amount, balance.c.entries)
+)
+# The condition and the change are one statement, so a balance cannot be spent twice.
+TAKE = Query(
+    balance.update()
+    .where(
+        balance.c.account_id == bindparam("of_account"),
+        balance.c.unit == bindparam("of_unit"),
+        balance.c.amount >= bindparam("total"),
+    )
+    .values(
+        amount=balance.c.amount - bindparam("total"), entries=balance.c.entries + bindparam("count")
+    )
+    .returning(balance.c.amount, balance.c.entries)
+)
+AMOUNT_LEFT = Query(
+    select(balance.c.amount).where(
+        balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
+    )
+)
+_BALANCES = Query(
+    select(balance.c.unit, balance.c.amount, balance.c.entries)
+    .where(balance.c.account_id == bindparam("account_id"))
+    .order_by(balance.c.unit)
+)
+_COLUMNS = tuple(entry.c[name] for name in Entry.__struct_fields__)
+_PAGE = Query(
+    select(*_COLUMNS)
+    .where(
+        entry.c.account_id == bindparam("account_id"),
+        entry.c.unit == bindparam("unit"),
+        entry.c.number < bindparam("before_number"),
+    )
+    .order_by(entry.c.number.desc())
+    .limit(bindparam("count"))
+)
+_OF_REQUEST = Query(select(*_COLUMNS).where(entry.c.request_id == bindparam("wanted")))
+
+
+async def top_up(
+    database: Database, world: World, account_wanted: str, unit: str, amount: int, note: str = ""
+) -> Entry:
+    """Adds to a balance; a negative amount corrects it, never below zero."""
+    if amount == 0 or abs(amount) > AMOUNT_MAX:
+        raise LedgerError(f"An amount is a whole number up to {AMOUNT_MAX:,}, and not 0.")
+
+    async def work(transaction: Transaction) -> Entry:
+        found = await find_account(transaction, account_wanted)
+        if found.closed_at_s is not None:
+            raise LedgerError(f"Account {account_wanted} is closed: its books are only read.")
+        if amount > 0:
+            row = await transaction.fetch_one(_ADD, account_id=found.id, unit=unit, amount=amount)
+        else:
+            row = await transaction.fetch_one(
+                TAKE, of_account=found.id, of_unit=unit, total=-amount, count=1
+            )
+        if row is None:
+            raise LedgerError(f"Account {account_wanted} has less than {-amount} {unit}.")
+        added = Entry(
+            account_id=found.id,
+            unit=unit,
+            number=row[1],
+            kind="top_up" if amount > 0 else "correction",
+            amount=amount,
+            balance_after=row[0],
+            at_ms=world.at_ms(),
+            note=note or None,
+        )
+        await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
+        await directory_changed(transaction)
+        return added
+
+    return await database.write(work)
+
+
+async def amount_left(reader: Reader, account_id: str, unit: str) -> int:
+    row = await reader.fetch_one(AMOUNT_LEFT, of_account=account_id, of_unit=unit)
+    return 0 if row is None else int(row[0])
+
+
+async def list_balances(reader: Reader, account_id: str) -> list[Balance]:
+    return [Balance(*row) for row in await reader.fetch_all(_BALANCES, account_id=account_id)]
+
+
+async def newest_entries(
+    reader: Reader, account_id: str, unit: str, count: int, before_number: int = 2**62
+) -> Sequence[Entry]:
+    """Entries from the newest back, those before a number only."""
+    rows = await reader.fetch_all(
+        _PAGE, account_id=account_id, unit=unit, before_number=before_number, count=count
+    )
+    return [Entry(*row) for row in rows]
+
+
+async def entries_of_request(reader: Reader, request_id: str) -> Sequence[Entry]:
+    return [Entry(*row) for row in await reader.fetch_all(_OF_REQUEST, wanted=request_id)]

@@ -1,0 +1,128 @@
+"""Which account may call which operation, at which price and rate; which operations are open."""
+
+import msgspec
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.ledger.accounts import find_account
+from tollway.ledger.errors import LedgerError
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import operation_state, permission
+from tollway.store.versions import directory_changed
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """An account's permission for one operation. None means the common price or rate."""
+
+    operation: str
+    price: int | None
+    rate_limit: int | None
+
+
+class OperationState(msgspec.Struct, frozen=True):
+    """What the operator set for one operation. No price means the descriptor's."""
+
+    operation: str
+    is_closed: bool
+    price: int | None
+
+
+# PostgreSQL's insert is used for both engines: its ON CONFLICT compiles to the same text on SQLite.
+_insert_permission = insert(permission).values(
+    {column.name: bindparam(column.name) for column in permission.c}
+)
+_GRANT = Query(
+    _insert_permission.on_conflict_do_update(
+        index_elements=["account_id", "operation"],
+        set_={
+            "price": _insert_permission.excluded.price,
+            "rate_limit": _insert_permission.excluded.rate_limit,
+        },
+    )
+)
+_REVOKE = Query(
+    permission.delete().where(
+        permission.c.account_id == bindparam("account_id"),
+        permission.c.operation == bindparam("wanted"),
+    )
+)
+OF_ACCOUNT = Query(
+    select(permission.c.operation, permission.c.price, permission.c.rate_limit)
+    .where(permission.c.account_id == bindparam("account_id"))
+    .order_by(permission.c.operation)
+)
+_STATES = Query(
+    select(operation_state.c.operation, operation_state.c.is_closed, operation_state.c.price)
+)
+_insert_state = insert(operation_state)
+_SET_CLOSED = Query(
+    _insert_state.values(
+        operation=bindparam("operation"), is_closed=bindparam("is_closed")
+    ).on_conflict_do_update(
+        index_elements=["operation"], set_={"is_closed": _insert_state.excluded.is_closed}
+    )
+)
+_SET_PRICE = Query(
+    _insert_state.values(
+        operation=bindparam("operation"), is_closed=0, price=bindparam("price")
+    ).on_conflict_do_update(
+        index_elements=["operation"], set_={"price": _insert_state.excluded.price}
+    )
+)
+
+
+async def grant(database: Database, account_wanted: str, given: Permission) -> None:
+    """Enables an operation for an account, or changes its price and rate there."""
+    _check_price(given.price)
+    if given.rate_limit is not None and given.rate_limit < 1:
+        raise LedgerError("A rate is a whole number of calls a second, at least 1.")
+
+    async def work(transaction: Transaction) -> None:
+        found = await find_account(transaction, account_wanted)
+        await transaction.execute(_GRANT, account_id=found.id, **msgspec.structs.asdict(given))
+        await directory_changed(transaction)
+
+    await database.write(work)
+
+
+async def revoke_grant(database: Database, account_wanted: str, operation: str) -> None:
+    async def work(transaction: Transaction) -> None:
+        found = await find_account(transaction, account_wanted)
+        if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
+            raise LedgerError(f"Account {account_wanted} has no grant for {operation}.")
+        await directory_changed(transaction)
+
+    await database.write(work)
+
+
+async def list_permissions(reader: Reader, account_id: str) -> list[Permission]:
+    return [Permission(*row) for row in await reader.fetch_all(OF_ACCOUNT, account_id=account_id)]
+
+
+async def operation_states(reader: Reader) -> dict[str, OperationState]:
+    rows = await reader.fetch_all(_STATES)
+    return {name: OperationState(name, bool(closed), price) for name, closed, price in rows}
+
+
+async def set_closed(database: Database, operation: str, *, is_closed: bool) -> None:
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(_SET_CLOSED, operation=operation, is_closed=int(is_closed))
+        await directory_changed(transaction)
+
+    await database.write(work)
+
+
+async def set_price(database: Database, operation: str, price: int) -> None:
+    _check_price(price)
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(_SET_PRICE, operation=operation, price=price)
+        await directory_changed(transaction)
+
+    await database.write(work)
+
+
+def _check_price(price: int | None) -> None:
+    if price is not None and price < 0:
+        raise LedgerError("A price is a whole number, 0 or more.")

@@ -1,0 +1,142 @@
+"""The work of product analysis: checks the date, reads the figures, computes the rates.
+
+An answer for a day that is over stays the same until figures are loaded, so the answers asked for
+last are kept ready. They are thrown away when the figures' version moves on.
+"""
+
+from collections.abc import Callable
+from datetime import date
+
+from tollway.contract.envelope import encode_data
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.product_analysis.reading import (
+    DayFigures,
+    PartFigures,
+    day_number,
+    read_parts,
+    read_product,
+    read_series,
+    series_days,
+)
+from tollway.operations.product_analysis.request import ProductAnalysisRequest
+from tollway.operations.product_analysis.response import (
+    DailySeries,
+    DateData,
+    KeywordEntry,
+    ProductAnalysis,
+    SearchEntry,
+    TrafficEntry,
+)
+from tollway.store.database import Database
+from tollway.store.versions import Versions
+
+_KEPT_BYTES_MAX = 16 * 1024 * 1024
+_RATE_FLOOR = 0.01
+
+
+class ProductAnalysisHandler:
+    """Answers product analysis from one database."""
+
+    def __init__(self, database: Database, versions: Versions, today: Callable[[], date]) -> None:
+        self._database = database
+        self._versions = versions
+        self._today = today
+        self._kept: dict[ProductAnalysisRequest, bytes] = {}
+        self._kept_bytes = 0
+        self._kept_for = (-1, date.min)
+
+    async def __call__(self, request: ProductAnalysisRequest) -> bytes:
+        today = self._today()
+        if request.query_date > today:
+            raise Refusal(Reason.DATE_IN_FUTURE, today=today.isoformat())
+        # Midnight also ends an answer's life: what was today's then has three fields too many.
+        kept_for = (self._versions.figures, today)
+        if kept_for != self._kept_for:
+            self._forget()
+            self._kept_for = kept_for
+        answer = self._kept.get(request)
+        if answer is None:
+            answer = encode_data(await self._analyse(request, today))
+            self._keep(request, answer)
+        return answer
+
+    async def _analyse(self, request: ProductAnalysisRequest, today: date) -> ProductAnalysis:
+        product_id, day = request.product_id, request.query_date
+        facts = await read_product(self._database, product_id)
+        if facts is None:
+            raise Refusal(Reason.PRODUCT_UNKNOWN)
+        days = await read_series(self._database, product_id, day)
+        asked = days.get(day_number(day))
+        if asked is None:
+            raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
+        parts = await read_parts(self._database, product_id, day)
+        # Sent for today only: of a day that is over they are not returned.
+        live = asked if day == today else None
+        return ProductAnalysis(
+            trafficSource=[_traffic(part) for part in parts if part.kind == "source"],
+            keywords=[_keyword(part) for part in parts if part.kind == "keyword"],
+            searchKeywords=[_search(part) for part in parts if part.kind == "search"],
+            dateData=DateData(_series(day, days)),
+            itemId=product_id,
+            itemName=facts.title,
+            pic=facts.picture_url,
+            shopName=facts.shop_name,
+            shop_name=facts.shop_name,
+            itemCltByrCnt=live.collections if live else None,
+            payItmCnt=live.pieces_paid if live else None,
+            itemCartCnt=live.pieces_carted if live else None,
+        )
+
+    def _keep(self, request: ProductAnalysisRequest, answer: bytes) -> None:
+        if self._kept_bytes + len(answer) > _KEPT_BYTES_MAX:
+            self._forget()
+        self._kept[request] = answer
+        self._kept_bytes += len(answer)
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self._kept_bytes = 0
+
+
+def _rate(buyers: int, visitors: int) -> float:
+    """Buyers per hundred visitors, two decimals."""
+    return round(100 * buyers / visitors, 2) if visitors else 0.0
+
+
+def _rate_index(part: PartFigures) -> float:
+    return max(_RATE_FLOOR, _rate(part.buyers, part.visitors))
+
+
+def _traffic(part: PartFigures) -> TrafficEntry:
+    return TrafficEntry(
+        part.name, part.buyers, part.pieces_ordered, part.visitors, _rate_index(part)
+    )
+
+
+def _keyword(part: PartFigures) -> KeywordEntry:
+    return KeywordEntry(
+        part.name,
+        part.buyers,
+        part.pieces_ordered,
+        part.visitors,
+        _rate_index(part),
+        part.page_views,
+    )
+
+
+def _search(part: PartFigures) -> SearchEntry:
+    return SearchEntry(part.name, part.visitors, _rate_index(part), part.buyers)
+
+
+def _series(last: date, days: dict[int, DayFigures]) -> DailySeries:
+    """Every day of the series; one without data counts as zero, and is never left out."""
+    calendar = series_days(last)
+    empty = DayFigures(0, 0, 0, 0, 0, 0, 0)
+    figures = [days.get(day_number(day), empty) for day in calendar]
+    return DailySeries(
+        paymentConversionRate=[_rate(each.buyers, each.visitors) for each in figures],
+        date=[day.strftime("%m-%d") for day in calendar],
+        paymentAmount=[each.payment_fen / 100 for each in figures],
+        paidNum=[each.buyers for each in figures],
+        visitorNum=[each.visitors for each in figures],
+    )

@@ -1,0 +1,30 @@
+"""What machines ask of a running gateway: is it alive, is it ready, how is it doing."""
+
+from collections.abc import Awaitable, Callable
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tollway.telemetry.metrics import Metrics
+
+
+def probe_routes(metrics: Metrics, is_ready: Callable[[], Awaitable[bool]]) -> list[Route]:
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        ready = await is_ready()
+        return JSONResponse(
+            {"status": "ready" if ready else "not ready"}, status_code=200 if ready else 503
+        )
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", show_metrics),
+    ]

@@ -1,0 +1,105 @@
+"""Running the gateway under the HTTP server: start, tend, stop."""
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Awaitable
+from functools import partial
+
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.server.mp import MPServer
+
+from tollway.app import Gateway
+from tollway.settings import Settings
+from tollway.store.database import StoreError
+from tollway.telemetry.logs import configure_logging
+from tollway.toll.edge import Receive, Scope, Send
+
+_TEND_INTERVAL_S = 30
+
+# The server's own words go the way of all others; its every start and stop is not worth a line.
+_GRANIAN_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "loggers": {"_granian": {"level": "WARNING", "propagate": True, "handlers": []}},
+}
+
+logger = logging.getLogger("tollway.serving")
+
+
+class Application:
+    """The ASGI application of one worker process."""
+
+    def __init__(self, settings: Settings, greeting: str) -> None:
+        self._settings = settings
+        self._greeting = greeting
+        self._gateway: Gateway | None = None
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "lifespan":
+            return self._live(receive, send)
+        assert self._gateway is not None
+        return self._gateway(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            gateway = Gateway(self._settings)
+            await gateway.start()
+        except StoreError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        self._gateway = gateway
+        # What is loaded now stays: the collector need not look at it again, nor so often.
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        await send({"type": "lifespan.startup.complete"})
+        sys.stdout.write(self._greeting)
+        sys.stdout.flush()
+        tending = asyncio.create_task(self._tend(gateway))
+        await receive()
+        tending.cancel()
+        await gateway.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @staticmethod
+    async def _tend(gateway: Gateway) -> None:
+        while True:
+            await asyncio.sleep(_TEND_INTERVAL_S)
+            try:
+                await gateway.tend()
+            except StoreError as error:
+                logger.error("the regular work failed and will be tried again: %s", error)
+
+
+def _load(settings: Settings, greeting: str) -> Application:
+    configure_logging(settings.log_level)
+    return Application(settings, greeting)
+
+
+def http_server(settings: Settings) -> MPServer:
+    """The HTTP server, with the limits that the settings put at the edge."""
+    return MPServer(
+        "tollway",
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        loop=Loops.uvloop,
+        http=HTTPModes.auto,
+        websockets=False,
+        backpressure=settings.connections_max,
+        http1_settings=HTTP1Settings(
+            header_read_timeout=settings.header_timeout_s * 1000,
+            max_buffer_size=settings.header_max_bytes,
+        ),
+        workers_kill_timeout=settings.shutdown_timeout_s,
+        respawn_failed_workers=True,
+        log_dictconfig=_GRANIAN_LOGGING,
+    )
+
+
+def serve(settings: Settings, greeting: str) -> None:
+    """Serves until it is told to stop; prints the greeting once calls can be answered."""
+    http_server(settings).serve(target_loader=partial(_load, settings, greeting), wrap_loader=False)

@@ -1,0 +1,168 @@
+"""Every setting: its name, default and meaning, in one class.
+
+A value comes from the first of: a command-line option, a `TOLLWAY_<NAME>` variable, `tollway.toml`
+in the working directory (or where `TOLLWAY_CONFIG` points), the default. `tollway settings` prints
+them all with their origin.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_VARIABLE = "TOLLWAY_"
+# Variables that are not settings of the gateway.
+_NOT_SETTINGS = ("TOLLWAY_CONFIG", "TOLLWAY_TEST_")
+
+
+class SettingsError(Exception):
+    """A setting is wrong; the text is one sentence for the person who wrote it."""
+
+
+def _setting(
+    default: str | int, meaning: str, *, least: int = 0, choices: tuple[str, ...] = ()
+) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "least": least, "choices": choices})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one gateway process."""
+
+    database: str = _setting(
+        "sqlite:///tollway.db", "where everything is kept; sqlite:///FILE for the embedded database"
+    )
+    host: str = _setting("127.0.0.1", "the address to listen on")
+    port: int = _setting(8080, "the port to listen on", least=1)
+    timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
+    http_status: str = _setting(
+        "always_200",
+        "always_200, or mapped to send the HTTP status that matches each code",
+        choices=("always_200", "mapped"),
+    )
+    rate_limit: int = _setting(
+        10, "calls a second per account and operation, where a grant sets no other", least=1
+    )
+    call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
+    body_max_bytes: int = _setting(1_048_576, "a larger request body is refused", least=1024)
+    body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
+    header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
+    header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
+    connections_max: int = _setting(
+        4096, "calls in hand at once; more wait to be accepted", least=1
+    )
+    shutdown_timeout_s: int = _setting(30, "how long a stop waits for calls under way", least=1)
+    log_level: str = _setting(
+        "info", "debug, info, warning or error", choices=("debug", "info", "warning", "error")
+    )
+    log_calls: str = _setting(
+        "failures",
+        "which calls get a log line: failures (successes are in the books), all, or none",
+        choices=("failures", "all", "none"),
+    )
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One setting's value and where it came from."""
+
+    name: str
+    value: str | int
+    source: str
+    meaning: str
+
+
+def load_settings(
+    options: Mapping[str, object] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[Settings, tuple[Origin, ...]]:
+    """The settings in force, and the origin of each."""
+    file_path = Path(environment.get("TOLLWAY_CONFIG", "tollway.toml"))
+    from_file = _read_file(file_path, required="TOLLWAY_CONFIG" in environment)
+    from_variables = _read_variables(environment)
+    layers: tuple[tuple[str, Mapping[str, object]], ...] = (
+        ("command line", {k: v for k, v in (options or {}).items() if v is not None}),
+        ("environment", from_variables),
+        (file_path.name, from_file),
+    )
+    origins = []
+    for spec in fields(Settings):
+        source, raw = next(
+            ((name, layer[spec.name]) for name, layer in layers if spec.name in layer),
+            ("default", spec.default),
+        )
+        value = _checked(spec.name, spec.type, spec.metadata, raw, source)
+        origins.append(Origin(spec.name, value, source, spec.metadata["meaning"]))
+    settings = Settings(**{origin.name: origin.value for origin in origins})  # type: ignore[arg-type]
+    _check_zone(settings.timezone)
+    return settings, tuple(origins)
+
+
+def _read_file(path: Path, *, required: bool) -> dict[str, object]:
+    if not path.exists():
+        if required:
+            raise SettingsError(f"TOLLWAY_CONFIG names {path}, which does not exist.")
+        return {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}.") from None
+    for name in values:
+        _check_known(name, f"{path} sets {name}")
+    return values
+
+
+def _read_variables(environment: Mapping[str, str]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for variable, value in environment.items():
+        if variable.startswith(_VARIABLE) and not variable.startswith(_NOT_SETTINGS):
+            name = variable.removeprefix(_VARIABLE).lower()
+            _check_known(name, f"The environment sets {variable}")
+            values[name] = value
+    return values
+
+
+def _check_known(name: str, subject: str) -> None:
+    known = [spec.name for spec in fields(Settings)]
+    if name in known:
+        return
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]}?" if close else " `tollway settings` lists them all."
+    raise SettingsError(f"{subject}, which is not a setting.{hint}")
+
+
+def _checked(
+    name: str, kind: object, metadata: Mapping[str, Any], raw: object, source: str
+) -> str | int:
+    where = f"Setting {name} (from {source})"
+    if kind in (int, "int"):
+        return _whole_number(raw, metadata["least"], where)
+    if not isinstance(raw, str) or not raw:
+        raise SettingsError(f"{where} must be a text.")
+    if metadata["choices"] and raw not in metadata["choices"]:
+        raise SettingsError(f"{where} must be one of {', '.join(metadata['choices'])}.")
+    return raw
+
+
+def _whole_number(raw: object, least: int, where: str) -> int:
+    try:
+        number = int(raw) if isinstance(raw, (str, int)) and not isinstance(raw, bool) else None
+    except ValueError:
+        number = None
+    if number is None or number < least:
+        raise SettingsError(f"{where} must be a whole number of at least {least}.")
+    return number
+
+
+def _check_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise SettingsError(f"Setting timezone: {name} is not a known time zone.") from None

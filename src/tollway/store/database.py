@@ -1,0 +1,58 @@
+"""The door of the store: what an engine offers to the rooms above.
+
+Work that writes is an `async` function over a `Transaction`. An engine may run it on an event loop
+(PostgreSQL) or drive it to its end on its writer thread (SQLite): such work therefore awaits
+nothing but its transaction.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from tollway.store.query import Query
+
+Row = tuple[Any, ...]
+# The parameters of one row: by name, or, where many rows must go fast, in the query's own order.
+RowValues = Mapping[str, object] | tuple[object, ...]
+T = TypeVar("T")
+
+
+class StoreError(Exception):
+    """The store could not do what was asked; nothing was committed."""
+
+
+class StoreBusyError(StoreError):
+    """Another writer held the database for too long."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached or written: disk full, input/output error, shut down."""
+
+
+class Reader(Protocol):
+    """What both a database and a transaction can be asked."""
+
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]: ...
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None: ...
+
+
+class Transaction(Reader, Protocol):
+    """One atomic piece of work: all of it is committed, or none."""
+
+    async def execute(self, query: Query, **values: object) -> int:
+        """Runs a query and tells how many rows it changed."""
+
+    async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
+        """Runs a query once per row and tells how many rows all of it changed."""
+
+
+class Database(Reader, Protocol):
+    """An open database."""
+
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Runs work in one transaction; returns only after its commit is durable."""
+
+    def change_mark(self) -> object:
+        """A value that is unequal to an earlier one if anything was committed in between."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Alembic's scripts. They only ever write SQL text, which the engine then runs itself."""

@@ -1,0 +1,86 @@
+"""Opening an SQLite file, running one query on it, and saying what went wrong in our words."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import apsw
+
+from tollway.store.database import Row, RowValues, StoreBusyError, StoreUnavailableError
+from tollway.store.query import Query
+
+# WAL with synchronous=FULL: a commit has reached the disk when it returns. The page cache is in
+# KiB when negative.
+_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA cache_size = -65536;
+PRAGMA mmap_size = 1073741824;
+PRAGMA temp_store = MEMORY;
+"""
+
+_UNAVAILABLE = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.ReadOnlyError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.ConnectionClosedError,
+)
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Turns the driver's errors that are the world's fault into the store's own."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreBusyError(str(error)) from error
+    except _UNAVAILABLE as error:
+        raise StoreUnavailableError(str(error)) from error
+
+
+class Connection:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, path: str, busy_timeout_ms: int) -> None:
+        with our_errors():
+            self.raw = apsw.Connection(path, statementcachesize=256)
+            self.raw.set_busy_timeout(busy_timeout_ms)
+            self.raw.execute(_PRAGMAS).fetchall()
+        self._cursor = self.raw.cursor()
+
+    def fetch_all(self, query: Query, values: Mapping[str, object]) -> list[Row]:
+        compiled = query.sqlite
+        # Not the context manager: it would cost as much as a short query.
+        try:
+            rows: list[Row] = self._cursor.execute(
+                compiled.text, compiled.arguments(values)
+            ).fetchall()
+        except apsw.Error:
+            with our_errors():
+                raise
+        return rows
+
+    def execute(self, query: Query, values: Mapping[str, object]) -> int:
+        self.fetch_all(query, values)
+        changes: int = self.raw.changes()
+        return changes
+
+    def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
+        compiled = query.sqlite
+        before: int = self.raw.total_changes()
+        with our_errors():
+            self._cursor.executemany(
+                compiled.text, (compiled.arguments(values) for values in rows)
+            ).fetchall()
+        after: int = self.raw.total_changes()
+        return after - before
+
+    def run(self, script: str) -> None:
+        with our_errors():
+            self.raw.execute(script).fetchall()
+
+    def close(self) -> None:
+        self.raw.close()

@@ -1,0 +1,88 @@
+"""The embedded database: reads inline on the event loop, writes on the writer thread.
+
+A read here takes microseconds and never waits: in WAL mode readers and the writer do not block each
+other. Handing it to a thread would cost more than the read.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
+from time import perf_counter
+from typing import TypeVar
+
+import apsw
+
+from tollway.store.database import Row, Transaction
+from tollway.store.query import Query
+from tollway.store.sqlite.changes import ChangeWatch
+from tollway.store.sqlite.connection import Connection, our_errors
+from tollway.store.sqlite.writer import Writer
+from tollway.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+
+class SqliteDatabase:
+    """An open SQLite file."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, busy_timeout_s: float, metrics: Metrics) -> None:
+        busy_timeout_ms = round(busy_timeout_s * 1000)
+        self._reader = Connection(path, busy_timeout_ms)
+        self._writer = Writer(path, busy_timeout_ms, metrics)
+        # The index exists once something was read.
+        self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
+        self._changes = ChangeWatch(path)
+        self.change_mark = self._changes.mark
+        self._metrics = metrics
+
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
+        return self._read(query, values)
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None:
+        rows = self._read(query, values)
+        return rows[0] if rows else None
+
+    def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
+        began_s = perf_counter()
+        rows = self._reader.fetch_all(query, values)
+        self._metrics.read(perf_counter() - began_s)
+        return rows
+
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        return await self._writer.write(work)
+
+    async def close(self) -> None:
+        self._writer.close()
+        self._changes.close()
+        self._reader.close()
+
+    async def schema_revision(self) -> str | None:
+        with our_errors():
+            table = self._reader.raw.execute(
+                "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
+            ).fetchone()
+            if table is None:
+                return None
+            row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
+        return row[0] if row else None
+
+    async def run_script(self, script: str) -> None:
+        try:
+            self._reader.run(f"BEGIN IMMEDIATE;\n{script}\nCOMMIT;")
+        except BaseException:
+            if self._reader.raw.in_transaction:
+                self._reader.run("ROLLBACK")
+            raise
+
+    def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
+        """Copies the database as it is at one moment, while others go on writing to it."""
+        # One read transaction around it all: otherwise each commit by others between two steps
+        # would make the copy begin again, and on a busy database it would never end.
+        source = self._reader.raw
+        with our_errors(), closing(apsw.Connection(destination)) as target, source:
+            source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+            with target.backup("main", source, "main") as backup:
+                while not backup.done:
+                    backup.step(1024)
+                    progress(backup.page_count - backup.remaining, backup.page_count)

@@ -1,0 +1,48 @@
+"""The counters that tell a running server that what it keeps in memory is out of date.
+
+Whoever changes a kind of data moves its counter on in the same transaction. A server looks on every
+call whether anything was committed at all, and if so reads the counters; so it never serves what
+was changed since.
+"""
+
+from sqlalchemy import select
+
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import version
+
+_READ = Query(select(version.c.directory, version.c.figures))
+_BUMP_DIRECTORY = Query(version.update().values(directory=version.c.directory + 1))
+_BUMP_FIGURES = Query(version.update().values(figures=version.c.figures + 1))
+
+
+async def directory_changed(transaction: Transaction) -> None:
+    """Called in every transaction that changes who may do what, or who has how much."""
+    await transaction.execute(_BUMP_DIRECTORY)
+
+
+async def figures_changed(transaction: Transaction) -> None:
+    """Called in every transaction that changes a product or its figures."""
+    await transaction.execute(_BUMP_FIGURES)
+
+
+class Versions:
+    """The counters, and whether they can have moved on since they were read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._mark: object = None
+        self.directory = -1
+        self.figures = -1
+
+    @property
+    def is_fresh(self) -> bool:
+        return self._database.change_mark() == self._mark
+
+    async def refresh(self) -> None:
+        # Marked before the read: a commit in between is then noticed the next time.
+        mark = self._database.change_mark()
+        row = await self._database.fetch_one(_READ)
+        assert row is not None
+        self.directory, self.figures = row
+        self._mark = mark

@@ -1,0 +1,82 @@
+"""What is told of every call: one log line, and its place in the metrics.
+
+A call only leaves a record here. The records of a moment are then told together, in one tight loop:
+done one by one between calls, the same work takes three times as long.
+"""
+
+import asyncio
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TextIO
+
+import msgspec
+
+from tollway.telemetry.metrics import Metrics
+
+_TELL_AFTER_S = 0.05
+
+
+class CallRecord(msgspec.Struct, frozen=True, gc=False):
+    """What came of one call: no token, no parameters, no content."""
+
+    at_s: float
+    request_id: str
+    operation: str
+    account_id: str | None
+    code: int
+    reason: str
+    charged: int
+    elapsed_s: float
+
+
+class CallRecorder:
+    """Takes records and tells them a moment later."""
+
+    def __init__(self, metrics: Metrics, log: TextIO, which: str) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._which = which
+        self._waiting: list[CallRecord] = []
+        metrics.before_collecting = self.tell
+
+    def record(self, record: CallRecord) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_TELL_AFTER_S, self.tell)
+        self._waiting.append(record)
+
+    def tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for record in waiting:
+            self._metrics.answered(record.operation, record.code, record.reason, record.elapsed_s)
+        if self._which != "none":
+            is_logged = self._which == "all"
+            lines = [_line(record) for record in waiting if is_logged or record.code]
+            if lines:
+                self._log.write("".join(lines))
+                self._log.flush()
+
+
+def _line(record: CallRecord) -> str:
+    """The record as JSON. Every value is of our own making (ids, names from our tables, numbers),
+    so there is nothing to escape."""
+    whole_s = int(record.at_s)
+    who = _who(record.operation, record.account_id, record.code, record.reason, record.charged)
+    return (
+        f'{{"at":"{_second(whole_s)}.{int((record.at_s - whole_s) * 1000):03d}Z",'
+        f'"event":"tollway.call","request_id":"{record.request_id}",{who},'
+        f'"msec":{record.elapsed_s * 1000:.3f}}}\n'
+    )
+
+
+@lru_cache(maxsize=4096)
+def _who(operation: str, account_id: str | None, code: int, reason: str, charged: int) -> str:
+    account = "null" if account_id is None else f'"{account_id}"'
+    return (
+        f'"operation":"{operation}","account":{account},"code":{code},'
+        f'"reason":"{reason}","charged":{charged}'
+    )
+
+
+@lru_cache(maxsize=4)
+def _second(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")

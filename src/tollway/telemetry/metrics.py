@@ -1,0 +1,114 @@
+"""The gateway's Prometheus metrics, one object handed to whoever measures.
+
+What is counted on every call is kept in plain numbers and turned into Prometheus families when
+somebody asks; the client library's own counters take a lock per count, which a call would feel.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+_LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0)
+_BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class _Latency:
+    """How long one operation's calls took: how many per bucket, and the sum."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_LATENCY_BUCKETS_S) + 1)
+        self.sum_s = 0.0
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        total, buckets = 0, []
+        for bound, count in zip((*_LATENCY_BUCKETS_S, "+Inf"), self.counts, strict=True):
+            total += count
+            buckets.append((str(bound), float(total)))
+        return buckets
+
+
+class Metrics(Collector):
+    """All metrics of one process."""
+
+    def __init__(self) -> None:
+        self._calls: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+        self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
+        self.before_collecting: Callable[[], None] = lambda: None
+        self._reads = 0
+        self._read_s = 0.0
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        self.database_write_s = Histogram(
+            "tollway_database_write_seconds",
+            "Time of one durable commit, with the work in it.",
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self.registry,
+        )
+        self.settle_batch = Histogram(
+            "tollway_settle_batch_calls",
+            "Calls charged in one commit.",
+            buckets=_BATCH_BUCKETS,
+            registry=self.registry,
+        )
+        self.calls_under_way = Gauge(
+            "tollway_calls_under_way", "Calls being worked on now.", registry=self.registry
+        )
+
+    def answered(self, operation: str, code: int, reason: str, elapsed_s: float) -> None:
+        self._calls[operation, code, reason] += 1
+        latency = self._latencies[operation]
+        latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
+        latency.sum_s += elapsed_s
+
+    def read(self, elapsed_s: float) -> None:
+        self._reads += 1
+        self._read_s += elapsed_s
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families behind the plain numbers."""
+        self.before_collecting()
+        calls = CounterMetricFamily(
+            "tollway_calls",
+            "Calls answered, by operation, code and reason.",
+            labels=("operation", "code", "reason"),
+        )
+        refused = 0
+        for (operation, code, reason), count in self._calls.items():
+            calls.add_metric((operation, str(code), reason), count)
+            refused += count if reason in ("CALLS_USED_UP", "CREDITS_USED_UP") else 0
+        yield calls
+        yield CounterMetricFamily(
+            "tollway_balances_refused",
+            "Calls refused because the account could not pay.",
+            value=refused,
+        )
+        yield self._latency_family(self._latencies.items())
+        yield SummaryMetricFamily(
+            "tollway_database_read_seconds",
+            "Time of one read.",
+            count_value=self._reads,
+            sum_value=self._read_s,
+        )
+
+    @staticmethod
+    def _latency_family(latencies: Iterable[tuple[str, _Latency]]) -> Metric:
+        family = HistogramMetricFamily(
+            "tollway_call_seconds", "Time from the request to the answer.", labels=("operation",)
+        )
+        for operation, latency in latencies:
+            family.add_metric((operation,), latency.cumulative(), latency.sum_s)
+        return family

@@ -1,0 +1,63 @@
+"""Stage: whose token is it."""
+
+from collections.abc import Awaitable
+
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.directory import Directory, Passport
+from tollway.ledger.token_format import is_well_formed, token_hash
+from tollway.store.versions import Versions
+from tollway.toll.call import Call
+
+_KNOWN_MAX = 20_000
+
+
+class Authenticate:
+    """Bearer token → passport. A malformed token is refused without asking the database."""
+
+    def __init__(self, directory: Directory, versions: Versions) -> None:
+        self._directory = directory
+        self._versions = versions
+        self._used_at_s: dict[str, int] = {}
+        # Hashes of the headers seen last, so that a well-known token is not hashed again.
+        self._hashes: dict[bytes, bytes] = {}
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        header = call.headers.get(b"authorization", b"")
+        hashed = self._hashes.get(header) or _hash_of(header)
+        if hashed is None:
+            raise Refusal(Reason.CREDENTIAL_INVALID)
+        passport = self._directory.known_passport(hashed)
+        if passport is None or not self._versions.is_fresh:
+            return self._look_up(call, header, hashed)
+        self._enter(call, passport)
+        return None
+
+    async def _look_up(self, call: Call, header: bytes, hashed: bytes) -> None:
+        await self._directory.refresh()
+        passport = await self._directory.passport(hashed)
+        if passport is None:
+            raise Refusal(Reason.CREDENTIAL_INVALID)
+        if len(self._hashes) >= _KNOWN_MAX:
+            self._hashes.clear()
+        self._hashes[header] = hashed
+        self._enter(call, passport)
+
+    def _enter(self, call: Call, passport: Passport) -> None:
+        if passport.expires_at_s is not None and passport.expires_at_s <= call.at_s:
+            raise Refusal(Reason.CREDENTIAL_INVALID)
+        call.passport = passport
+        call.account_id = passport.account_id
+        self._used_at_s[passport.token_id] = int(call.at_s)
+
+    def take_used(self) -> dict[str, int]:
+        """When each token was last used, since this was asked before."""
+        used, self._used_at_s = self._used_at_s, {}
+        return used
+
+
+def _hash_of(header: bytes) -> bytes | None:
+    scheme, _, token_bytes = header.partition(b" ")
+    if scheme.lower() != b"bearer" or not token_bytes.isascii():
+        return None
+    token = token_bytes.decode("ascii")
+    return token_hash(token) if is_well_formed(token) else None

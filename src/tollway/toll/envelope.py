@@ -1,0 +1,103 @@
+"""The end of every call: whatever happened becomes one envelope, one log line, one count."""
+
+import logging
+from functools import lru_cache
+from time import perf_counter
+
+from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
+from tollway.contract.language import preferred_language
+from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
+from tollway.ledger.settlement import ShortageError
+from tollway.store.database import StoreBusyError, StoreError
+from tollway.telemetry.calls import CallRecord, CallRecorder
+from tollway.toll.call import Answer, Call
+from tollway.toll.permit import cannot_pay
+from tollway.toll.throttle import Throttle
+
+_SUCCESS_MSG = {
+    language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
+}
+_CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
+
+logger = logging.getLogger("tollway.call")
+
+
+class Enveloper:
+    """Makes the answer of a call that passed, or of one that was refused or failed."""
+
+    def __init__(self, throttle: Throttle, recorder: CallRecorder, *, mapped: bool) -> None:
+        self._throttle = throttle
+        self._recorder = recorder
+        self._mapped = mapped
+
+    def success(self, call: Call) -> Answer:
+        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[_language(call)], call.data)
+
+    def failure(self, call: Call, error: Exception) -> Answer:
+        call.charged = 0
+        refusal = _refusal(call, error)
+        reason = refusal.reason
+        msg = encode_data(refusal.message(_language(call)))
+        return self._answer(call, reason.value, reason.name, msg, NO_DATA)
+
+    def _answer(self, call: Call, cause: Cause, reason: str, msg: bytes, data: bytes) -> Answer:
+        elapsed_s = perf_counter() - call.began_s
+        body = encode_envelope(
+            cause.code, msg, int(elapsed_s * 1000 + 0.5), int(call.at_s + elapsed_s), data
+        )
+        self._recorder.record(
+            CallRecord(
+                call.at_s,
+                call.request_id,
+                call.operation_name,
+                call.account_id,
+                cause.code,
+                reason,
+                call.charged,
+                elapsed_s,
+            )
+        )
+        headers = [
+            _CONTENT_TYPE,
+            (b"x-request-id", call.request_id.encode("ascii")),
+            *self._rate_headers(call),
+        ]
+        if reason == "THROTTLED":
+            headers.append((b"retry-after", b"1"))
+        return Answer(cause.status if self._mapped else 200, headers, body)
+
+    def _rate_headers(self, call: Call) -> tuple[tuple[bytes, bytes], ...]:
+        """Where the account stands, on every authenticated answer."""
+        if call.account_id is None:
+            return ()
+        admission = call.admission or self._throttle.standing(call)
+        return _rate_headers(call.operation_name, admission.limit, admission.remaining)
+
+
+def _language(call: Call) -> str:
+    accepted = call.headers.get(b"accept-language")
+    return "en" if accepted is None else preferred_language(accepted.decode("latin-1"))
+
+
+def _refusal(call: Call, error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, ShortageError):
+        return cannot_pay(call.operation, error.left, call.price)
+    if isinstance(error, StoreBusyError):
+        return Refusal(Reason.TIMED_OUT)
+    extra = {"request_id": call.request_id}
+    if isinstance(error, StoreError):
+        logger.error("the database is unavailable: %s", error, extra=extra)
+        return Refusal(Reason.STORE_UNAVAILABLE)
+    # The trace goes to the log; the caller gets a fixed sentence.
+    logger.error("a call failed unexpectedly", exc_info=error, extra=extra)
+    return Refusal(Reason.INTERNAL)
+
+
+@lru_cache(maxsize=4096)
+def _rate_headers(operation: str, limit: int, remaining: int) -> tuple[tuple[bytes, bytes], ...]:
+    return (
+        (b"ratelimit-policy", f'"{operation}";q={limit};w=1'.encode()),
+        (b"ratelimit", f'"{operation}";r={remaining};t=1'.encode()),
+    )

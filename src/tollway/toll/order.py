@@ -1,0 +1,76 @@
+"""The order of the stages, and the walk through them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tollway.contract.operation import Handler
+from tollway.ledger.directory import Directory
+from tollway.ledger.settlement import Settler
+from tollway.operations.catalogue import OPERATIONS
+from tollway.settings import Settings
+from tollway.store.versions import Versions
+from tollway.telemetry.calls import CallRecorder
+from tollway.toll.authenticate import Authenticate
+from tollway.toll.call import Answer, Call, Stage
+from tollway.toll.decode import Decode
+from tollway.toll.envelope import Enveloper
+from tollway.toll.perform import Perform
+from tollway.toll.permit import Permit
+from tollway.toll.route import Route
+from tollway.toll.settle import Settle
+from tollway.toll.throttle import SlidingSecond, Throttle
+
+# The way of every call. The envelope comes after the last of them, and after any refusal.
+ORDER: tuple[type[Stage], ...] = (
+    Route,
+    Authenticate,
+    Permit,
+    Throttle,
+    Decode,
+    Perform,
+    Settle,
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the stages work with."""
+
+    settings: Settings
+    versions: Versions
+    directory: Directory
+    settler: Settler
+    live: Mapping[str, Handler]
+    sandbox: Mapping[str, Handler]
+    recorder: CallRecorder
+
+
+class Toll:
+    """The stages, set up, in their order."""
+
+    def __init__(self, parts: Parts) -> None:
+        throttle = Throttle(SlidingSecond(), parts.settings.rate_limit)
+        self.authenticate = Authenticate(parts.directory, parts.versions)
+        stages: dict[type[Stage], Stage] = {
+            Route: Route(OPERATIONS),
+            Authenticate: self.authenticate,
+            Permit: Permit(parts.directory),
+            Throttle: throttle,
+            Decode: Decode(OPERATIONS),
+            Perform: Perform(parts.live, parts.sandbox),
+            Settle: Settle(parts.settler),
+        }
+        self._stages = tuple(stages[stage] for stage in ORDER)
+        self._enveloper = Enveloper(
+            throttle, parts.recorder, mapped=parts.settings.http_status == "mapped"
+        )
+
+    async def walk(self, call: Call) -> Answer:
+        try:
+            for stage in self._stages:
+                waiting = stage(call)
+                if waiting is not None:
+                    await waiting
+        except Exception as error:
+            return self._enveloper.failure(call, error)
+        return self._enveloper.success(call)

@@ -1,0 +1,18 @@
+"""Stage: the operation's own work."""
+
+from collections.abc import Mapping
+
+from tollway.contract.operation import Handler
+from tollway.toll.call import Call
+
+
+class Perform:
+    """Hands the request to its handler: the sandbox's for a test token, the real one otherwise."""
+
+    def __init__(self, live: Mapping[str, Handler], sandbox: Mapping[str, Handler]) -> None:
+        self._live = live
+        self._sandbox = sandbox
+
+    async def __call__(self, call: Call) -> None:
+        handlers = self._sandbox if call.passport.is_test else self._live
+        call.data = await handlers[call.operation_name](call.request)

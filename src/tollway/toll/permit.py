@@ -1,0 +1,45 @@
+"""Stage: is the operation open, enabled for this account, and affordable."""
+
+from collections.abc import Awaitable
+
+from tollway.contract.operation import Operation, Unit
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.directory import Directory
+from tollway.toll.call import Call
+
+
+class Permit:
+    """A call that cannot be paid is refused here, before work is done; Settle checks again."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        operation = call.operation
+        state = self._directory.operation_states.get(operation.name)
+        if state is not None and state.is_closed:
+            raise Refusal(Reason.OPERATION_CLOSED)
+        permission = call.passport.permissions.get(operation.name)
+        if permission is None:
+            raise Refusal(Reason.PERMISSION_MISSING)
+        common_price = operation.default_price
+        if state is not None and state.price is not None:
+            common_price = state.price
+        call.price = common_price if permission.price is None else permission.price
+        if call.passport.is_test:
+            call.price = 0
+            return None
+        known = self._directory.remembered_amount(call.passport.account_id, operation.balance_unit)
+        return None if known >= call.price else self._look_up(call)
+
+    async def _look_up(self, call: Call) -> None:
+        operation = call.operation
+        left = await self._directory.amount_left(call.passport.account_id, operation.balance_unit)
+        if left < call.price:
+            raise cannot_pay(operation, left, call.price)
+
+
+def cannot_pay(operation: Operation, left: int, cost: int) -> Refusal:
+    in_calls = operation.unit is Unit.CALLS
+    reason = Reason.CALLS_USED_UP if in_calls else Reason.CREDITS_USED_UP
+    return Refusal(reason, left=left, cost=cost)

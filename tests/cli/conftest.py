@@ -1,0 +1,99 @@
+"""The command line as tests use it: as a process of its own, or, where only the answer matters,
+inside the test's process, which spares the start-up."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pytest
+
+from tests.support.gateway import Store
+from tollway.cli.main import main
+from tollway.ledger.settlement import Charge, post_charges
+from tollway.store.database import Transaction
+from tollway.store.sqlite.database import SqliteDatabase
+
+CALLS = "calls:product_analysis"
+
+
+class Answer(NamedTuple):
+    """What a command printed, and the status it ended with."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Command(Protocol):
+    """Runs `tollway` with these arguments."""
+
+    def __call__(self, *arguments: str) -> Answer: ...
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and an environment that sets nothing but the database."""
+    for variable in [name for name in os.environ if name.startswith("TOLLWAY_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("TOLLWAY_DATABASE", "sqlite:///books.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def books(workplace: Path) -> Store:
+    """The database that the commands of a test work on, migrated."""
+    return Store(workplace / "books.db")
+
+
+@pytest.fixture
+def process() -> Command:
+    def run(*arguments: str) -> Answer:
+        done = subprocess.run(
+            [sys.executable, "-m", "tollway", *arguments],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def tollway(capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: str) -> Answer:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Answer(ended.value.code, printed.out, printed.err)
+
+    return run
+
+
+def charge_calls(books: Store, account_id: str, count: int) -> None:
+    """Charges calls, one call each, as a gateway would."""
+
+    async def work(database: SqliteDatabase) -> None:
+        async def post(transaction: Transaction) -> None:
+            await post_charges(
+                transaction,
+                [
+                    Charge(account_id, CALLS, 1, "product_analysis", f"r{n}", "tok_x", 1000 + n)
+                    for n in range(count)
+                ],
+            )
+
+        await database.write(post)
+
+    books.do(work)

@@ -1,0 +1,145 @@
+"""The audit is green on sound books, and each kind of sabotage turns it red under its own name."""
+
+import apsw
+import pytest
+
+from tests.cli.conftest import CALLS, Command, charge_calls
+from tests.support.gateway import Store
+
+
+@pytest.fixture
+def sound(tollway: Command, books: Store) -> Store:
+    """Books with top-ups, a correction and charges of one account, and a sandbox token."""
+    account_id = tollway("account", "open", "acme", "--json").json["id"]
+    tollway("grant", "acme", "product_analysis")
+    tollway("token", "issue", "acme", "--test")
+    tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
+    charge_calls(books, account_id, 10)
+    tollway("credit", "add", "acme", "-30", "--calls", "product_analysis")
+    tollway("credit", "add", "acme", "9")
+    return books
+
+
+def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None:
+    assert sound.path.is_file()
+    answer = tollway("audit", "--json")
+    assert answer.status == 0
+    assert answer.json == {
+        "accounts": 1,
+        "tokens": 1,
+        "entries": 13,
+        "units": [
+            {
+                "unit": CALLS,
+                "topped_up": 100,
+                "corrected": -30,
+                "charged": 10,
+                "available": 60,
+                "entries": 12,
+            },
+            {
+                "unit": "credits",
+                "topped_up": 9,
+                "corrected": 0,
+                "charged": 0,
+                "available": 9,
+                "entries": 1,
+            },
+        ],
+        "breaches": [],
+    }
+
+
+def test_empty_books_are_sound(tollway: Command, books: Store) -> None:
+    assert books.path.is_file()
+    answer = tollway("audit")
+    assert answer.status == 0
+    assert "The books are empty." in answer.out
+
+
+OF_CALLS = f"unit = '{CALLS}'"
+
+# What is done to the file, and every breach that must be told for it.
+SABOTAGE = {
+    "a balance is raised": (
+        f"UPDATE balance SET amount = 61 WHERE {OF_CALLS}",
+        {"amount_differs"},
+    ),
+    "a balance is negative": (
+        f"UPDATE balance SET amount = -1 WHERE {OF_CALLS}",
+        {"amount_differs", "balance_negative"},
+    ),
+    "a balance is deleted": (f"DELETE FROM balance WHERE {OF_CALLS}", {"balance_missing"}),
+    "the first entry is deleted": (
+        f"DELETE FROM entry WHERE {OF_CALLS} AND number = 1",
+        {"amount_differs", "count_differs", "entry_missing"},
+    ),
+    "an entry in the middle is deleted": (
+        f"DELETE FROM entry WHERE {OF_CALLS} AND number = 5",
+        {"amount_differs", "count_differs", "entry_missing"},
+    ),
+    "the last entry is deleted": (
+        f"DELETE FROM entry WHERE {OF_CALLS} AND number = 12",
+        {"amount_differs", "count_differs"},
+    ),
+    "all entries are deleted": (
+        f"DELETE FROM entry WHERE {OF_CALLS}",
+        {"amount_differs", "count_differs"},
+    ),
+    "an entry is renumbered": (
+        f"UPDATE entry SET number = 0 WHERE {OF_CALLS} AND number = 1",
+        {"entry_missing"},
+    ),
+    "an entry and its balance are made smaller together": (
+        f"UPDATE entry SET amount = 50 WHERE {OF_CALLS} AND number = 1;"
+        f"UPDATE balance SET amount = 10 WHERE {OF_CALLS}",
+        {"step_differs"},
+    ),
+    "a balance after an entry is changed": (
+        f"UPDATE entry SET balance_after = -3 WHERE {OF_CALLS} AND number = 5",
+        {"step_differs", "balance_negative"},
+    ),
+    "a charge is called a purchase": (
+        f"UPDATE entry SET kind = 'top_up' WHERE {OF_CALLS} AND number = 5",
+        {"sign_wrong"},
+    ),
+    "a call is charged twice": (
+        "UPDATE entry SET request_id = 'r3' WHERE request_id = 'r4'",
+        {"charged_twice"},
+    ),
+    "a sandbox token is charged": (
+        "UPDATE entry SET token_id = (SELECT id FROM token) WHERE request_id = 'r4'",
+        {"sandbox_charged"},
+    ),
+    "an account is deleted": ("DELETE FROM account", {"account_missing"}),
+}
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_sabotage_turns_the_audit_red(tollway: Command, sound: Store, what: str) -> None:
+    sabotage, breaches = SABOTAGE[what]
+    connection = apsw.Connection(str(sound.path))
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute(sabotage).fetchall()
+    answer = tollway("audit", "--json")
+    assert answer.status == 1
+    assert {breach["name"] for breach in answer.json["breaches"]} == breaches
+
+
+def test_a_breach_is_told_with_what_differs(process: Command, sound: Store) -> None:
+    connection = apsw.Connection(str(sound.path))
+    connection.execute("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'").fetchall()
+    answer = process("audit")
+    assert answer.status == 1
+    assert "amount_differs" in answer.out
+    assert "the balance is 10 but its entries sum up to 9" in answer.out
+    assert answer.err == "The books are wrong: breaches found, 1.\n"
+
+
+def test_a_request_id_may_be_charged_once_to_each_of_two_accounts(
+    tollway: Command, sound: Store
+) -> None:
+    other = tollway("account", "open", "other", "--json").json["id"]
+    tollway("credit", "add", "other", "100", "--calls", "product_analysis")
+    charge_calls(sound, other, 10)
+    assert tollway("audit").status == 0

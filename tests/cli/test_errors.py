@@ -1,0 +1,132 @@
+"""An error is one sentence on stderr and an exit status; nothing on stdout, never a traceback."""
+
+from functools import partial
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.cli.conftest import Answer, Command
+from tests.support.gateway import Store
+from tollway.store.open import open_database
+
+
+def assert_one_sentence(answer: Answer, status: int, *parts: str) -> None:
+    assert answer.status == status, answer
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1, answer.err
+    assert "Traceback" not in answer.err
+    for part in parts:
+        assert part in answer.err
+
+
+WRONG_WISHES = (
+    ("account open acme", "already an account named acme"),
+    ("account show nobody", "There is no account nobody: `tollway account list`"),
+    ("account close shut", "is closed already"),
+    ("token issue shut", "closed"),
+    ("token issue nobody", "There is no account nobody"),
+    ("token revoke tok_nothing", "no such token"),
+    ("credit add acme 0", "not 0"),
+    ("credit add acme -1", "has less than 1 credits"),
+    ("credit add acme 99999999999999999999", "whole number up to"),
+    ("credit add shut 5", "closed"),
+    ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),
+    ("grant acme nothing", "no operation nothing: there is product_analysis"),
+    ("grant nobody product_analysis", "There is no account nobody"),
+    ("revoke-grant acme product_analysis", "has no grant for product_analysis"),
+    ("operation close nothing", "no operation nothing: there is product_analysis"),
+    ("price set nothing 5", "no operation nothing: there is product_analysis"),
+    ("ledger show acme --unit tea", "has no tea: it has nothing yet"),
+    ("ledger export nobody --out new.csv", "There is no account nobody"),
+    ("ledger export acme --out books.db", "books.db exists already"),
+    ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
+    ("backup books.db", "books.db exists already"),
+    ("backup none/copy.db", "folder of none/copy.db does not exist"),
+)
+
+
+def test_a_wish_that_cannot_be_granted_says_why(
+    tollway: Command, books: Store, workplace: Path
+) -> None:
+    assert books.path.is_file()
+    tollway("account", "open", "acme")
+    tollway("account", "open", "shut")
+    tollway("account", "close", "shut")
+    before = sorted(workplace.iterdir())
+    for line, part in WRONG_WISHES:
+        assert_one_sentence(tollway(*line.split()), 1, part)
+    assert sorted(workplace.iterdir()) == before
+
+
+WRONG_USAGE = (
+    ("--nothing", "No such option: --nothing"),
+    ("accont", "Did you mean 'account'?"),
+    ("credit add acme", "Missing argument 'AMOUNT': see `tollway credit add --help`"),
+    ("credit add acme ten", "AMOUNT"),
+    ("credit add acme 1 --nothing", "--nothing"),
+    ("grant acme product_analysis --rate 0", "--rate"),
+    ("grant acme product_analysis --price -1", "--price"),
+    ("price set product_analysis 99999999999999999999", "PRICE"),
+    ("token issue acme --expires-days 0", "--expires-days"),
+    ("ledger show", "either an account or, with --request, one call"),
+    ("ledger show acme --request 1", "either an account or, with --request, one call"),
+    ("ledger show acme --limit 0", "--limit"),
+)
+
+
+@pytest.mark.parametrize(("line", "part"), WRONG_USAGE)
+def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) -> None:
+    assert_one_sentence(tollway(*line.split()), 2, part)
+
+
+def test_a_missing_database_is_named_and_not_made(process: Command, workplace: Path) -> None:
+    answer = process("account", "list")
+    assert_one_sentence(answer, 1, "books.db", "`tollway migrate`", "`tollway serve --demo`")
+    assert list(workplace.iterdir()) == []
+
+
+def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Path) -> None:
+    (workplace / "text.db").write_text("this is not a database")
+    for url, part in (
+        ("sqlite:///text.db", "text.db cannot be read or written"),
+        ("sqlite:///none/books.db", "There is no database file none/books.db"),
+        ("mysql://localhost/books", "starts with mysql"),
+        ("sqlite:///", "names no file"),
+        ("", "database"),
+    ):
+        assert_one_sentence(tollway("account", "list", "--database", url), 1, part)
+    migrated = tollway("migrate", "--database", "sqlite:///none/books.db")
+    assert_one_sentence(migrated, 1, "folder of none/books.db does not exist")
+
+
+def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Path) -> None:
+    apsw.Connection(str(workplace / "empty.db")).execute("CREATE TABLE mine (id)").fetchall()
+    answer = tollway("account", "list", "--database", "sqlite:///empty.db")
+    assert_one_sentence(answer, 1, "run `tollway migrate`")
+    apsw.Connection(str(books.path)).execute("UPDATE alembic_version SET version_num = '9999'")
+    for command in ("account list", "migrate"):
+        assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
+
+
+def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
+    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient = partial(open_database, busy_timeout_s=0.05)
+    monkeypatch.setattr("tollway.cli.context.open_database", impatient)
+    holder = apsw.Connection(str(books.path))
+    holder.execute("BEGIN IMMEDIATE")
+    assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
+    holder.execute("ROLLBACK")
+    assert tollway("account", "open", "acme").status == 0
+
+
+def test_a_text_that_steers_terminals_is_shown_harmless(tollway: Command, books: Store) -> None:
+    assert books.path.is_file()
+    tollway("account", "open", "acme")
+    tollway("token", "issue", "acme", "--label", "\x1b[2Jgone\x07")
+    tollway("credit", "add", "acme", "1", "--note", "\x1b]0;title\x07")
+    shown = tollway("account", "show", "acme").out + tollway("ledger", "show", "acme").out
+    assert "gone" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown

@@ -1,0 +1,76 @@
+"""The books as an accountant gets them: whole, in order, page by page."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CALLS, Command, charge_calls
+from tests.support.gateway import Store
+
+
+@pytest.fixture
+def account_id(tollway: Command, books: Store) -> str:
+    """An account with 25 charged calls and one purchase of credits."""
+    opened = str(tollway("account", "open", "acme", "--json").json["id"])
+    tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
+    charge_calls(books, opened, 25)
+    tollway("credit", "add", "acme", "9", "--note", '发票, "7"')
+    return opened
+
+
+@pytest.mark.parametrize("page", [1, 4, 26, 1000])
+def test_all_entries_are_written_from_the_oldest_on(
+    tollway: Command, account_id: str, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr("tollway.cli.export._PAGE_ENTRIES", page)
+    rows = list(csv.DictReader(tollway("ledger", "export", account_id).out.splitlines()))
+    calls = [row for row in rows if row["unit"] == CALLS]
+    assert [int(row["number"]) for row in calls] == list(range(1, 27))
+    assert [int(row["balance_after"]) for row in calls] == list(range(100, 74, -1))
+    assert rows[-1]["note"] == '发票, "7"'
+    assert len(rows) == 27
+    array = tollway("ledger", "export", account_id, "--json").json
+    assert [entry["number"] for entry in array] == [int(row["number"]) for row in rows]
+
+
+def test_a_file_is_written_whole_or_not_at_all(
+    tollway: Command, account_id: str, workplace: Path
+) -> None:
+    written = tollway(
+        "ledger", "export", account_id, "--unit", CALLS, "--lines", "--out", "a.jsonl"
+    )
+    assert written.out == f"26 entries of account {account_id} are in a.jsonl.\n"
+    lines = (workplace / "a.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["number"] for line in lines] == list(range(1, 27))
+    again = tollway("ledger", "export", account_id, "--out", "a.jsonl")
+    assert again.status == 1
+    assert (workplace / "a.jsonl").read_text(encoding="utf-8").splitlines() == lines
+    assert list(workplace.glob("*.unfinished")) == []
+
+
+def test_an_account_without_entries_exports_nothing_but_the_heading(
+    tollway: Command, books: Store
+) -> None:
+    assert books.path.is_file()
+    tollway("account", "open", "new")
+    assert tollway("ledger", "export", "new").out.startswith("at,account_id,unit,number,")
+    assert tollway("ledger", "export", "new", "--lines").out == ""
+    assert tollway("ledger", "export", "new", "--json").json == []
+    assert tollway("ledger", "show", "new").out == "Account new has no entries yet.\n"
+
+
+def test_show_gives_the_newest_of_all_units_or_of_one_call(
+    tollway: Command, account_id: str
+) -> None:
+    newest = tollway("ledger", "show", account_id, "--limit", "2", "--json").json
+    assert [entry["unit"] for entry in newest] == ["credits", CALLS]
+    calls = tollway("ledger", "show", account_id, "--unit", CALLS, "--limit", "3", "--json").json
+    assert [entry["number"] for entry in calls] == [26, 25, 24]
+    (of_call,) = tollway("ledger", "show", "--request", "r3", "--json").json
+    assert (of_call["amount"], of_call["number"]) == (-1, 5)
+    assert "r3" in tollway("ledger", "show", "--request", "r3").out
+    assert tollway("ledger", "show", "--request", "no").out == (
+        "Nothing was charged for request no.\n"
+    )

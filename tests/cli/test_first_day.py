@@ -1,0 +1,72 @@
+"""What an operator does on the first day, command by command, as it is printed for people."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
+    process: Command, tollway: Command, workplace: Path
+) -> None:
+    def says(*arguments: str, run: Command = tollway) -> str:
+        answer = run(*arguments)
+        assert (answer.status, answer.err) == (0, ""), answer
+        assert "\x1b" not in answer.out
+        return answer.out
+
+    assert says("migrate", run=process) == "The database is created, at schema 0001.\n"
+    assert (workplace / "books.db").is_file()
+    assert "no accounts yet" in says("account", "list", run=process)
+    assert says("account", "open", "acme").startswith("Account acme is open; its id is acc_")
+    assert "now has 500 credits" in says("credit", "add", "acme", "500", "--note", "invoice [7]")
+    assert "now has 480 credits" in says("credit", "add", "acme", "-20", run=process)
+    assert "now has 50 calls of product_analysis" in says(
+        "credit", "add", "acme", "50", "--calls", "product_analysis"
+    )
+    assert "at a price of 2 and 30 calls a second" in says(
+        "grant", "acme", "product_analysis", "--price", "2", "--rate", "30"
+    )
+    text = says("token", "issue", "acme", "--label", "till 3", "--expires-days", "30").split()[0]
+    assert text.startswith("tw_live_")
+
+    sheet = says("account", "show", "acme", run=process)
+    for shown in ("acme", "480", "calls:product_analysis", "30", "till 3", "Asia/Shanghai"):
+        assert shown in sheet
+    assert text not in sheet
+    ledger = says("ledger", "show", "acme", run=process)
+    assert "invoice [7]" in ledger
+    assert "correction" in ledger
+    assert "is revoked" in says("token", "revoke", text, run=process)
+    assert "revoked" in says("token", "list", "acme")
+    assert "Every balance follows from its entries." in says("audit")
+    assert "is closed" in says("account", "close", "acme")
+
+
+def test_the_start_is_not_slowed_by_the_http_server() -> None:
+    probe = (
+        "import sys, tollway.cli.main;"
+        "sys.exit(str([m for m in ('granian', 'starlette', 'uvloop') if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_reader_that_leaves_early_is_no_error_worth_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tollway", "settings"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        command.stdout.close()
+        assert command.stderr.read() == b""

@@ -1,0 +1,131 @@
+"""Every command prints one JSON value with --json, and nothing else."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from tests.cli.conftest import Command
+from tests.support.gateway import Store
+from tollway.cli.main import app
+
+ENTRY = {
+    "account_id",
+    "unit",
+    "number",
+    "kind",
+    "amount",
+    "balance_after",
+    "at_ms",
+    "operation",
+    "request_id",
+    "token_id",
+    "note",
+}
+TOKEN = {
+    "id",
+    "account_id",
+    "kind",
+    "label",
+    "start",
+    "issued_at_s",
+    "expires_at_s",
+    "revoked_at_s",
+    "last_used_at_s",
+}
+ACCOUNT = {"id", "name", "opened_at_s", "closed_at_s"}
+GRANT = {"account_id", "operation", "is_granted", "price", "rate_limit"}
+OPERATION = {
+    "operation",
+    "title",
+    "method",
+    "path",
+    "is_closed",
+    "unit",
+    "price",
+    "default_price",
+}
+
+# In this order: later ones see what earlier ones did. A list stands for an array of such objects.
+STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
+    ("migrate", {"before", "after"}),
+    ("account open acme", ACCOUNT),
+    ("account list", [ACCOUNT]),
+    ("token issue acme --test", {"text", "token"}),
+    ("token list acme", [TOKEN]),
+    ("credit add acme 10 --calls product_analysis", ENTRY),
+    ("grant acme product_analysis --price 3", GRANT),
+    ("account show acme", {"account", "balances", "grants", "tokens"}),
+    ("revoke-grant acme product_analysis", GRANT),
+    ("operation list", [OPERATION]),
+    ("operation close product_analysis", OPERATION),
+    ("operation open product_analysis", OPERATION),
+    ("price list", [OPERATION]),
+    ("price set product_analysis 4", OPERATION),
+    ("ledger show acme", [ENTRY]),
+    ("ledger show --request none", []),
+    ("ledger export acme", [ENTRY]),
+    ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
+    ("backup copy.db", {"file", "bytes"}),
+    ("audit", {"accounts", "tokens", "entries", "units", "breaches"}),
+    ("settings", [{"name", "value", "source", "meaning"}]),
+    ("account close acme", ACCOUNT),
+)
+
+
+def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
+    assert books.path.is_file()
+    for line, shape in STEPS:
+        answer = tollway(*line.split(), "--json")
+        assert (answer.status, answer.err) == (0, ""), line
+        if isinstance(shape, set):
+            assert set(answer.json) == shape, line
+        else:
+            assert isinstance(answer.json, list), line
+            assert [set(item) for item in answer.json][:1] == shape, line
+
+
+def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None:
+    assert books.path.is_file()
+    account_id = tollway("account", "open", "acme", "--json").json["id"]
+    issued = tollway(
+        "token", "issue", account_id, "--expires-days", "2", "--label", "x", "--json"
+    ).json
+    assert issued["token"]["expires_at_s"] - issued["token"]["issued_at_s"] == 2 * 86_400
+    assert issued["text"].startswith(issued["token"]["start"])
+    revoked = tollway("token", "revoke", issued["token"]["id"], "--json").json
+    assert revoked["revoked_at_s"] is not None
+    entry = tollway("credit", "add", "acme", "7", "--note", "a note", "--json").json
+    assert (entry["unit"], entry["kind"], entry["amount"]) == ("credits", "top_up", 7)
+    assert (entry["balance_after"], entry["note"]) == (7, "a note")
+    tollway("grant", "acme", "product_analysis", "--rate", "25")
+    sheet = tollway("account", "show", account_id, "--json").json
+    assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
+    assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
+    tollway("price", "set", "product_analysis", "0")
+    assert tollway("operation", "close", "product_analysis").status == 0
+    (row,) = tollway("operation", "list", "--json").json
+    assert (row["is_closed"], row["price"], row["default_price"]) == (True, 0, 1)
+
+
+def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        here = f"{path} {name}".strip()
+        if hasattr(command, "commands"):
+            yield from _commands(command, here)
+        else:
+            yield here, command
+
+
+ALL_COMMANDS = dict(_commands(typer.main.get_command(app), ""))
+
+
+@pytest.mark.parametrize("name", ALL_COMMANDS)
+def test_every_command_has_help_a_database_and_json(name: str) -> None:
+    command = ALL_COMMANDS[name]
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {"--json", "--database"} <= options
+    assert command.help.strip().endswith(".")
+    for parameter in command.params:
+        assert parameter.help.strip().endswith("."), parameter.name

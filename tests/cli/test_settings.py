@@ -1,0 +1,77 @@
+"""Every setting is told with its value, its origin and its meaning."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tollway.settings import Settings
+
+
+def test_every_setting_is_told_with_its_origin(
+    process: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "tollway.toml").write_text('port = 9000\ntimezone = "UTC"\nlog_calls = "none"\n')
+    monkeypatch.setenv("TOLLWAY_PORT", "9001")
+    answer = process("settings", "--database", "sqlite:///other.db", "--json")
+    origins = {origin["name"]: (origin["value"], origin["source"]) for origin in answer.json}
+    assert list(origins) == [setting.name for setting in fields(Settings)]
+    assert origins["database"] == ("sqlite:///other.db", "command line")
+    assert origins["port"] == (9001, "environment")
+    assert origins["timezone"] == ("UTC", "tollway.toml")
+    assert origins["log_calls"] == ("none", "tollway.toml")
+    assert origins["host"] == ("127.0.0.1", "default")
+    assert all(origin["meaning"] for origin in answer.json)
+    assert list(workplace.glob("*.db")) == []
+
+
+def test_the_table_shows_values_as_they_are_written(tollway: Command) -> None:
+    shown = tollway("settings").out
+    assert "sqlite:///books.db" in shown
+    assert "environment" in shown
+    assert "failures" in shown
+    assert "16384" in shown
+
+
+def test_a_mistyped_variable_is_named_with_what_was_meant(
+    process: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOLLWAY_DATABSE", "sqlite:///x.db")
+    answer = process("account", "list")
+    assert answer.status == 1
+    assert answer.err == (
+        "The environment sets TOLLWAY_DATABSE, which is not a setting. Did you mean database?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("port = 'many'", "Setting port (from tollway.toml) must be a whole number"),
+        ("colour = 'red'", "tollway.toml sets colour, which is not a setting."),
+        ("port = ", "tollway.toml is not valid TOML"),
+        ("timezone = 'Mars/Olympus'", "Mars/Olympus is not a known time zone"),
+    ],
+)
+def test_a_wrong_file_is_told_in_a_sentence(
+    tollway: Command, workplace: Path, text: str, part: str
+) -> None:
+    (workplace / "tollway.toml").write_text(text)
+    answer = tollway("settings")
+    assert (answer.status, answer.out) == (1, "")
+    assert part in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_times_are_shown_in_the_zone_of_the_settings(
+    tollway: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tollway.ledger.identity.World.at_s", lambda _: 1_767_225_600)
+    tollway("migrate")
+    tollway("account", "open", "acme")
+    assert "2026-01-01 08:00:00" in tollway("account", "list").out
+    monkeypatch.setenv("TOLLWAY_TIMEZONE", "America/New_York")
+    shown = tollway("account", "list").out
+    assert "2025-12-31 19:00:00" in shown
+    assert "times in America/New_York" in shown

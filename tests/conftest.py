@@ -1,0 +1,53 @@
+"""What most tests share: one gateway with figures, started once."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.support.books import Caller, new_caller
+from tests.support.gateway import Gateway, Store
+from tollway.demo.figures import product_ids
+from tollway.demo.filling import fill_figures
+
+PRODUCT = product_ids(1)[0]
+
+
+@pytest.fixture(scope="session")
+def today() -> date:
+    return datetime.now(UTC).astimezone(ZoneInfo("Asia/Shanghai")).date()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    made = Store(tmp_path_factory.mktemp("gateway") / "tollway.db")
+    made.do(lambda database: fill_figures(database, products=2, days=40, last=today))
+    return made
+
+
+@pytest.fixture(scope="session")
+def gateway(store: Store) -> Iterator[Gateway]:
+    started = Gateway(store)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def caller(store: Store) -> Caller:
+    return new_caller(store)
+
+
+@pytest.fixture(scope="session")
+def question(today: date) -> dict[str, str]:
+    """A request that succeeds."""
+    return {"product_id": PRODUCT, "query_date": today.isoformat()}
+
+
+@pytest.fixture
+def own_store(tmp_path: Path, today: date) -> Store:
+    """A database for one test alone, for those that break or stop things."""
+    made = Store(tmp_path / "tollway.db")
+    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+    return made

@@ -1,0 +1,137 @@
+"""A real gateway in a process of its own, on a database of its own."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import httpx
+
+from tollway.store.migrate import migrate
+from tollway.store.open import open_database
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+START_TIMEOUT_S = 30
+ANALYSIS = "/papi/tool/accounts/goods-analysis"
+
+
+class Reply(NamedTuple):
+    """An envelope with what came around it."""
+
+    status: int
+    headers: httpx.Headers
+    envelope: dict[str, Any]
+
+    @property
+    def code(self) -> int:
+        return self.envelope["code"]
+
+    @property
+    def msg(self) -> str:
+        return self.envelope["msg"]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.envelope["data"]
+
+
+def reply_of(response: httpx.Response) -> Reply:
+    """The reply; every one of them must be a whole envelope."""
+    assert response.headers["content-type"].startswith("application/json")
+    assert response.headers["x-request-id"]
+    envelope = response.json()
+    assert list(envelope) == ["code", "msg", "msec", "time", "data"]
+    assert envelope["msg"]
+    return Reply(response.status_code, response.headers, envelope)
+
+
+class Store:
+    """A database file, and what a test does to it from outside, as the command line would."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        self.do(migrate)
+
+    def do(self, work: Callable[[SqliteDatabase], Awaitable[T]]) -> T:
+        async def run() -> T:
+            database = open_database(self.url, Metrics())
+            try:
+                return await work(database)
+            finally:
+                await database.close()
+
+        return asyncio.run(run())
+
+
+class Gateway:
+    """`tollway serve`, started and stopped for real."""
+
+    def __init__(self, store: Store, **settings: object) -> None:
+        self.store = store
+        self.port = _free_port()
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        variables = {f"TOLLWAY_{name.upper()}": str(value) for name, value in settings.items()}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")}
+        self.log_path = store.path.with_suffix(f".{self.port}.log")
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tollway", "serve", "--port", str(self.port)],
+                env={**environment, **variables, "TOLLWAY_DATABASE": store.url},
+                cwd=store.path.parent,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._wait_until_ready()
+        self.client = httpx.Client(base_url=self.base_url, timeout=30)
+
+    def _wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if self.base_url in line:
+                return
+        raise AssertionError(f"the gateway did not start:\n{self.log()}")
+
+    def log(self) -> str:
+        return self.log_path.read_text(encoding="utf-8")
+
+    def get(
+        self,
+        path: str = ANALYSIS,
+        *,
+        token: str | None = None,
+        query: dict[str, str] | str | None = None,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        sent = dict(headers or {})
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        url = f"{path}?{query}" if isinstance(query, str) else path
+        params = query if isinstance(query, dict) else None
+        return reply_of(self.client.request(method, url, params=params, headers=sent))
+
+    def stop(self) -> int:
+        """Asks the gateway to stop, and gives its exit status."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=START_TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return status
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,97 @@
+"""What an operator changes beside the running server is seen on the next call."""
+
+import msgspec
+from tests.support.books import CALLS, WORLD, Caller, new_caller
+from tests.support.gateway import Gateway, Store
+
+from tollway.intake.product_figures import ProductFigures, ProductRecord
+from tollway.ledger.accounts import close_account
+from tollway.ledger.entries import top_up
+from tollway.ledger.permissions import Permission, grant, revoke_grant
+from tollway.ledger.tokens import list_tokens, revoke_token
+from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.store.database import Database, Transaction
+
+NAME = PRODUCT_ANALYSIS.name
+
+
+def test_a_revoked_token_is_refused(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    assert gateway.get(token=caller.token, query=question).code == 0
+    store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+    assert gateway.get(token=caller.token, query=question).code == 401
+
+
+def test_a_closed_account_is_refused(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    assert gateway.get(token=caller.token, query=question).code == 0
+    store.do(lambda database: close_account(database, WORLD, caller.account_id))
+    assert gateway.get(token=caller.token, query=question).code == 401
+
+
+def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:
+    caller = new_caller(store, calls=1)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert gateway.get(token=caller.token, query=question).code == 204
+    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 1))
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert gateway.get(token=caller.token, query=question).code == 204
+
+
+def test_a_correction_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:
+    caller = new_caller(store, calls=5)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, -4))
+    assert gateway.get(token=caller.token, query=question).code == 204
+
+
+def test_a_grant_and_its_end_are_seen(
+    gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, granted=False)
+    assert gateway.get(token=caller.token, query=question).code == 204
+    store.do(lambda database: grant(database, caller.account_id, Permission(NAME, None, 3)))
+    reply = gateway.get(token=caller.token, query=question)
+    assert reply.code == 0
+    assert reply.headers["ratelimit-policy"] == f'"{NAME}";q=3;w=1'
+    store.do(lambda database: revoke_grant(database, caller.account_id, NAME))
+    assert gateway.get(token=caller.token, query=question).code == 204
+
+
+def test_new_figures_are_seen(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    before = gateway.get(token=caller.token, query=question).data
+    renamed = ProductRecord(
+        product_id=question["product_id"], title="新标题", shop_name=before["shopName"]
+    )
+
+    async def load(database: Database) -> int:
+        async def work(transaction: Transaction) -> int:
+            return await ProductFigures().store(transaction, [renamed])
+
+        return await database.write(work)
+
+    assert store.do(load) == 1
+    assert gateway.get(token=caller.token, query=question).data["itemName"] == "新标题"
+    old = msgspec.structs.replace(renamed, title=before["itemName"], picture_url=before["pic"])
+
+    async def restore(database: Database) -> int:
+        async def work(transaction: Transaction) -> int:
+            return await ProductFigures().store(transaction, [old])
+
+        return await database.write(work)
+
+    assert store.do(restore) == 1
+    assert gateway.get(token=caller.token, query=question).data == before
+
+
+def test_when_a_token_was_used_is_written_down(own_store: Store, question: dict[str, str]) -> None:
+    caller = new_caller(own_store)
+    gateway = Gateway(own_store)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert gateway.stop() == 0
+    (token,) = own_store.do(lambda database: list_tokens(database, caller.account_id))
+    assert token.last_used_at_s is not None
