@@ -30,6 +30,6 @@ def settings(database: DatabaseOption = None, as_json: JsonOption = False) -> No
         )
 
 
-def _as_written(value: str | int | bool) -> str:
+def _as_written(value: str | int) -> str:
     """As it would stand in tollway.toml, but for the quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -45,5 +45,12 @@ class Operation:
         return f"calls:{self.name}" if self.unit is Unit.CALLS else "credits"
 
 
+class Caller(msgspec.Struct, frozen=True, gc=False):
+    """Who asks, and what the call will cost them if it succeeds."""
+
+    account_id: str
+    price: int
+
+
 # A handler takes the decoded request and gives the payload, encoded as it stands in the envelope.
-Handler = Callable[[Any], Awaitable[bytes]]
+Handler = Callable[[Any, Caller], Awaitable[bytes]]

@@ -88,9 +88,11 @@ class Settler:
         """The calls that have not waited too long already; the others are let go uncharged."""
         oldest_s = monotonic() - self._timeout_s
         for waiting in batch:
-            # A caller that has gone away (its future is cancelled) is not charged either.
-            if waiting.since_s < oldest_s and not waiting.answer.done():
+            if waiting.since_s >= oldest_s:
+                break  # They are in the order of arrival: the rest came later still.
+            if not waiting.answer.done():
                 waiting.answer.set_exception(StoreBusyError("waited too long to be charged"))
+        # A caller that has gone away (its future is cancelled) is not charged either.
         return [waiting for waiting in batch if not waiting.answer.done()]
 
     async def _post(self, batch: list[_Waiting]) -> None:

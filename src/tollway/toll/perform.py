@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tollway.contract.operation import Handler
+from tollway.contract.operation import Caller, Handler
 from tollway.toll.call import Call
 
 
@@ -15,4 +15,5 @@ class Perform:
 
     async def __call__(self, call: Call) -> None:
         handlers = self._sandbox if call.passport.is_test else self._live
-        call.data = await handlers[call.operation_name](call.request)
+        caller = Caller(call.passport.account_id, call.price)
+        call.data = await handlers[call.operation_name](call.request, caller)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import date
 
 from tollway.contract.envelope import encode_data
+from tollway.contract.operation import Caller
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.product_analysis.reading import (
     DayFigures,
@@ -45,7 +46,7 @@ class ProductAnalysisHandler:
         self._kept_bytes = 0
         self._kept_for = (-1, date.min)
 
-    async def __call__(self, request: ProductAnalysisRequest) -> bytes:
+    async def __call__(self, request: ProductAnalysisRequest, _: Caller) -> bytes:
         today = self._today()
         if request.query_date > today:
             raise Refusal(Reason.DATE_IN_FUTURE, today=today.isoformat())
@@ -130,12 +131,12 @@ def _search(part: PartFigures) -> SearchEntry:
 
 def _series(last: date, days: dict[int, DayFigures]) -> DailySeries:
     """Every day of the series; one without data counts as zero, and is never left out."""
-    calendar = series_days(last)
+    numbers, labels = series_days(last)
     empty = DayFigures(0, 0, 0, 0, 0, 0, 0)
-    figures = [days.get(day_number(day), empty) for day in calendar]
+    figures = [days.get(number, empty) for number in numbers]
     return DailySeries(
         paymentConversionRate=[_rate(each.buyers, each.visitors) for each in figures],
-        date=[day.strftime("%m-%d") for day in calendar],
+        date=labels,
         paymentAmount=[each.payment_fen / 100 for each in figures],
         paidNum=[each.buyers for each in figures],
         visitorNum=[each.visitors for each in figures],

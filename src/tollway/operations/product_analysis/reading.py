@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, select
@@ -29,7 +31,7 @@ class DayFigures(msgspec.Struct, frozen=True):
     pieces_carted: int
 
 
-class PartFigures(msgspec.Struct, frozen=True):
+class PartFigures(NamedTuple):
     """The share of one source, keyword or search term in a day's figures."""
 
     kind: str
@@ -53,7 +55,7 @@ _SERIES = Query(
 )
 # The busiest first; the name only to make the order certain.
 _PARTS = Query(
-    select(*(product_figure.c[name] for name in PartFigures.__struct_fields__))
+    select(*(product_figure.c[name] for name in PartFigures._fields))
     .where(
         product_figure.c.product_id == bindparam("wanted"),
         product_figure.c.day == bindparam("on_day"),
@@ -67,10 +69,19 @@ def day_number(day: date) -> int:
     return day.year * 10_000 + day.month * 100 + day.day
 
 
-def series_days(last: date) -> list[date]:
-    """The days of the series, oldest first; fewer where the calendar itself begins."""
+class SeriesDays(NamedTuple):
+    """The days of a series, oldest first: as they are stored, and as they are shown."""
+
+    numbers: list[int]
+    labels: list[str]
+
+
+@lru_cache(maxsize=512)
+def series_days(last: date) -> SeriesDays:
+    """The days of the series that ends on a day; fewer where the calendar itself begins."""
     count = min(SERIES_DAYS, last.toordinal())
-    return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
+    days = [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
+    return SeriesDays([day_number(day) for day in days], [day.strftime("%m-%d") for day in days])
 
 
 async def read_product(database: Database, product_id: str) -> ProductFacts | None:
@@ -84,12 +95,12 @@ async def read_series(database: Database, product_id: str, last: date) -> dict[i
     rows = await database.fetch_all(
         _SERIES,
         wanted=product_id,
-        first_day=day_number(days[0]),
-        last_day=day_number(days[-1]),
+        first_day=days.numbers[0],
+        last_day=days.numbers[-1],
     )
     return {row[0]: DayFigures(*row) for row in rows}
 
 
 async def read_parts(database: Database, product_id: str, day: date) -> Sequence[PartFigures]:
     rows = await database.fetch_all(_PARTS, wanted=product_id, on_day=day_number(day))
-    return [PartFigures(*row) for row in rows]
+    return [PartFigures._make(row) for row in rows]

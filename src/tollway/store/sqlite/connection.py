@@ -72,9 +72,7 @@ class Connection:
         compiled = query.sqlite
         before: int = self.raw.total_changes()
         with our_errors():
-            self._cursor.executemany(
-                compiled.text, (compiled.arguments(values) for values in rows)
-            ).fetchall()
+            self._cursor.executemany(compiled.text, map(compiled.arguments, rows)).fetchall()
         after: int = self.raw.total_changes()
         return after - before
 
