@@ -3,23 +3,25 @@
 import asyncio
 import gc
 import logging
+import socket
 import sys
 from collections.abc import Awaitable
 from functools import partial
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
+from granian.log import LogLevels
 from granian.server.mp import MPServer
 
 from tollway.app import Gateway
-from tollway.settings import Settings
+from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
 from tollway.telemetry.logs import configure_logging
 from tollway.toll.edge import Receive, Scope, Send
 
 _TEND_INTERVAL_S = 30
 
-# The server's own words go the way of all others; its every start and stop is not worth a line.
+# The server's own words go the way of all others.
 _GRANIAN_LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -83,7 +85,7 @@ def http_server(settings: Settings) -> MPServer:
     """The HTTP server, with the limits that the settings put at the edge."""
     return MPServer(
         "tollway",
-        address=settings.host,
+        address=_free_address(settings.host, settings.port),
         port=settings.port,
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
@@ -96,10 +98,30 @@ def http_server(settings: Settings) -> MPServer:
         ),
         workers_kill_timeout=settings.shutdown_timeout_s,
         respawn_failed_workers=True,
+        log_level=LogLevels.warning,
         log_dictconfig=_GRANIAN_LOGGING,
     )
 
 
+def _free_address(host: str, port: int) -> str:
+    """The host's address, if its port is free.
+
+    The server itself would not notice another one there: it shares its port on purpose, so that
+    workers can be replaced, and each of two gateways would get a part of the calls.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. Set another host or port."
+        ) from None
+    return str(address[0])
+
+
 def serve(settings: Settings, greeting: str) -> None:
     """Serves until it is told to stop; prints the greeting once calls can be answered."""
+    configure_logging(settings.log_level)
     http_server(settings).serve(target_loader=partial(_load, settings, greeting), wrap_loader=False)

@@ -24,9 +24,17 @@ class SettingsError(Exception):
 
 
 def _setting(
-    default: str | int, meaning: str, *, least: int = 0, choices: tuple[str, ...] = ()
+    default: str | int,
+    meaning: str,
+    *,
+    least: int = 0,
+    most: int = 10**12,
+    choices: tuple[str, ...] = (),
 ) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "least": least, "choices": choices})
+    return field(
+        default=default,
+        metadata={"meaning": meaning, "least": least, "most": most, "choices": choices},
+    )
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Settings:
         "sqlite:///tollway.db", "where everything is kept; sqlite:///FILE for the embedded database"
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
-    port: int = _setting(8080, "the port to listen on", least=1)
+    port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
     http_status: str = _setting(
         "always_200",
@@ -143,7 +151,7 @@ def _checked(
 ) -> str | int:
     where = f"Setting {name} (from {source})"
     if kind in (int, "int"):
-        return _whole_number(raw, metadata["least"], where)
+        return _whole_number(raw, metadata["least"], metadata["most"], where)
     if not isinstance(raw, str) or not raw:
         raise SettingsError(f"{where} must be a text.")
     if metadata["choices"] and raw not in metadata["choices"]:
@@ -151,13 +159,13 @@ def _checked(
     return raw
 
 
-def _whole_number(raw: object, least: int, where: str) -> int:
+def _whole_number(raw: object, least: int, most: int, where: str) -> int:
     try:
         number = int(raw) if isinstance(raw, (str, int)) and not isinstance(raw, bool) else None
     except ValueError:
         number = None
-    if number is None or number < least:
-        raise SettingsError(f"{where} must be a whole number of at least {least}.")
+    if number is None or not least <= number <= most:
+        raise SettingsError(f"{where} must be a whole number from {least:,} to {most:,}.")
     return number
 
 
