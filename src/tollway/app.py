@@ -11,6 +11,8 @@ from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
+from tollway.openapi import openapi
+from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.probes import probe_routes
@@ -50,7 +52,9 @@ class Gateway:
             )
         )
         self._edge = Edge(self._toll, settings, metrics)
-        routes = probe_routes(metrics, self.is_ready)
+        mapped = settings.http_status == "mapped"
+        description = openapi(OPERATIONS, settings.base_url, mapped=mapped)
+        routes = probe_routes(metrics, self.is_ready, description)
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path for route in routes}
 

@@ -1,6 +1,7 @@
-"""What machines ask of a running gateway: is it alive, is it ready, how is it doing."""
+"""What machines ask of a running gateway: is it alive, is it ready, how is it doing, what is it."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
@@ -10,7 +11,9 @@ from starlette.routing import Route
 from tollway.telemetry.metrics import Metrics
 
 
-def probe_routes(metrics: Metrics, is_ready: Callable[[], Awaitable[bool]]) -> list[Route]:
+def probe_routes(
+    metrics: Metrics, is_ready: Callable[[], Awaitable[bool]], description: dict[str, Any]
+) -> list[Route]:
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
@@ -23,7 +26,11 @@ def probe_routes(metrics: Metrics, is_ready: Callable[[], Awaitable[bool]]) -> l
     async def show_metrics(_: Request) -> Response:
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
+    async def show_description(_: Request) -> Response:
+        return JSONResponse(description)
+
     return [
+        Route("/openapi.json", show_description),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/metrics", show_metrics),

@@ -1,5 +1,8 @@
 """What an operator changes beside the running server is seen on the next call."""
 
+import subprocess
+import sys
+
 import msgspec
 from tests.support.books import CALLS, WORLD, Caller, new_caller
 from tests.support.gateway import Gateway, Store
@@ -20,6 +23,23 @@ def test_a_revoked_token_is_refused(
 ) -> None:
     assert gateway.get(token=caller.token, query=question).code == 0
     store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+    assert gateway.get(token=caller.token, query=question).code == 401
+
+
+def test_what_the_command_line_does_is_seen_on_the_next_call(
+    gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, calls=1)
+
+    def tollway(*arguments: str) -> None:
+        command = [sys.executable, "-m", "tollway", *arguments, "--database", store.url]
+        subprocess.run(command, check=True, capture_output=True)
+
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert gateway.get(token=caller.token, query=question).code == 204
+    tollway("credit", "add", caller.account_id, "5", "--calls", NAME)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    tollway("token", "revoke", caller.token_id)
     assert gateway.get(token=caller.token, query=question).code == 401
 
 

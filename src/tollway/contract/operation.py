@@ -8,6 +8,26 @@ from typing import Any
 
 import msgspec
 
+from tollway.contract.decoding import declared_fields
+from tollway.contract.reasons import Reason
+
+_OF_ANY_CALL = (
+    Reason.PARAMETER_MISSING,
+    Reason.PARAMETER_INVALID,
+    Reason.PARAMETER_REPEATED,
+    Reason.BODY_UNREADABLE,
+    Reason.TIMED_OUT,
+    Reason.INTERNAL,
+    Reason.THROTTLED,
+    Reason.STORE_UNAVAILABLE,
+    Reason.OPERATION_CLOSED,
+    Reason.PERMISSION_MISSING,
+    Reason.CREDENTIAL_INVALID,
+    Reason.PATH_UNKNOWN,
+    Reason.METHOD_WRONG,
+)
+_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT)
+
 
 class Encoding(Enum):
     """How an operation's parameters travel."""
@@ -38,6 +58,19 @@ class Operation:
     unit: Unit
     default_price: int
     codes: tuple[int, ...]
+    # What only this operation can be refused for; `reasons` adds what any call can.
+    own_reasons: tuple[Reason, ...] = ()
+
+    @cached_property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Every reason a call of this operation can be refused for."""
+        used_up = Reason.CALLS_USED_UP if self.unit is Unit.CALLS else Reason.CREDITS_USED_UP
+        body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
+        has_spellings = any(
+            each.field.other_spelling for each in declared_fields(self.request_type)
+        )
+        spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
+        return (*_OF_ANY_CALL, *spellings, *body, used_up, *self.own_reasons)
 
     @cached_property
     def balance_unit(self) -> str:

@@ -1,0 +1,145 @@
+"""The OpenAPI description of the operations, made from their descriptors and nothing else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tollway import __version__
+from tollway.contract.decoding import DeclaredField, declared_fields
+from tollway.contract.operation import Encoding, Operation
+from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
+
+Json = dict[str, Any]
+
+_FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
+_HEADERS = {
+    "X-Request-Id": "Names this call; quote it to support.",
+    "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
+    "RateLimit": "What is left of it (r), and for how many seconds (t).",
+    "Retry-After": "After a 202: how many seconds to wait.",
+}
+
+
+def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
+    """The whole document."""
+    types = [operation.response_type for operation in operations]
+    _, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tollway",
+            "version": __version__,
+            "description": "Every answer is the same JSON envelope; `code` 0 means success, and "
+            "only success is charged.",
+        },
+        "servers": [{"url": base_url}],
+        "security": [{"token": []}],
+        "paths": {
+            each.path: {each.method.lower(): _operation(each, mapped)} for each in operations
+        },
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(operation: Operation, mapped: bool) -> Json:
+    fields = declared_fields(operation.request_type)
+    described: Json = {
+        "operationId": operation.name,
+        "summary": operation.title,
+        "responses": _responses(operation, fields, mapped),
+    }
+    if operation.encoding is Encoding.QUERY:
+        described["parameters"] = [
+            {"name": name, "in": "query", "required": required, "schema": schema}
+            for name, required, schema in _spellings(fields)
+        ]
+    else:
+        kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
+        schema = {
+            "type": "object",
+            "properties": {name: schema for name, _, schema in _spellings(fields)},
+            "required": [name for name, required, _ in _spellings(fields) if required],
+        }
+        content = {kind: {"schema": schema} for kind in kinds}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
+    """Every name a field goes by; where there are two, neither alone is required."""
+    spelled = []
+    for name, field, required in fields:
+        schema = {**field.kind.schema(), "description": field.meaning}
+        other = field.other_spelling
+        spelled.append((name, required and other is None, schema))
+        if other is not None:
+            note = f"Another spelling of {name}; send one of the two."
+            spelled.append((other, False, {**schema, "description": note}))
+    return spelled
+
+
+def _responses(operation: Operation, fields: Sequence[DeclaredField], mapped: bool) -> Json:
+    """One response per HTTP status, with an example for every reason."""
+    payload = {"$ref": f"#/components/schemas/{operation.response_type.__name__}"}
+    responses: dict[str, Json] = {"200": _response("Every answer with the envelope.", payload)}
+    responses["200"]["content"]["application/json"]["examples"] = {
+        "SUCCESS": _example(SUCCESS, SUCCESS.message.en)
+    }
+    for reason in operation.reasons:
+        cause = reason.value
+        status = str(cause.status) if mapped else "200"
+        response = responses.setdefault(status, _response(f"Code {cause.code}.", payload))
+        media = response["content"]["application/json"]
+        media.setdefault("examples", {})[reason.name] = _example(cause, _message(reason, fields))
+    return responses
+
+
+def _response(description: str, payload: Json) -> Json:
+    envelope = {
+        "type": "object",
+        "required": ["code", "msg", "msec", "time", "data"],
+        "properties": {
+            "code": {"type": "integer", "description": "0 means success."},
+            "msg": {"type": "string"},
+            "msec": {"type": "integer", "description": "Milliseconds the call took."},
+            "time": {"type": "integer", "description": "Seconds timestamp of the answer."},
+            "data": {"anyOf": [payload, {"type": "object"}]},
+        },
+    }
+    headers = {
+        name: {"description": meaning, "schema": {"type": "string"}}
+        for name, meaning in _HEADERS.items()
+    }
+    content: Json = {"application/json": {"schema": envelope}}
+    return {"description": description, "headers": headers, "content": content}
+
+
+def _example(cause: Cause, msg: str) -> Json:
+    envelope = {"code": cause.code, "msg": msg, "msec": 1, "time": 1_767_225_600, "data": {}}
+    return {"summary": f"Code {cause.code}", "value": envelope}
+
+
+def _message(reason: Reason, fields: Sequence[DeclaredField]) -> str:
+    """What the message of a reason looks like for this operation."""
+    first = fields[0]
+    doubled = next((each for each in fields if each.field.other_spelling), first)
+    samples: Json = {
+        "field": doubled.name,
+        "other": doubled.field.other_spelling,
+        "expected": doubled.field.kind.expected,
+        "problem": "it is empty",
+        "part": "request",
+        "limit": 10,
+        "limit_s": 10,
+        "left": 0,
+        "cost": 1,
+        "today": "2026-01-01",
+        "allowed": "POST",
+    }
+    return Refusal(reason, **samples).message("en")
