@@ -6,6 +6,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import settings
 
 from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway, Store
@@ -13,6 +14,11 @@ from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures
 
 PRODUCT = product_ids(1)[0]
+
+# No deadline per example: on a shared machine it would measure the neighbours.
+settings.register_profile("tollway", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=5000)
+settings.load_profile("tollway")
 
 
 @pytest.fixture(scope="session")
