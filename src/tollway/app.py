@@ -6,13 +6,13 @@ from collections.abc import Awaitable
 from starlette.applications import Starlette
 
 from tollway.calendar import Calendar
-from tollway.contract.operation import Handler
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.handling import Handler
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.probes import probe_routes
@@ -48,6 +48,7 @@ class Gateway:
                 ),
                 live=self._handlers(self._database, versions),
                 sandbox=self._handlers(self._sandbox.database, Versions(self._sandbox.database)),
+                sandbox_database=self._sandbox.database,
                 recorder=self._recorder,
             )
         )

@@ -1,10 +1,8 @@
 """The descriptor of an operation: the one source of its routing, validation, charging and docs."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -83,7 +81,3 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
     account_id: str
     price: int
-
-
-# A handler takes the decoded request and gives the payload, encoded as it stands in the envelope.
-Handler = Callable[[Any, Caller], Awaitable[bytes]]

@@ -5,42 +5,21 @@ a whole batch. Nobody is answered before the commit that carries their own charg
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic
 
 import msgspec
 
-from tollway.ledger.entries import ADD_ENTRY, TAKE, amount_left
-from tollway.store.database import Database, StoreBusyError, Transaction
+from tollway.ledger.posting import Acted, Charge, ShortageError, post_charges
+from tollway.store.database import Database, StoreBusyError
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
 
 
-class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What one call owes."""
-
-    account_id: str
-    unit: str
-    amount: int
-    operation: str
-    request_id: str
-    token_id: str
-    at_ms: int
-
-
-class ShortageError(Exception):
-    """A charge was refused, because the balance does not cover it."""
-
-    def __init__(self, left: int) -> None:
-        super().__init__(left)
-        self.left = left
-
-
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
     charge: Charge
-    answer: asyncio.Future[None]
+    answer: asyncio.Future[Acted | None]
     since_s: float
 
 
@@ -64,12 +43,13 @@ class Settler:
         self._waiting: list[_Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
-    def settle(self, charge: Charge) -> asyncio.Future[None]:
-        """Done once the charge is durable.
+    def settle(self, charge: Charge) -> asyncio.Future[Acted | None]:
+        """Done, with what its act came to, once the charge is durable.
 
-        Fails with ShortageError if it was refused, with StoreError if it could not be tried.
+        Fails with ShortageError if it was refused, with the act's own error if that failed, with
+        StoreError if it could not be tried.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Acted | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(charge, answer, monotonic()))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
@@ -101,79 +81,21 @@ class Settler:
         charges = [waiting.charge for waiting in batch]
         self._metrics.settle_batch.observe(len(batch))
         try:
-            shortages = await self._database.write(lambda tx: post_charges(tx, charges))
+            remarks = await self._database.write(lambda tx: post_charges(tx, charges))
         except Exception as error:
             for waiting in batch:
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
             return
         for position, waiting in enumerate(batch):
-            left = shortages.get(position)
-            if left is not None:
-                self._on_shortage(waiting.charge.account_id, waiting.charge.unit, left)
-            if not waiting.answer.done():
-                if left is None:
-                    waiting.answer.set_result(None)
-                else:
-                    waiting.answer.set_exception(ShortageError(left))
+            self._tell(waiting, remarks.get(position))
 
-
-async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> dict[int, int]:
-    """Posts charges in one transaction; each is posted whole or refused.
-
-    Gives the positions of those that were refused, with what is left of their balances.
-    """
-    by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for position, charge in enumerate(charges):
-        by_balance[charge.account_id, charge.unit].append(position)
-    shortages: dict[int, int] = {}
-    entries: list[tuple[object, ...]] = []
-    for (account_id, unit), positions in by_balance.items():
-        # Almost always the balance covers the whole group, and one debit does. When it does not,
-        # each call is tried alone, in the order of arrival.
-        group = [charges[position] for position in positions]
-        if await _take(transaction, group, entries):
-            continue
-        for position in positions:
-            if not await _take(transaction, [charges[position]], entries):
-                shortages[position] = await amount_left(transaction, account_id, unit)
-    await transaction.execute_many(ADD_ENTRY, entries)
-    return shortages
-
-
-async def _take(
-    transaction: Transaction, charges: Sequence[Charge], entries: list[tuple[object, ...]]
-) -> bool:
-    """Debits charges of one balance together, or none of them; adds their entries."""
-    first = charges[0]
-    total = sum([charge.amount for charge in charges])
-    row = await transaction.fetch_one(
-        TAKE,
-        of_account=first.account_id,
-        of_unit=first.unit,
-        total=total,
-        count=len(charges),
-    )
-    if row is None:
-        return False
-    left, number = row[0] + total, row[1] - len(charges)
-    for charge in charges:
-        left -= charge.amount
-        number += 1
-        # In the order of the table's columns.
-        entries.append(
-            (
-                charge.account_id,
-                charge.unit,
-                number,
-                "charge",
-                -charge.amount,
-                left,
-                charge.at_ms,
-                charge.operation,
-                charge.request_id,
-                charge.token_id,
-                None,
-            )
-        )
-    return True
+    def _tell(self, waiting: _Waiting, remark: Acted | Exception | None) -> None:
+        if isinstance(remark, ShortageError):
+            self._on_shortage(waiting.charge.account_id, waiting.charge.unit, remark.left)
+        if waiting.answer.done():
+            return
+        if isinstance(remark, Exception):
+            waiting.answer.set_exception(remark)
+        else:
+            waiting.answer.set_result(remark)

@@ -6,6 +6,7 @@ nothing but its transaction.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from tollway.store.query import Query
@@ -44,6 +45,9 @@ class Transaction(Reader, Protocol):
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         """Runs a query once per row and tells how many rows all of it changed."""
+
+    def savepoint(self) -> AbstractAsyncContextManager[None]:
+        """A part of the work that is undone alone if its block raises."""
 
 
 class Database(Reader, Protocol):

@@ -8,6 +8,7 @@ import msgspec
 
 from tollway.contract.operation import Operation
 from tollway.ledger.directory import Passport
+from tollway.ledger.posting import Act
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +31,7 @@ class Call:
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None
+    act: Act | None = None
     charged: int = 0
 
     def __init__(
@@ -67,4 +69,4 @@ class Stage(Protocol):
     walk a coroutine.
     """
 
-    def __call__(self, call: Call) -> Awaitable[None] | None: ...
+    def __call__(self, call: Call) -> Awaitable[object] | None: ...

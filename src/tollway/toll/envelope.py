@@ -7,7 +7,7 @@ from time import perf_counter
 from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
 from tollway.contract.language import preferred_language
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
-from tollway.ledger.settlement import ShortageError
+from tollway.ledger.posting import ShortageError
 from tollway.store.database import StoreBusyError, StoreError
 from tollway.telemetry.calls import CallRecord, CallRecorder
 from tollway.toll.call import Answer, Call

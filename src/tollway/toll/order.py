@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tollway.contract.operation import Handler
 from tollway.ledger.directory import Directory
 from tollway.ledger.settlement import Settler
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.handling import Handler
 from tollway.settings import Settings
+from tollway.store.database import Database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.toll.authenticate import Authenticate
@@ -42,6 +43,7 @@ class Parts:
     settler: Settler
     live: Mapping[str, Handler]
     sandbox: Mapping[str, Handler]
+    sandbox_database: Database
     recorder: CallRecorder
 
 
@@ -58,7 +60,7 @@ class Toll:
             Throttle: throttle,
             Decode: Decode(OPERATIONS),
             Perform: Perform(parts.live, parts.sandbox),
-            Settle: Settle(parts.settler),
+            Settle: Settle(parts.settler, parts.sandbox_database),
         }
         self._stages = tuple(stages[stage] for stage in ORDER)
         self._enveloper = Enveloper(

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from tollway.contract.operation import Caller, Handler
+from tollway.contract.operation import Caller
+from tollway.operations.handling import Handler
 from tollway.toll.call import Call
 
 
@@ -16,4 +17,8 @@ class Perform:
     async def __call__(self, call: Call) -> None:
         handlers = self._sandbox if call.passport.is_test else self._live
         caller = Caller(call.passport.account_id, call.price)
-        call.data = await handlers[call.operation_name](call.request, caller)
+        result = await handlers[call.operation_name](call.request, caller)
+        if isinstance(result, bytes):
+            call.data = result
+        else:
+            call.act = result

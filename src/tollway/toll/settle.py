@@ -2,31 +2,50 @@
 
 from collections.abc import Awaitable
 
-from tollway.ledger.settlement import Charge, Settler
+from tollway.ledger.posting import Act, Charge
+from tollway.ledger.settlement import Settler
+from tollway.store.database import Database
 from tollway.toll.call import Call
 
 
 class Settle:
-    """Charges the call; what is free is not entered in the books.
+    """Charges the call, and does what the operation left to be done with the charge.
 
-    A balance that no longer covers the call ends it with a ShortageError.
+    What is free is not entered in the books. A balance that no longer covers the call ends it with
+    a ShortageError.
     """
 
-    def __init__(self, settler: Settler) -> None:
+    def __init__(self, settler: Settler, sandbox: Database) -> None:
         self._settler = settler
+        self._sandbox = sandbox
 
-    def __call__(self, call: Call) -> Awaitable[None] | None:
+    def __call__(self, call: Call) -> Awaitable[object] | None:
+        if call.act is not None:
+            return self._act(call, call.act)
         if call.price == 0:
             return None
         call.charged = call.price
-        return self._settler.settle(
-            Charge(
-                call.passport.account_id,
-                call.operation.balance_unit,
-                call.price,
-                call.operation_name,
-                call.request_id,
-                call.passport.token_id,
-                int(call.at_s * 1000),
-            )
-        )
+        return self._settler.settle(_charge(call))
+
+    async def _act(self, call: Call, act: Act) -> None:
+        if call.passport.is_test:
+            acted = await self._sandbox.write(act)
+        else:
+            settled = await self._settler.settle(_charge(call))
+            assert settled is not None
+            acted = settled
+        call.data = acted.data
+        call.charged = call.price if acted.is_paid else 0
+
+
+def _charge(call: Call) -> Charge:
+    return Charge(
+        call.passport.account_id,
+        call.operation.balance_unit,
+        call.price,
+        call.operation_name,
+        call.request_id,
+        call.passport.token_id,
+        int(call.at_s * 1000),
+        call.act,
+    )

@@ -5,7 +5,8 @@ Waiting for the disk, or for a lock that the command line holds, thus never stop
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, cast
@@ -37,6 +38,16 @@ class _SqliteTransaction:
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         return self._connection.execute_many(query, rows)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        self._connection.run("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            self._connection.run("ROLLBACK TO part; RELEASE part")
+            raise
+        self._connection.run("RELEASE part")
 
 
 class _Task(NamedTuple):
