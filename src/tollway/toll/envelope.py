@@ -60,18 +60,15 @@ class Enveloper:
         headers = [
             _CONTENT_TYPE,
             (b"x-request-id", call.request_id.encode("ascii")),
-            *self._rate_headers(call),
         ]
+        if call.account_id is not None:
+            # Where the account stands, on every authenticated answer.
+            admission = call.admission or self._throttle.standing(call)
+            policy, left = _rate_headers(call.operation_name, admission.limit)
+            headers += policy, (b"ratelimit", left % admission.remaining)
         if reason == "THROTTLED":
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
-
-    def _rate_headers(self, call: Call) -> tuple[tuple[bytes, bytes], ...]:
-        """Where the account stands, on every authenticated answer."""
-        if call.account_id is None:
-            return ()
-        admission = call.admission or self._throttle.standing(call)
-        return _rate_headers(call.operation_name, admission.limit, admission.remaining)
 
 
 def _language(call: Call) -> str:
@@ -96,8 +93,7 @@ def _refusal(call: Call, error: Exception) -> Refusal:
 
 
 @lru_cache(maxsize=4096)
-def _rate_headers(operation: str, limit: int, remaining: int) -> tuple[tuple[bytes, bytes], ...]:
-    return (
-        (b"ratelimit-policy", f'"{operation}";q={limit};w=1'.encode()),
-        (b"ratelimit", f'"{operation}";r={remaining};t=1'.encode()),
-    )
+def _rate_headers(operation: str, limit: int) -> tuple[tuple[bytes, bytes], bytes]:
+    """The RateLimit-Policy header, and the RateLimit header's value but for what remains."""
+    policy = (b"ratelimit-policy", f'"{operation}";q={limit};w=1'.encode())
+    return policy, f'"{operation}";r=%d;t=1'.encode()
