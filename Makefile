@@ -6,7 +6,10 @@ RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check format bench lock clean
+.PHONY: install run test check format bench lock clean
+
+install: $(RUNTIME)  ## everything the command tollway needs, into .venv
+	@echo "Installed: $(BIN)/tollway --help"
 
 run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 	@mkdir -p data

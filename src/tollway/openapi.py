@@ -96,7 +96,9 @@ def _responses(operation: Operation, fields: Sequence[DeclaredField], mapped: bo
         status = str(cause.status) if mapped else "200"
         response = responses.setdefault(status, _response(f"Code {cause.code}.", payload))
         media = response["content"]["application/json"]
-        media.setdefault("examples", {})[reason.name] = _example(cause, _message(reason, fields))
+        media.setdefault("examples", {})[reason.name] = _example(
+            cause, _message(reason, operation, fields)
+        )
     return responses
 
 
@@ -125,7 +127,7 @@ def _example(cause: Cause, msg: str) -> Json:
     return {"summary": f"Code {cause.code}", "value": envelope}
 
 
-def _message(reason: Reason, fields: Sequence[DeclaredField]) -> str:
+def _message(reason: Reason, operation: Operation, fields: Sequence[DeclaredField]) -> str:
     """What the message of a reason looks like for this operation."""
     first = fields[0]
     doubled = next((each for each in fields if each.field.other_spelling), first)
@@ -140,6 +142,6 @@ def _message(reason: Reason, fields: Sequence[DeclaredField]) -> str:
         "left": 0,
         "cost": 1,
         "today": "2026-01-01",
-        "allowed": "POST",
+        "allowed": operation.method,
     }
     return Refusal(reason, **samples).message("en")

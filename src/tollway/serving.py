@@ -85,7 +85,7 @@ def http_server(settings: Settings) -> MPServer:
     """The HTTP server, with the limits that the settings put at the edge."""
     return MPServer(
         "tollway",
-        address=_free_address(settings.host, settings.port),
+        address=free_address(settings.host, settings.port),
         port=settings.port,
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
@@ -103,7 +103,7 @@ def http_server(settings: Settings) -> MPServer:
     )
 
 
-def _free_address(host: str, port: int) -> str:
+def free_address(host: str, port: int) -> str:
     """The host's address, if its port is free.
 
     The server itself would not notice another one there: it shares its port on purpose, so that
@@ -121,7 +121,7 @@ def _free_address(host: str, port: int) -> str:
     return str(address[0])
 
 
-def serve(settings: Settings, greeting: str) -> None:
+def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is told to stop; prints the greeting once calls can be answered."""
     configure_logging(settings.log_level)
     http_server(settings).serve(target_loader=partial(_load, settings, greeting), wrap_loader=False)

@@ -54,6 +54,8 @@ def _import(
     size = file.stat().st_size if file.is_file() else 0
 
     async def work(session: Session) -> LoadResult:
+        # Those of an earlier load would be taken for this one's.
+        rejects_path.unlink(missing_ok=True)
         with ExitStack() as stack:
             aside = _RejectFile(rejects_path, stack)
             advance = stack.enter_context(progress_bar(f"Loading {file.name}", size))

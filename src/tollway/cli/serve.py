@@ -33,8 +33,13 @@ def serve(
     as_json: JsonOption = False,
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
+    # Imported here: every other command would pay for loading the HTTP server.
+    from tollway.serving import free_address, serve_http  # noqa: PLC0415
+
     options = {"database": database, "host": host, "port": port}
     settings, _ = load_settings(options)
+    # Asked before anything is made or changed.
+    free_address(settings.host, settings.port)
     # Held until this process ends.
     lock = ServingLock(sqlite_path(settings.database))
 
@@ -47,9 +52,6 @@ def serve(
         greeting = as_json_line({"address": settings.base_url, "demo": world})
     else:
         greeting = _greeting(settings.base_url, world)
-    # Imported here: every other command would pay for loading the HTTP server.
-    from tollway.serving import serve as serve_http  # noqa: PLC0415
-
     serve_http(settings, greeting)
     lock.release()
 
@@ -57,7 +59,10 @@ def serve(
 def _greeting(base_url: str, world: DemoWorld | None) -> str:
     lines = [f"Tollway is serving on {base_url}", ""]
     if world is None:
-        lines += ["Next: `tollway account open NAME`, `tollway grant`, `tollway token issue`."]
+        lines += [
+            "Next: `tollway account open NAME`, then `tollway grant`, `tollway credit add` and",
+            "`tollway token issue` for it.",
+        ]
     else:
         lines += ["Try a paid call:", "", f"  {curl_line(world)}"]
     return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])

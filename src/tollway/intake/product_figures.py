@@ -5,6 +5,7 @@ of one day), or `source`, `keyword`, `search` (the part of one traffic source, k
 term in them). A later record of the same thing replaces the earlier one.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date
@@ -62,6 +63,7 @@ class SearchRecord(SourceRecord, frozen=True, tag_field="kind", tag="search"):
 
 
 Record = ProductRecord | DayRecord | SourceRecord | KeywordRecord | SearchRecord
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PAYMENT_MAX = Decimal(10) ** 12
 
 
@@ -86,6 +88,9 @@ class ProductFigures:
     """The loader of product figures."""
 
     def check(self, values: dict[str, object]) -> Record:
+        day = values.get("day")
+        if day is not None and not (isinstance(day, str) and _DAY.fullmatch(day)):
+            raise ValueError("Expected a date as YYYY-MM-DD - at `$.day`")
         record: Record = msgspec.convert(values, Record, strict=False)
         if isinstance(record, DayRecord):
             _fen(record.payment)

@@ -1,0 +1,67 @@
+"""Is an output what a page shows? The words must be the same; the numbers may differ.
+
+Times, ids and figures are other ones every time, so a run of digits stands for any other, and `…`
+for anything. A code is a promise: it must be the very same.
+"""
+
+import json
+import re
+from typing import Any
+
+_CODE_OR_NUMBER = re.compile(r'((?:"code": ?|\bcode ))?\d+(?:[.,]\d+)*')
+
+
+def is_like(shown: str, language: str, output: str) -> bool:
+    """Whether an output is like the block of a page that shows it."""
+    if language == "json":
+        try:
+            actual = json.loads(output)
+        except json.JSONDecodeError:
+            return False
+        return _is_like_value(json.loads(shown), actual)
+    return _pattern(shown).fullmatch(_lines(output)) is not None
+
+
+def _is_like_value(shown: Any, actual: Any, name: str = "") -> bool:
+    if isinstance(shown, dict):
+        return (
+            isinstance(actual, dict)
+            and list(shown) == list(actual)
+            and all(_is_like_value(shown[key], actual[key], key) for key in shown)
+        )
+    if isinstance(shown, list):
+        return isinstance(actual, list) and _are_like(shown, actual)
+    if isinstance(shown, str):
+        return isinstance(actual, str) and _pattern(shown).fullmatch(_lines(actual)) is not None
+    if shown is None or isinstance(shown, bool) or name == "code":
+        return bool(shown == actual)
+    return isinstance(actual, int | float) and not isinstance(actual, bool)
+
+
+def _are_like(shown: list[Any], actual: list[Any]) -> bool:
+    """A list that ends with … shows only its beginning."""
+    if shown and shown[-1] == "…":
+        shown = shown[:-1]
+        actual = actual[: len(shown)]
+    return len(shown) == len(actual) and all(map(_is_like_value, shown, actual))
+
+
+def _pattern(shown: str) -> re.Pattern[str]:
+    """A line that is nothing but … stands for any number of lines."""
+    lines = _lines(shown).split("\n")
+    parts = [
+        r"(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + r"\n"
+        for line in lines
+    ]
+    return re.compile("".join(parts).removesuffix(r"\n"))
+
+
+def _lines(text: str) -> str:
+    """The text with every number alike and every space single, without blank lines."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    alike = (re.sub("─+", "─", _CODE_OR_NUMBER.sub(_alike, line)) for line in lines if line)
+    return "\n".join(alike)
+
+
+def _alike(found: re.Match[str]) -> str:
+    return found[0] if found[1] else "0"

@@ -1,0 +1,81 @@
+"""The pages as the tests read them: their fenced blocks, links and tables."""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = (README, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")))
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+class Block(NamedTuple):
+    """A fenced block: what language it says it is in, its text, the line it begins on."""
+
+    language: str
+    text: str
+    line: int
+
+
+class Example(NamedTuple):
+    """Commands to paste, and what the page shows of their output."""
+
+    commands: Block
+    shown: Block | None
+
+
+class Link(NamedTuple):
+    """A link, and where it stands."""
+
+    page: Path
+    text: str
+    target: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found[1], found[2], text.count("\n", 0, found.start()) + 1)
+        for found in _FENCE.finditer(text)
+    ]
+
+
+def examples_of(page: Path) -> list[Example]:
+    """The commands of a page in their order; the block that follows them shows their output."""
+    blocks = blocks_of(page)
+    return [
+        Example(block, after if after is not None and after.language != "sh" else None)
+        for block, after in zip_longest(blocks, blocks[1:])
+        if block.language == "sh"
+    ]
+
+
+def links_of(page: Path) -> Iterator[Link]:
+    for found in _LINK.finditer(without_blocks(page)):
+        yield Link(page, found[1], found[2])
+
+
+def without_blocks(page: Path) -> str:
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def rows_of(page: Path) -> list[list[str]]:
+    """The cells of every table row of a page."""
+    lines = without_blocks(page).splitlines()
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What a link into a page can point at: its headings, as GitHub and others spell them."""
+    headings = re.findall(r"^#+ (.*)$", without_blocks(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,150 @@
+"""Nothing is undocumented, and nothing is documented that does not exist."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from tests.docs.pages import DOCS, PAGES, ROOT, Link, anchors_of, blocks_of, links_of, rows_of
+from tollway.cli.main import app
+from tollway.contract.reasons import SUCCESS, Cause, Reason
+from tollway.operations.catalogue import OPERATIONS
+from tollway.settings import Settings
+from tollway.telemetry.metrics import Metrics
+
+OPERATE, CALL = DOCS / "operate.md", DOCS / "call.md"
+LINKS = [link for page in PAGES for link in links_of(page)]
+
+
+def test_every_setting_is_documented_with_its_default_and_no_other() -> None:
+    rows = [row for row in rows_of(OPERATE) if len(row) == 3]
+    start = rows.index(["setting", "default", "meaning"]) + 2
+    documented = {row[0].strip("`"): row[1].strip("`") for row in rows[start:]}
+    known = {spec.name: str(spec.default) for spec in fields(Settings)}
+    assert {name: documented.get(name) for name in known} == known
+    assert not set(_variables()) - {f"TOLLWAY_{name.upper()}" for name in known}
+
+
+def _variables() -> Iterator[str]:
+    """The variables that any page sets or speaks of."""
+    for page in PAGES:
+        for name in re.findall(r"\bTOLLWAY_[A-Z_]+\b(?!<)", page.read_text(encoding="utf-8")):
+            if name not in ("TOLLWAY_", "TOLLWAY_CONFIG"):
+                yield name
+
+
+def _metric_names() -> set[str]:
+    """The names a dashboard would use; a library's `_created` beside a histogram is none."""
+    metrics = Metrics()
+    metrics.answered("product_analysis", 0, "SUCCESS", 0.001)
+    text = metrics.render().decode()
+    return {name for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE) if _is_ours(name)}
+
+
+def _is_ours(name: str) -> bool:
+    return not name.endswith("_created")
+
+
+def test_every_metric_is_documented_and_no_other() -> None:
+    documented = {row[0].strip("`") for row in rows_of(OPERATE) if row[0].startswith("`tollway_")}
+    assert documented == _metric_names()
+    for page in PAGES:
+        named = set(re.findall(r"\btollway_[a-z_]+\w", page.read_text(encoding="utf-8")))
+        assert named <= _metric_names(), page.name
+
+
+def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        here = f"{path} {name}"
+        if hasattr(command, "commands"):
+            yield from _commands(command, here)
+        else:
+            yield here, command
+
+
+COMMANDS = dict(_commands(typer.main.get_command(app), "tollway"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_and_its_options_are_named(name: str) -> None:
+    examples = "".join(
+        block.text for page in PAGES for block in blocks_of(page) if block.language == "sh"
+    )
+    assert re.search(rf"\b{name}\b", examples)
+    text = OPERATE.read_text(encoding="utf-8")
+    assert name.removeprefix("tollway ") in text
+    for parameter in COMMANDS[name].params:
+        for option in parameter.opts:
+            assert not option.startswith("--") or option in text, option
+
+
+_NAMED_COMMAND = re.compile(r"(?:`|^)tollway ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", re.MULTILINE)
+
+
+def test_every_command_that_is_named_exists() -> None:
+    known = {tuple(name.split()[1:]) for name in COMMANDS}
+    groups = {name[:1] for name in known}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for first, second in re.findall(_NAMED_COMMAND, text):
+            assert (first,) in groups, f"{page.name}: tollway {first}"
+            assert (first,) in known or not second or (first, second) in known, page.name
+
+
+def _causes() -> dict[str, Cause]:
+    return {"": SUCCESS, **{reason.name: reason.value for reason in Reason}}
+
+
+def test_every_reason_is_documented_with_its_code_and_status_and_no_other() -> None:
+    rows = [row for row in rows_of(CALL) if len(row) == 5 and row[0].isdigit()]
+    documented = {row[1].strip("`"): (row[0], row[4]) for row in rows}
+    assert documented == {
+        name: (str(cause.code), str(cause.status)) for name, cause in _causes().items()
+    }
+
+
+def test_every_operation_and_parameter_is_documented() -> None:
+    text = CALL.read_text(encoding="utf-8")
+    for operation in OPERATIONS:
+        assert f"`{operation.method} {operation.path}`" in text
+        assert f"## {operation.title}" in text
+        names = [*operation.request_type.__struct_fields__]
+        names += operation.response_type.__struct_fields__
+        for name in names:
+            assert f"`{name}" in text, name
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{link.page.name}:{link.target}")
+def test_every_link_leads_somewhere(link: Link) -> None:
+    if re.match(r"https?:", link.target):
+        return
+    path, _, anchor = link.target.partition("#")
+    target = (link.page.parent / path).resolve() if path else link.page
+    assert target.exists()
+    assert target.is_relative_to(ROOT)
+    if anchor:
+        assert anchor in anchors_of(target)
+    if link.text.startswith("test_"):
+        assert re.search(rf"^def {link.text}\(", target.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    for name in re.findall(r"`((?:src|tests|docs|bench|requirements)/[\w./]+)`", page.read_text()):
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists() or (ROOT / "src/tollway" / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_prose_is_wrapped(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for block in blocks_of(page):
+        text = text.replace(block.text, "")
+    for line in text.splitlines():
+        is_free = line.startswith(("|", "![")) or " " not in line
+        assert is_free or len(line) <= 100, line

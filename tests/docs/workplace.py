@@ -1,0 +1,138 @@
+"""Where the examples run: a scratch folder, a shell, and a gateway of their own."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.docs.forkserver import CLIENT
+from tests.docs.pages import ROOT, Example
+
+_TIMEOUT_S = 60
+_MARK = "\N{INFORMATION SEPARATOR TWO}"
+# What a reader does in a second terminal: here it runs beside the other commands.
+_PREAMBLE = """
+set -e -o pipefail
+SERVER=
+trap 'test -z "$SERVER" || { kill $SERVER; wait $SERVER || true; }' EXIT
+serve_aside() {
+  "$PYTHON" -m tollway serve "$@" > serve.log 2>&1 &
+  SERVER=$!
+  until grep -q Ctrl+C serve.log; do
+    kill -0 $SERVER 2> /dev/null || { cat serve.log; return 1; }
+    sleep 0.05
+  done
+  cat serve.log
+}
+"""
+
+
+class ForkServer:
+    """The command `tollway`, kept loaded."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "commands"
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        client = self.bin / "tollway"
+        client.write_text(CLIENT.format(python=sys.executable, path=str(path)), encoding="utf-8")
+        client.chmod(0o755)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.docs.forkserver", str(path)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUTF8": "1"},
+        )
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while not path.exists():
+            assert self._process.poll() is None, "the command line cannot be loaded"
+            assert time.monotonic() < deadline_s, "the command line was not loaded in time"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(_TIMEOUT_S)
+
+
+class Workplace:
+    """A folder that stands for the one a reader works in; its ports are free ones."""
+
+    def __init__(self, folder: Path, commands: ForkServer) -> None:
+        self._folder = folder
+        self._ports = {number: free_port() for number in (8080, 8081)}
+        self._environment = {
+            "PATH": f"{commands.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "LANG": "C.UTF-8",
+            "PYTHON": sys.executable,
+            "TOLLWAY_PORT": str(self._ports[8080]),
+        }
+        self._gateway: subprocess.Popen[str] | None = None
+
+    def start_demo(self) -> None:
+        """What `make run` does, and what it prints."""
+        (self._folder / "data").mkdir()
+        command = ["tollway", "serve", "--demo", "--database", "sqlite:///data/demo.db"]
+        with (self._folder / "gateway.log").open("wb") as log:
+            self._gateway = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=self._folder,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._gateway.stdout is not None
+        for line in self._gateway.stdout:
+            if "Ctrl+C" in line:
+                return
+        raise AssertionError((self._folder / "gateway.log").read_text(encoding="utf-8"))
+
+    def run(self, examples: Sequence[Example]) -> list[str]:
+        """What each example printed; a failing command ends them all."""
+        script = _PREAMBLE + "".join(
+            f"{{\n{self._adapted(example.commands.text)}\n}}\nprintf '{_MARK}'\n"
+            for example in examples
+        )
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        *outputs, last = done.stdout.split(_MARK)
+        if len(outputs) < len(examples):
+            failed = examples[len(outputs)].commands
+            raise AssertionError(
+                f"line {failed.line}: failed with status {done.returncode}:\n{failed.text}\n{last}"
+            )
+        return outputs
+
+    def _adapted(self, commands: str) -> str:
+        for number, port in self._ports.items():
+            commands = re.sub(rf"\b{number}\b", str(port), commands)
+        commands = re.sub(r"^tollway serve\b", "serve_aside", commands, flags=re.MULTILINE)
+        # What make does is tested by everything else; only its targets are checked.
+        return re.sub(r"^make .*$", ":", commands, flags=re.MULTILINE)
+
+    def stop(self) -> None:
+        if self._gateway is not None:
+            self._gateway.send_signal(signal.SIGTERM)
+            assert self._gateway.wait(_TIMEOUT_S) == 0
+            assert self._gateway.stdout is not None
+            self._gateway.stdout.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
