@@ -1,5 +1,6 @@
 """What most tests share: one gateway with figures, started once."""
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -8,12 +9,15 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import settings
 
+import tollway
 from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway, Store
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures
 
 PRODUCT = product_ids(1)[0]
+# Processes that are started in other folders must run the very code that is tested here.
+os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 settings.register_profile("tollway", deadline=None)

@@ -12,6 +12,8 @@ from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.handling import Handler
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
@@ -32,9 +34,10 @@ class Gateway:
 
     def __init__(self, settings: Settings) -> None:
         metrics = Metrics()
-        self._calendar = Calendar(settings.zone)
+        self._zone = settings.zone
+        self._calendar = Calendar(self._zone)
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
-        self._sandbox = Sandbox()
+        self._sandbox = Sandbox(self._zone)
         versions = Versions(self._database)
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
@@ -67,6 +70,7 @@ class Gateway:
     def _handlers(self, database: Database, versions: Versions) -> dict[str, Handler]:
         return {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
+            COUPON_CLAIMS.name: CouponClaimsHandler(database, self._zone),
         }
 
     async def start(self) -> None:

@@ -143,5 +143,10 @@ def _message(reason: Reason, operation: Operation, fields: Sequence[DeclaredFiel
         "cost": 1,
         "today": "2026-01-01",
         "allowed": operation.method,
+        "fields": first.name,
+        "owner": "shop",
+        "start": "startTime",
+        "end": "endTime",
+        "span_s": 700_000,
     }
     return Refusal(reason, **samples).message("en")

@@ -50,7 +50,9 @@ class Application:
         try:
             gateway = Gateway(self._settings)
             await gateway.start()
-        except StoreError as error:
+        except Exception as error:
+            # Whatever it was: the server would otherwise go on with nothing behind it.
+            logger.exception("the gateway cannot start")
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         self._gateway = gateway

@@ -9,6 +9,7 @@ import typer.main
 from tests.cli.conftest import Command
 from tests.support.gateway import Store
 from tollway.cli.main import app
+from tollway.operations.catalogue import BY_NAME
 
 ENTRY = {
     "account_id",
@@ -105,7 +106,9 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
     tollway("price", "set", "product_analysis", "0")
     assert tollway("operation", "close", "product_analysis").status == 0
-    (row,) = tollway("operation", "list", "--json").json
+    listed = {each["operation"]: each for each in tollway("operation", "list", "--json").json}
+    assert set(listed) == set(BY_NAME)
+    row = listed["product_analysis"]
     assert (row["is_closed"], row["price"], row["default_price"]) == (True, 0, 1)
 
 

@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -95,9 +96,15 @@ class Gateway:
 
     def _wait_until_ready(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if self.base_url in line:
-                return
+        # One that neither serves nor ends would be waited for without an end.
+        alarm = threading.Timer(START_TIMEOUT_S, self.process.kill)
+        alarm.start()
+        try:
+            for line in self.process.stdout:
+                if self.base_url in line:
+                    return
+        finally:
+            alarm.cancel()
         raise AssertionError(f"the gateway did not start:\n{self.log()}")
 
     def log(self) -> str:
@@ -118,6 +125,29 @@ class Gateway:
         url = f"{path}?{query}" if isinstance(query, str) else path
         params = query if isinstance(query, dict) else None
         return reply_of(self.client.request(method, url, params=params, headers=sent))
+
+    def post_form(
+        self,
+        path: str,
+        fields: Mapping[str, str],
+        *,
+        token: str | None = None,
+        encoding: str = "multipart",
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Sends fields as a form of either encoding."""
+        sent = dict(headers or {})
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        if encoding == "urlencoded":
+            return reply_of(self.client.post(path, data=fields, headers=sent))
+        parts = {name: (None, value.encode()) for name, value in fields.items()}
+        return reply_of(self.client.post(path, files=parts, headers=sent))
+
+    def post_bytes(self, path: str, body: bytes, content_type: str, token: str) -> Reply:
+        """Sends a body exactly as it is."""
+        sent = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+        return reply_of(self.client.post(path, content=body, headers=sent))
 
     def stop(self) -> int:
         """Asks the gateway to stop, and gives its exit status."""

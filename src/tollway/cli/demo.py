@@ -53,9 +53,10 @@ async def ensure_world(session: Session) -> DemoWorld:
                 database_path=path,
                 base_url=base_url,
                 today=today,
+                zone=session.settings.zone,
                 progress=advance,
             )
-    await continue_world(session.database, world, today)
+    await continue_world(session.database, world, today, session.settings.zone)
     return msgspec.structs.replace(world, base_url=base_url)
 
 

@@ -11,6 +11,7 @@ from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
+from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.files import read_records
 from tollway.intake.loading import Loader, LoadResult, Reject, load
 from tollway.intake.product_figures import ProductFigures
@@ -45,6 +46,17 @@ def product_figures(
 ) -> None:
     """Load products and their daily figures; loading a file again changes nothing."""
     _import(ProductFigures(), file, rejects, database, as_json=as_json)
+
+
+@_commands.command("coupon-claims")
+def coupon_claims(
+    file: FileArgument,
+    rejects: RejectsOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load claimed coupons; loading a file again changes nothing."""
+    _import(CouponClaims(), file, rejects, database, as_json=as_json)
 
 
 def _import(

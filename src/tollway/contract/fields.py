@@ -173,6 +173,28 @@ _WALL_TIME = "%Y-%m-%d %H:%M:%S"
 # A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
 _MILLISECONDS_FROM = 100_000_000_000
 _NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
+_NEGATIVE = Phrase("it is less than 0", "小于 0")
+_IN_MILLISECONDS = Phrase("it is in milliseconds", "单位为毫秒")
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """A point in time as a timestamp in seconds, and in no other unit."""
+
+    @property
+    def expected(self) -> Phrase:
+        return Phrase("a timestamp in seconds", "秒级时间戳")
+
+    def read(self, raw: object) -> int:
+        number = _whole_number(raw)
+        if number < 0:
+            raise Unfit(_NEGATIVE)
+        if number >= _MILLISECONDS_FROM:
+            raise Unfit(_IN_MILLISECONDS)
+        return number
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "integer", "minimum": 0, "exclusiveMaximum": _MILLISECONDS_FROM}
 
 
 @dataclass(frozen=True)

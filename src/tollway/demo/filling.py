@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from itertools import chain, islice
+from zoneinfo import ZoneInfo
 
+from tollway.demo.claims import make_claims
 from tollway.demo.figures import make_figures, make_products
-from tollway.intake.loading import CHUNK_RECORDS
+from tollway.intake.coupon_claims import CouponClaims
+from tollway.intake.loading import CHUNK_RECORDS, Loader
 from tollway.intake.product_figures import ProductFigures, Record
 from tollway.store.database import Database
 
@@ -25,7 +28,30 @@ async def fill_figures(
     records: Iterable[Record] = chain(
         make_products(products), make_figures(DEMO_SEED, products, first, last)
     )
-    loader = ProductFigures()
+    await _fill(database, ProductFigures(), records, progress)
+
+
+async def fill_claims(
+    database: Database,
+    *,
+    per_day: int,
+    days: int,
+    last: date,
+    zone: ZoneInfo,
+    progress: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Stores coupon claims up to the end of a day; what is there already stays the same."""
+    first = last - timedelta(days=days - 1)
+    records = make_claims(DEMO_SEED, per_day, first, last, zone)
+    await _fill(database, CouponClaims(), records, progress)
+
+
+async def _fill(
+    database: Database,
+    loader: Loader,
+    records: Iterable[object],
+    progress: Callable[[int], None],
+) -> None:
     stream = iter(records)
     while chunk := list(islice(stream, CHUNK_RECORDS)):
         await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))  # type: ignore[misc]

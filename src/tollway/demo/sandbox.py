@@ -1,9 +1,10 @@
 """The sandbox: a small demo world of this process's own, which is all that test tokens ever see."""
 
-from datetime import date
+from datetime import date, timedelta
 from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
-from tollway.demo.filling import fill_figures
+from tollway.demo.filling import fill_claims, fill_figures
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
@@ -11,12 +12,14 @@ from tollway.telemetry.metrics import Metrics
 
 _PRODUCTS = 3
 _DAYS = 60
+_CLAIMS_PER_DAY = 50
 
 
 class Sandbox:
     """A throw-away database with demo data up to today."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: ZoneInfo) -> None:
+        self._zone = zone
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
         self.database: SqliteDatabase = open_database(
@@ -30,6 +33,13 @@ class Sandbox:
             await migrate(self.database)
         if self._filled_to != today:
             await fill_figures(self.database, products=_PRODUCTS, days=_DAYS, last=today)
+            await fill_claims(
+                self.database,
+                per_day=_CLAIMS_PER_DAY,
+                days=_DAYS,
+                last=today - timedelta(days=1),
+                zone=self._zone,
+            )
             self._filled_to = today
 
     async def close(self) -> None:

@@ -7,13 +7,15 @@ show them again.
 
 import os
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tollway.demo.claims import SIDS, midnight_s
 from tollway.demo.figures import product_ids, record_count
-from tollway.demo.filling import fill_figures
+from tollway.demo.filling import fill_claims, fill_figures
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
@@ -24,7 +26,9 @@ from tollway.store.database import Database
 
 PRODUCTS = 24
 DAYS = 365
-RECORDS = record_count(PRODUCTS, DAYS)
+CLAIM_DAYS = 50
+CLAIMS_PER_DAY = 1000
+RECORDS = record_count(PRODUCTS, DAYS) + CLAIM_DAYS * CLAIMS_PER_DAY
 
 
 class DemoWorld(msgspec.Struct, frozen=True):
@@ -38,6 +42,9 @@ class DemoWorld(msgspec.Struct, frozen=True):
     revoked_token: str
     product_id: str
     query_date: str
+    sid: str
+    coupon_start_time: str
+    coupon_end_time: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -59,10 +66,12 @@ async def make_world(
     database_path: str,
     base_url: str,
     today: date,
+    zone: ZoneInfo,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
     await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
+    await _fill_claims(database, CLAIM_DAYS, today, zone, progress)
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -86,16 +95,34 @@ async def make_world(
         revoked_token=revoked.text,
         product_id=product_ids(PRODUCTS)[0],
         query_date=today.isoformat(),
+        sid=SIDS[0],
+        coupon_start_time=str(midnight_s(today - timedelta(days=7), zone)),
+        coupon_end_time=str(midnight_s(today, zone)),
     )
     _save(demo_file(database_path), made)
     return made
 
 
-async def continue_world(database: Database, made: DemoWorld, today: date) -> None:
+async def continue_world(database: Database, made: DemoWorld, today: date, zone: ZoneInfo) -> None:
     """Adds the days that have passed since the world was made, so that today has figures too."""
     days = (today - date.fromisoformat(made.query_date)).days
     if days > 0:
         await fill_figures(database, products=PRODUCTS, days=min(DAYS, days), last=today)
+        await _fill_claims(database, min(CLAIM_DAYS, days), today, zone)
+
+
+async def _fill_claims(
+    database: Database,
+    days: int,
+    today: date,
+    zone: ZoneInfo,
+    progress: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Only days that are over: nobody has claimed a coupon tonight already."""
+    yesterday = today - timedelta(days=1)
+    await fill_claims(
+        database, per_day=CLAIMS_PER_DAY, days=days, last=yesterday, zone=zone, progress=progress
+    )
 
 
 def _save(path: Path, made: DemoWorld) -> None:

@@ -25,8 +25,12 @@ class RawRecord(NamedTuple):
     line: int
     values: dict[str, object] | None
     problem: str
-    text: str
+    source: str | list[str]
     at_byte: int
+
+    def text(self) -> str:
+        """The record as it was written; only what is rejected is ever asked for it."""
+        return self.source.rstrip("\n") if isinstance(self.source, str) else _csv_text(self.source)
 
 
 def read_records(path: Path) -> Iterator[RawRecord]:
@@ -84,7 +88,7 @@ def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             yield RawRecord(number, values, "", text, file.tell())
         else:
             problem = "the line is not a JSON object"
-            yield RawRecord(number, None, problem, text.rstrip("\n"), file.tell())
+            yield RawRecord(number, None, problem, text, file.tell())
 
 
 def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
@@ -103,12 +107,18 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             continue
         if not cells:
             continue
-        values = {name: cell for name, cell in zip(header, cells, strict=False) if cell != ""}
         problem = "" if len(cells) == len(header) else _miscount(len(cells), len(header))
-        if any("\0" in cell for cell in cells):
+        if "\0" in "".join(cells):
             problem = "the line is not UTF-8, over 1 MiB, or has a NUL"
-        kept = None if problem else cast(dict[str, object], values)
-        yield RawRecord(rows.line_num, kept, problem, _csv_text(cells), file.tell())
+        kept = None if problem else _given(header, cells)
+        yield RawRecord(rows.line_num, kept, problem, cells, file.tell())
+
+
+def _given(header: list[str], cells: list[str]) -> dict[str, object]:
+    values: dict[str, object] = dict(zip(header, cells, strict=True))
+    if "" in cells:
+        return {name: cell for name, cell in values.items() if cell != ""}
+    return values
 
 
 def _miscount(found: int, expected: int) -> str:

@@ -76,11 +76,11 @@ async def load(
 
 def _check(loader: Loader, raw: RawRecord) -> Any:
     if raw.values is None:
-        return Reject(raw.line, raw.problem, raw.text)
+        return Reject(raw.line, raw.problem, raw.text())
     try:
         return loader.check(raw.values)
     except (msgspec.ValidationError, ValueError) as error:
-        return Reject(raw.line, str(error), raw.text.rstrip("\n"))
+        return Reject(raw.line, str(error), raw.text())
 
 
 async def _store(

@@ -1,8 +1,9 @@
 """All operations. Everything that goes over "each operation" goes over this tuple."""
 
 from tollway.contract.operation import Operation
+from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 
-OPERATIONS: tuple[Operation, ...] = (PRODUCT_ANALYSIS,)
+OPERATIONS: tuple[Operation, ...] = (PRODUCT_ANALYSIS, COUPON_CLAIMS)
 
 BY_NAME = {operation.name: operation for operation in OPERATIONS}

@@ -1,8 +1,8 @@
 """Every table, once, for both engines.
 
 Times are whole numbers with their unit in the name, days are whole numbers like 20260131, money is
-whole fen. The key of every table that grows with traffic starts with the account or the product, so
-that the same schema can be sharded. Rows of such tables are stored in key order
+whole fen. The key of every table that grows with traffic starts with the account, the product or
+the sid, so that the same schema can be sharded. Rows of such tables are stored in key order
 (`sqlite_with_rowid=False`), because a call reads a run of neighbours.
 """
 
@@ -148,5 +148,38 @@ product_figure = Table(
     Column("pieces_ordered", BigInteger, nullable=False),
     Column("page_views", BigInteger, nullable=False),
     CheckConstraint("kind IN ('source', 'keyword', 'search')", name="product_figure_kind"),
+    sqlite_with_rowid=False,
+)
+
+# `newest_first` is the time of the claim in seconds, negated: so the order of the key is the order
+# of listing (newest first, then code), and a page is one run of neighbours in either engine.
+coupon_claim = Table(
+    "coupon_claim",
+    metadata,
+    Column("sid", String, primary_key=True),
+    Column("claim_type", Integer, primary_key=True),
+    Column("newest_first", BigInteger, primary_key=True),
+    Column("coupon_code", String, primary_key=True),
+    Column("coupon_name", String, nullable=False),
+    Column("coupon_type", String, nullable=False),
+    Column("money_fen", BigInteger, nullable=False),
+    Column("min_use_fen", BigInteger, nullable=False),
+    Column("begin_at_s", BigInteger, nullable=False),
+    Column("end_at_s", BigInteger, nullable=False),
+    Column("app_key", String, nullable=False),
+    CheckConstraint("claim_type IN (4, 6)", name="coupon_claim_type"),
+    Index("coupon_claim_code", "coupon_code", unique=True),
+    sqlite_with_rowid=False,
+)
+
+# How many claims an hour has; changed in the same transaction as the claims.
+coupon_claim_hour = Table(
+    "coupon_claim_hour",
+    metadata,
+    Column("sid", String, primary_key=True),
+    Column("claim_type", Integer, primary_key=True),
+    Column("hour", BigInteger, primary_key=True),
+    Column("claims", BigInteger, nullable=False),
+    CheckConstraint("claims >= 0", name="coupon_claim_hour_claims"),
     sqlite_with_rowid=False,
 )

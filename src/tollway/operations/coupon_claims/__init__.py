@@ -1,0 +1,1 @@
+"""Coupon claims: the coupons that were claimed under one sid within at most seven days."""

@@ -1,0 +1,74 @@
+"""The work of the coupon-claim query: checks the window, reads one page, writes it for the wire.
+
+Nothing is kept in memory: a page is read from its rows each time, at the same cost wherever it
+lies. Any account may ask for any sid.
+"""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from tollway.contract.envelope import encode_data
+from tollway.contract.operation import Caller
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.coupon_claims.reading import Claim, Window, read_counts, read_page
+from tollway.operations.coupon_claims.request import CouponClaimsRequest
+from tollway.operations.coupon_claims.response import CouponClaims, CouponRecord
+from tollway.store.database import Database
+
+WINDOW_MAX_S = 7 * 24 * 3600
+
+
+class CouponClaimsHandler:
+    """Answers the coupon-claim query from one database."""
+
+    def __init__(self, database: Database, zone: ZoneInfo) -> None:
+        self._database = database
+        self._zone = zone
+
+    async def __call__(self, request: CouponClaimsRequest, caller: Caller) -> bytes:
+        _check_window(request)
+        window = Window(request.sid, request.type, request.startTime, request.endTime)
+        counts = await read_counts(self._database, window)
+        offset = (request.page - 1) * request.limit
+        claims = await read_page(self._database, window, counts, offset, request.limit)
+        return encode_data(
+            CouponClaims(
+                total=sum(count for _, count in counts),
+                dataList=[self._record(request.sid, claim) for claim in claims],
+                withholding_money=caller.price,
+            )
+        )
+
+    def _record(self, sid: str, claim: Claim) -> CouponRecord:
+        claimed_at = datetime.fromtimestamp(-claim.newest_first, self._zone)
+        return CouponRecord(
+            # Written without the offset from UTC, and several times faster than strftime.
+            couponTime=claimed_at.isoformat(" ", "seconds")[:19],
+            money=_yuan(claim.money_fen),
+            minUseMoney=_yuan(claim.min_use_fen),
+            couponName=claim.coupon_name,
+            couponType=claim.coupon_type,
+            couponCode=claim.coupon_code,
+            beginTime=str(claim.begin_at_s),
+            endTime=str(claim.end_at_s),
+            appKey=claim.app_key,
+            sid=sid,
+        )
+
+
+def _check_window(request: CouponClaimsRequest) -> None:
+    span_s = request.endTime - request.startTime
+    if span_s <= 0:
+        raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
+    if span_s > WINDOW_MAX_S:
+        raise Refusal(
+            Reason.WINDOW_TOO_LONG,
+            start="startTime",
+            end="endTime",
+            span_s=span_s,
+            limit_s=WINDOW_MAX_S,
+        )
+
+
+def _yuan(fen: int) -> str:
+    return f"{fen // 100}.{fen % 100:02}"

@@ -1,0 +1,156 @@
+"""`tollway import coupon-claims`: what is stored, what is rejected, and that counts follow."""
+
+import csv
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from tests.support.coupons import NOON_S, claim, load_claims
+from tests.support.gateway import Store
+
+from tollway.cli.main import main
+from tollway.store.query import Query
+from tollway.store.schema import coupon_claim, coupon_claim_hour
+
+LINE: dict[str, object] = {
+    "coupon_code": "c1",
+    "sid": "s1",
+    "type": 4,
+    "claim_time": NOON_S,
+    "coupon_name": "外卖红包",
+    "money": "5.5",
+    "min_use_money": 20,
+    "begin_time": NOON_S,
+    "end_time": NOON_S + 86_400,
+    "app_key": "key",
+}
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+def run_import(books: Store, file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    with pytest.raises(SystemExit) as ended:
+        main(["import", "coupon-claims", str(file), "--database", books.url, "--json"])
+    assert ended.value.code == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def write_lines(file: Path, lines: list[dict[str, object]]) -> Path:
+    content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    file.write_text(content, encoding="utf-8")
+    return file
+
+
+def stored(books: Store) -> list[tuple[Any, ...]]:
+    """All claims; that the counts by hour agree with them is checked every time."""
+    rows = books.do(lambda database: database.fetch_all(Query(select(coupon_claim))))
+    hours = books.do(lambda database: database.fetch_all(Query(select(coupon_claim_hour))))
+    counted = {tuple(hour[:3]): hour[3] for hour in hours if hour[3]}
+    assert counted == Counter((row[0], row[1], -row[2] // 3600) for row in rows)
+    return [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize("name", ["claims.jsonl", "claims.csv", "claims.jsonl.gz", "claims.csv.gz"])
+def test_every_kind_of_file_stores_the_same(
+    books: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    plain = tmp_path / name.removesuffix(".gz")
+    if ".csv" in name:
+        with plain.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, [*LINE, "coupon_type"])
+            writer.writeheader()
+            writer.writerow(LINE)
+    else:
+        write_lines(plain, [LINE])
+    if name.endswith(".gz"):
+        (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))
+    result = run_import(books, tmp_path / name, capsys)
+    assert result == {"read": 1, "stored": 1, "changed": 1, "rejected": 0, "rejects": None}
+    assert stored(books) == [tuple(claim("c1", NOON_S))]
+
+
+def test_loading_twice_changes_nothing(
+    books: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [{**LINE, "coupon_code": f"c{n}", "claim_time": NOON_S + n} for n in range(4500)]
+    file = write_lines(tmp_path / "claims.jsonl", lines)
+    assert run_import(books, file, capsys)["changed"] == 4500
+    before = stored(books)
+    assert len(before) == 4500
+    assert run_import(books, file, capsys)["changed"] == 0
+    assert stored(books) == before
+
+
+def test_a_later_record_of_a_code_moves_it_and_the_counts_follow(books: Store) -> None:
+    assert load_claims(books, [claim("a", NOON_S), claim("b", NOON_S)]) == 2
+    for moved in (
+        claim("a", NOON_S + 3600),
+        claim("a", NOON_S + 3601),
+        claim("a", NOON_S + 3601, sid="s2"),
+        claim("a", NOON_S + 3601, sid="s2", claim_type=6),
+    ):
+        assert load_claims(books, [moved]) == 1
+        assert sorted(stored(books)) == sorted([tuple(claim("b", NOON_S)), tuple(moved)])
+
+
+def test_a_record_that_says_something_else_replaces_and_counts_once(books: Store) -> None:
+    load_claims(books, [claim("a", NOON_S)])
+    renamed = claim("a", NOON_S)._replace(coupon_name="新红包")
+    assert load_claims(books, [renamed]) == 1
+    assert stored(books) == [tuple(renamed)]
+
+
+def test_of_one_code_twice_in_a_chunk_the_last_counts(books: Store) -> None:
+    first, last = claim("a", NOON_S), claim("a", NOON_S + 7200, sid="s2")
+    assert load_claims(books, [first, last]) == 1
+    assert stored(books) == [tuple(last)]
+    assert load_claims(books, [first, last]) == 0
+    assert load_claims(books, [last, first, last, first]) == 1
+    assert stored(books) == [tuple(first)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"coupon_code": None}, "coupon_code"),
+        ({"coupon_code": ""}, "coupon_code"),
+        ({"sid": "x" * 65}, "sid"),
+        ({"sid": "a\0b"}, "sid"),
+        ({"type": 5}, "$.type"),
+        ({"type": 6}, "coupon_type"),
+        ({"coupon_type": "OTHER"}, "WAIMAI_COUPON"),
+        ({"claim_time": "noon"}, "claim_time"),
+        ({"claim_time": NOON_S * 1000}, "claim_time"),
+        ({"claim_time": -1}, "claim_time"),
+        ({"money": "5.555"}, "two decimals - at `$.money`"),
+        ({"money": "-1"}, "$.money"),
+        ({"min_use_money": "NaN"}, "$.min_use_money"),
+        ({"min_use_money": "sNaN"}, "$.min_use_money"),
+        ({"end_time": NOON_S - 1}, "$.end_time"),
+    ],
+)
+def test_a_wrong_record_is_set_aside_with_its_reason_and_stops_no_other(
+    books: Store,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, object],
+    reason: str,
+) -> None:
+    wrong = {name: value for name, value in {**LINE, **changes}.items() if value is not None}
+    good = {**LINE, "coupon_code": "good"}
+    file = write_lines(tmp_path / "claims.jsonl", [wrong, good])
+    result = run_import(books, file, capsys)
+    assert (result["stored"], result["rejected"]) == (1, 1)
+    (reject,) = Path(result["rejects"]).read_text(encoding="utf-8").splitlines()
+    told = json.loads(reject)
+    assert told["line"] == 1
+    assert reason in told["reason"]
+    assert json.loads(told["record"]) == wrong
+    assert [row[3] for row in stored(books)] == ["good"]

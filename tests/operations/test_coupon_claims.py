@@ -1,0 +1,242 @@
+"""Every reason that the coupon-claim query can answer with, through real HTTP and in both encodings
+of a form; no failure moves a balance."""
+
+import socket
+from collections.abc import Iterator
+
+import apsw
+import pytest
+
+from tests.support.books import Caller, credits_left, new_caller
+from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
+from tests.support.gateway import Gateway, Reply, Store
+from tollway.ledger.permissions import set_closed
+from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+
+NAME = COUPON_CLAIMS.name
+both_encodings = pytest.mark.parametrize("encoding", ["multipart", "urlencoded"])
+
+
+def coupon_caller(store: Store, **given: int | bool) -> Caller:
+    return new_caller(store, operations=[COUPON_CLAIMS], **{"credits_": 50, **given})
+
+
+@pytest.fixture
+def unpaid(store: Store) -> Iterator[Caller]:
+    """A caller whose credits must be the same after the test."""
+    caller = coupon_caller(store)
+    yield caller
+    assert credits_left(store, caller) == 50
+
+
+@pytest.fixture
+def own_gateway(own_store: Store) -> Iterator[Gateway]:
+    """A gateway with short patience, for what would disturb other tests."""
+    started = Gateway(own_store, call_timeout_s=1, body_timeout_s=1)
+    yield started
+    started.stop()
+
+
+def refused(reply: Reply, code: int, *words: str) -> None:
+    assert (reply.code, reply.status, reply.data) == (code, 200, {})
+    assert all(word in reply.msg for word in words), reply.msg
+
+
+@both_encodings
+def test_0_success(gateway: Gateway, store: Store, encoding: str) -> None:
+    caller = coupon_caller(store)
+    fields = asked(sid="nobody", unknown="ignored")
+    reply = gateway.post_form(COUPONS, fields, token=caller.token, encoding=encoding)
+    assert (reply.code, reply.msg) == (0, "Success")
+    assert credits_left(store, caller) == 49
+
+
+@both_encodings
+@pytest.mark.parametrize("left_out", ["startTime", "endTime", "page", "limit", "sid", "type"])
+def test_100_parameter_missing(
+    gateway: Gateway, unpaid: Caller, left_out: str, encoding: str
+) -> None:
+    fields = asked(**{left_out: None})
+    reply = gateway.post_form(COUPONS, fields, token=unpaid.token, encoding=encoding)
+    refused(reply, 100, f"{left_out} is missing")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("startTime", "yesterday", "not a whole number"),
+        ("startTime", "1768449600.5", "not a whole number"),
+        ("startTime", "NaN", "not a whole number"),
+        ("startTime", "-1", "less than 0"),
+        ("endTime", "1768449600000", "in milliseconds"),
+        ("endTime", "", "not a whole number"),
+        ("page", "0", "less than 1"),
+        ("page", "99999999999", "more than"),
+        ("page", "9" * 40, "not a whole number"),
+        ("limit", "0", "less than 1"),
+        ("limit", "1001", "more than 1000"),
+        ("sid", "", "empty"),
+        ("sid", "x" * 65, "65 characters"),
+        ("sid", "a\0b", "NUL"),
+        ("type", "5", "not one of"),
+        ("type", "４", "not a whole number"),
+    ],
+)
+def test_100_parameter_invalid(
+    gateway: Gateway, unpaid: Caller, field: str, value: str, problem: str
+) -> None:
+    for encoding in ("multipart", "urlencoded"):
+        fields = asked(**{field: value})
+        reply = gateway.post_form(COUPONS, fields, token=unpaid.token, encoding=encoding)
+        refused(reply, 100, f"{field} is not valid", problem)
+
+
+def test_100_parameter_repeated_with_another_value(gateway: Gateway, unpaid: Caller) -> None:
+    kind = "application/x-www-form-urlencoded"
+    refused(
+        gateway.post_bytes(COUPONS, b"sid=1&sid=2", kind, unpaid.token),
+        100,
+        "sid",
+        "more than once",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "problem"),
+    [
+        ("application/json", b"{}", "Content-Type"),
+        ("multipart/form-data; boundary=x", b"--x\r\n", "multipart"),
+        ("multipart/form-data", b"--x--\r\n", "multipart"),
+        ("application/x-www-form-urlencoded", b"sid=%ff", "UTF-8"),
+        ("application/x-www-form-urlencoded", b"sid=%f", "%"),
+    ],
+)
+def test_100_body_unreadable(
+    gateway: Gateway, unpaid: Caller, content_type: str, body: bytes, problem: str
+) -> None:
+    refused(gateway.post_bytes(COUPONS, body, content_type, unpaid.token), 100, "body", problem)
+
+
+def test_100_body_too_large(gateway: Gateway, unpaid: Caller) -> None:
+    kind = "application/x-www-form-urlencoded"
+    body = b"sid=" + b"x" * 1_048_576
+    refused(gateway.post_bytes(COUPONS, body, kind, unpaid.token), 100, "1048576 bytes")
+
+
+@both_encodings
+@pytest.mark.parametrize("end_s", [NOON_S, NOON_S - 1])
+def test_100_window_backwards(gateway: Gateway, unpaid: Caller, encoding: str, end_s: int) -> None:
+    fields = asked(endTime=end_s)
+    reply = gateway.post_form(COUPONS, fields, token=unpaid.token, encoding=encoding)
+    refused(reply, 100, "endTime is not later than startTime")
+
+
+@both_encodings
+def test_100_window_too_long(gateway: Gateway, unpaid: Caller, encoding: str) -> None:
+    fields = asked(endTime=NOON_S + WEEK_S + 1)
+    chinese = {"Accept-Language": "zh-CN"}
+    reply = gateway.post_form(COUPONS, fields, token=unpaid.token, encoding=encoding)
+    refused(reply, 100, "startTime", "endTime", "604801 seconds", "at most 604800")
+    reply = gateway.post_form(COUPONS, fields, token=unpaid.token, headers=chinese)
+    refused(reply, 100, "startTime", "endTime", "最多查询 604800 秒")
+
+
+def test_202_throttled(gateway: Gateway, store: Store) -> None:
+    caller = coupon_caller(store, rate_limit=1)
+    replies = [gateway.post_form(COUPONS, asked(), token=caller.token) for _ in range(2)]
+    assert replies[0].code == 0
+    refused(replies[1], 202, "More than 1 calls a second")
+    assert credits_left(store, caller) == 49
+
+
+def test_204_permission_missing(gateway: Gateway, store: Store) -> None:
+    caller = coupon_caller(store, granted=False)
+    refused(gateway.post_form(COUPONS, asked(), token=caller.token), 204, "No permission")
+    assert credits_left(store, caller) == 50
+
+
+def test_204_credits_used_up(gateway: Gateway, store: Store) -> None:
+    caller = coupon_caller(store, credits_=3, price=2)
+    assert gateway.post_form(COUPONS, asked(), token=caller.token).data["withholding_money"] == 2
+    reply = gateway.post_form(COUPONS, asked(), token=caller.token)
+    refused(reply, 204, "Insufficient credits", "1 left", "costs 2")
+    assert credits_left(store, caller) == 1
+
+
+def test_401_credential_invalid(gateway: Gateway) -> None:
+    refused(gateway.post_form(COUPONS, asked()), 401, "Credential invalid")
+
+
+def test_404_method_wrong(gateway: Gateway, unpaid: Caller) -> None:
+    refused(gateway.get(COUPONS, token=unpaid.token, query=asked()), 404, "POST")
+
+
+def test_101_timed_out_while_another_writer_holds_the_database(
+    own_gateway: Gateway, own_store: Store
+) -> None:
+    caller = coupon_caller(own_store)
+    other = apsw.Connection(str(own_store.path))
+    other.execute("BEGIN IMMEDIATE")
+    refused(own_gateway.post_form(COUPONS, asked(), token=caller.token), 101, "timed out")
+    other.execute("ROLLBACK")
+    assert credits_left(own_store, caller) == 50
+
+
+def test_101_body_timed_out(own_gateway: Gateway, own_store: Store) -> None:
+    caller = coupon_caller(own_store)
+    answer = _half_a_request(own_gateway, caller)
+    assert b'"code":101' in answer and b"body did not arrive in 1 seconds" in answer
+    assert credits_left(own_store, caller) == 50
+
+
+def test_203_operation_closed(own_gateway: Gateway, own_store: Store) -> None:
+    caller = coupon_caller(own_store)
+    own_store.do(lambda database: set_closed(database, NAME, is_closed=True))
+    refused(own_gateway.post_form(COUPONS, asked(), token=caller.token), 203, "not supported")
+    assert credits_left(own_store, caller) == 50
+
+
+def test_200_an_unexpected_error_is_not_told(own_gateway: Gateway, own_store: Store) -> None:
+    caller = coupon_caller(own_store)
+    apsw.Connection(str(own_store.path)).execute("DROP TABLE coupon_claim_hour")
+    reply = own_gateway.post_form(COUPONS, asked(), token=caller.token)
+    refused(reply, 200, "System error")
+    assert "coupon_claim_hour" not in reply.msg
+    assert credits_left(own_store, caller) == 50
+
+
+def _half_a_request(gateway: Gateway, caller: Caller) -> bytes:
+    head = (
+        f"POST {COUPONS} HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {caller.token}",
+        "Content-Type: application/x-www-form-urlencoded",
+        "Content-Length: 99",
+    )
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
+        connection.sendall("\r\n".join([*head, "", "sid="]).encode())
+        return connection.recv(65_536)
+
+
+def test_202_when_the_claims_cannot_be_read_from_the_disk(own_store: Store) -> None:
+    caller = coupon_caller(own_store)
+    load_claims(own_store, [claim("c", NOON_S)])
+    _spoil(own_store, "coupon_claim_hour")
+    gateway = Gateway(own_store)
+    reply = gateway.post_form(COUPONS, asked(), token=caller.token)
+    refused(reply, 202, "try again later")
+    assert credits_left(own_store, caller) == 50
+    gateway.stop()
+
+
+def _spoil(store: Store, table: str) -> None:
+    """Overwrites the first page of a table."""
+    connection = apsw.Connection(str(store.path))
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    where = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+    page = connection.execute(where, (table,)).fetchone()[0]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.close()
+    with store.path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)

@@ -1,0 +1,122 @@
+"""Pages and totals against a plain list, with claims on and beside the borders of hours."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.coupons import NOON_S, claim, put_claims
+from tests.support.gateway import Store
+
+from tollway.contract.operation import Caller
+from tollway.intake.coupon_claims import ClaimRow
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
+from tollway.operations.coupon_claims.request import CouponClaimsRequest
+from tollway.store.open import open_database
+from tollway.store.query import Query
+from tollway.store.schema import coupon_claim, coupon_claim_hour
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+HOURS = 5
+# Mostly the borders themselves: that is where a page or a count would be one off.
+moments = st.one_of(
+    st.builds(
+        lambda hour, beside: NOON_S + 3600 * hour + beside,
+        st.integers(0, HOURS),
+        st.sampled_from([-1, 0, 1]),
+    ),
+    st.integers(NOON_S - 10, NOON_S + 3600 * HOURS + 10),
+)
+claims = st.builds(
+    claim,
+    st.integers(0, 60).map("c{:02}".format),
+    moments,
+    sid=st.sampled_from(["s1", "s2"]),
+    claim_type=st.sampled_from([4, 6]),
+)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteDatabase]:
+    store = Store(tmp_path_factory.mktemp("paging") / "tollway.db")
+    opened = open_database(store.url, Metrics())
+    yield opened
+    asyncio.run(opened.close())
+
+
+async def empty(database: SqliteDatabase) -> None:
+    async def work(transaction):
+        for table in (coupon_claim, coupon_claim_hour):
+            await transaction.execute(Query(table.delete()))
+
+    await database.write(work)
+
+
+def expected(stored: dict[str, ClaimRow], start_s: int, end_s: int) -> list[str]:
+    """The whole list, the plain way."""
+    wanted = [
+        (row.newest_first, row.coupon_code)
+        for row in stored.values()
+        if (row.sid, row.claim_type) == ("s1", 4) and start_s <= -row.newest_first < end_s
+    ]
+    return [code for _, code in sorted(wanted)]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    chunks=st.lists(st.lists(claims, max_size=40), max_size=4),
+    ends=st.tuples(moments, moments).filter(lambda pair: pair[0] != pair[1]),
+    limit=st.integers(1, 12),
+)
+def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
+    database: SqliteDatabase, chunks: list[list[ClaimRow]], ends: tuple[int, int], limit: int
+) -> None:
+    start_s, end_s = sorted(ends)
+    handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
+
+    async def pages() -> list[str]:
+        await empty(database)
+        for chunk in chunks:
+            await put_claims(database, chunk)
+        seen: list[str] = []
+        for page in range(1, len(whole) // limit + 3):
+            request = CouponClaimsRequest(start_s, end_s, page, limit, "s1", 4)
+            data = json.loads(await handler(request, Caller("acc", 1)))
+            assert data["total"] == len(whole)
+            found = [record["couponCode"] for record in data["dataList"]]
+            assert found == whole[(page - 1) * limit : page * limit]
+            seen += found
+        return seen
+
+    stored = {row.coupon_code: row for chunk in chunks for row in chunk}
+    whole = expected(stored, start_s, end_s)
+    assert asyncio.run(pages()) == whole
+
+
+def test_a_page_far_back_reads_no_more_rows_than_the_hour_it_lies_in(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [claim(f"far{n:05}", NOON_S + n * 10) for n in range(10_000)]
+    skipped: list[object] = []
+    fetch_all = database.fetch_all
+
+    async def watch(query: Query, **values: object):
+        skipped.append(values.get("skip", 0))
+        return await fetch_all(query, **values)
+
+    async def ask() -> int:
+        await empty(database)
+        await put_claims(database, rows)
+        monkeypatch.setattr(database, "fetch_all", watch)
+        handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
+        request = CouponClaimsRequest(NOON_S, NOON_S + 604_800, 1000, 10, "s1", 4)
+        data = json.loads(await handler(request, Caller("acc", 1)))
+        assert [each["couponCode"] for each in data["dataList"]][-1] == "far00000"
+        return data["total"]
+
+    assert asyncio.run(ask()) == 10_000
+    assert max(skipped) < 360
