@@ -2,10 +2,14 @@
 
 import sys
 from collections.abc import Awaitable
+from pathlib import Path
 
 from starlette.applications import Starlette
 
 from tollway.calendar import Calendar
+from tollway.consent.links import Links
+from tollway.consent.signing import load_secret
+from tollway.consent.standing import Standings
 from tollway.contract.operation import Handler
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
@@ -17,7 +21,7 @@ from tollway.probes import probe_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.migrate import check_current
-from tollway.store.open import open_database
+from tollway.store.open import beside, open_database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
@@ -34,6 +38,13 @@ class Gateway:
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox()
         versions = Versions(self._database)
+        sandbox_versions = Versions(self._sandbox.database)
+        secret = load_secret(
+            Path(settings.secret_file)
+            if settings.secret_file
+            else beside(settings.database, ".secret")
+        )
+        links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._toll = Toll(
@@ -45,7 +56,10 @@ class Gateway:
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
                 live=self._handlers(self._database, versions),
-                sandbox=self._handlers(self._sandbox.database, Versions(self._sandbox.database)),
+                sandbox=self._handlers(self._sandbox.database, sandbox_versions),
+                standings=Standings(self._database, versions),
+                sandbox_standings=Standings(self._sandbox.database, sandbox_versions),
+                links=links,
                 recorder=self._recorder,
             )
         )

@@ -18,7 +18,7 @@ def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
         assert "\x1b" not in answer.out
         return answer.out
 
-    assert says("migrate", run=process) == "The database is created, at schema 0001.\n"
+    assert says("migrate", run=process) == "The database is created, at schema 0003.\n"
     assert (workplace / "books.db").is_file()
     assert "no accounts yet" in says("account", "list", run=process)
     assert says("account", "open", "acme").startswith("Account acme is open; its id is acc_")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tollway.cli.context import Session, run_on_any_schema
-from tollway.cli.demo import address, curl_line, ensure_world
+from tollway.cli.demo import curl_line, ensure_world
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
@@ -44,9 +44,9 @@ def serve(
 
     world = run_on_any_schema(database, work, options)
     if as_json:
-        greeting = as_json_line({"address": address(settings), "demo": world})
+        greeting = as_json_line({"address": settings.address, "demo": world})
     else:
-        greeting = _greeting(address(settings), world)
+        greeting = _greeting(settings.address, world)
     # Imported here: every other command would pay for loading the HTTP server.
     from tollway.serving import serve as serve_http  # noqa: PLC0415
 

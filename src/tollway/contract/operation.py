@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,27 @@ class Unit(Enum):
     CREDITS = "credits"
 
 
+class OwnerKind(StrEnum):
+    """Whose data an operation can touch."""
+
+    SHOP = "shop"
+    USER = "user"
+
+
+@dataclass(frozen=True)
+class ConsentNeed:
+    """Whose consent a call needs.
+
+    The request's `field` names the owner; `asks` is what the owner reads before approving, to stand
+    behind "wants to ...".
+    """
+
+    whose: OwnerKind
+    field: str
+    scope: str
+    asks: str
+
+
 @dataclass(frozen=True)
 class Operation:
     """Everything the toll, the docs and the command line need to know about one operation."""
@@ -38,6 +59,7 @@ class Operation:
     unit: Unit
     default_price: int
     codes: tuple[int, ...]
+    consent: ConsentNeed | None = None
 
     @cached_property
     def balance_unit(self) -> str:

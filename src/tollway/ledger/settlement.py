@@ -1,7 +1,8 @@
 """Charging calls: the calls that arrive while one commit is under way share the next one.
 
 That is what makes a durable charge cheap: one wait for the disk, and one debit per account, pay for
-a whole batch. Nobody is answered before the commit that carries their own charge.
+a whole batch. Nobody is answered before the commit that carries their own charge. What a call read
+under an owner's grant is written down for the owner in that same commit.
 """
 
 import asyncio
@@ -10,16 +11,28 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 import msgspec
+from sqlalchemy import bindparam
 
 from tollway.ledger.entries import ADD_ENTRY, TAKE, amount_left
+from tollway.store.consent_tables import consent_use
 from tollway.store.database import Database, StoreBusyError, Transaction
+from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
+_ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
+
+
+class GrantKey(msgspec.Struct, frozen=True, gc=False):
+    """The grant that a call was made under."""
+
+    owner_kind: str
+    owner_id: str
+    consent_id: str
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What one call owes."""
+    """What one call owes, which may be nothing when it was made under a grant."""
 
     account_id: str
     unit: str
@@ -28,6 +41,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     request_id: str
     token_id: str
     at_ms: int
+    grant: GrantKey | None = None
 
 
 class ShortageError(Exception):
@@ -125,7 +139,8 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> d
     """
     by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for position, charge in enumerate(charges):
-        by_balance[charge.account_id, charge.unit].append(position)
+        if charge.amount:
+            by_balance[charge.account_id, charge.unit].append(position)
     shortages: dict[int, int] = {}
     entries: list[tuple[object, ...]] = []
     for (account_id, unit), positions in by_balance.items():
@@ -138,7 +153,26 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> d
             if not await _take(transaction, [charges[position]], entries):
                 shortages[position] = await amount_left(transaction, account_id, unit)
     await transaction.execute_many(ADD_ENTRY, entries)
+    uses = [
+        _use(charge, charge.grant)
+        for position, charge in enumerate(charges)
+        if charge.grant is not None and position not in shortages
+    ]
+    if uses:
+        await transaction.execute_many(_ADD_USE, uses)
     return shortages
+
+
+def _use(charge: Charge, grant: GrantKey) -> tuple[object, ...]:
+    """In the order of the table's columns."""
+    return (
+        grant.owner_kind,
+        grant.owner_id,
+        grant.consent_id,
+        charge.request_id,
+        charge.at_ms,
+        charge.operation,
+    )
 
 
 async def _take(

@@ -8,6 +8,7 @@ import msgspec
 
 from tollway.contract.operation import Operation
 from tollway.ledger.directory import Passport
+from tollway.ledger.settlement import GrantKey
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +31,7 @@ class Call:
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None
+    grant: GrantKey | None = None
     charged: int = 0
 
     def __init__(

@@ -9,14 +9,16 @@ from tollway.toll.call import Call
 class Settle:
     """Charges the call; what is free is not entered in the books.
 
-    A balance that no longer covers the call ends it with a ShortageError.
+    A read under an owner's grant is written down for the owner, also when it is free, but not one
+    of the sandbox. A balance that no longer covers the call ends it with a ShortageError.
     """
 
     def __init__(self, settler: Settler) -> None:
         self._settler = settler
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        if call.price == 0:
+        grant = None if call.passport.is_test else call.grant
+        if call.price == 0 and grant is None:
             return None
         call.charged = call.price
         return self._settler.settle(
@@ -28,5 +30,6 @@ class Settle:
                 call.request_id,
                 call.passport.token_id,
                 int(call.at_s * 1000),
+                grant,
             )
         )
