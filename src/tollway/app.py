@@ -17,6 +17,8 @@ from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
+from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.operations.promotion_material.handler import PromotionMaterialHandler
 from tollway.probes import probe_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
@@ -76,6 +78,7 @@ class Gateway:
     def _handlers(self, database: Database, versions: Versions) -> dict[str, Handler]:
         return {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
+            PROMOTION_MATERIAL.name: PromotionMaterialHandler(database),
         }
 
     async def start(self) -> None:

@@ -14,6 +14,7 @@ from tollway.cli.progress import progress_bar
 from tollway.intake.files import read_records
 from tollway.intake.loading import Loader, LoadResult, Reject, load
 from tollway.intake.product_figures import ProductFigures
+from tollway.intake.promotion_material import PromotionMaterials
 
 FileArgument = Annotated[
     Path,
@@ -45,6 +46,17 @@ def product_figures(
 ) -> None:
     """Load products and their daily figures; loading a file again changes nothing."""
     _import(ProductFigures(), file, rejects, database, as_json=as_json)
+
+
+@_commands.command("promotion-material")
+def promotion_material(
+    file: FileArgument,
+    rejects: RejectsOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load promotion material with its benefits and items; a later record replaces an earlier."""
+    _import(PromotionMaterials(), file, rejects, database, as_json=as_json)
 
 
 def _import(

@@ -5,8 +5,10 @@ from datetime import date, timedelta
 from itertools import chain, islice
 
 from tollway.demo.figures import make_figures, make_products
-from tollway.intake.loading import CHUNK_RECORDS
-from tollway.intake.product_figures import ProductFigures, Record
+from tollway.demo.promotion import make_materials
+from tollway.intake.loading import CHUNK_RECORDS, Loader
+from tollway.intake.product_figures import ProductFigures
+from tollway.intake.promotion_material import PromotionMaterials
 from tollway.store.database import Database
 
 DEMO_SEED = 20260101
@@ -22,10 +24,22 @@ async def fill_figures(
 ) -> None:
     """Stores products and their figures up to a day; what is there already stays the same."""
     first = last - timedelta(days=days - 1)
-    records: Iterable[Record] = chain(
-        make_products(products), make_figures(DEMO_SEED, products, first, last)
-    )
-    loader = ProductFigures()
+    records = chain(make_products(products), make_figures(DEMO_SEED, products, first, last))
+    await _fill(database, ProductFigures(), records, progress)
+
+
+async def fill_materials(database: Database, *, per_promotion: int, today: date) -> None:
+    """Stores promotion material; what is there already gets the display times of today."""
+    records = make_materials(DEMO_SEED, per_promotion, today)
+    await _fill(database, PromotionMaterials(), records, lambda _: None)
+
+
+async def _fill(
+    database: Database,
+    loader: Loader,
+    records: Iterable[object],
+    progress: Callable[[int], None],
+) -> None:
     stream = iter(records)
     while chunk := list(islice(stream, CHUNK_RECORDS)):
         await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))  # type: ignore[misc]

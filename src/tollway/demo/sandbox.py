@@ -3,7 +3,8 @@
 from datetime import date
 from tempfile import TemporaryDirectory
 
-from tollway.demo.filling import fill_figures
+from tollway.demo.filling import fill_figures, fill_materials
+from tollway.demo.owners import add_sandbox_owners
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
@@ -11,6 +12,7 @@ from tollway.telemetry.metrics import Metrics
 
 _PRODUCTS = 3
 _DAYS = 60
+_MATERIALS = 3
 
 
 class Sandbox:
@@ -28,8 +30,10 @@ class Sandbox:
         """Makes the world, or continues it when a new day has come."""
         if self._filled_to is None:
             await migrate(self.database)
+            await add_sandbox_owners(self.database)
         if self._filled_to != today:
             await fill_figures(self.database, products=_PRODUCTS, days=_DAYS, last=today)
+            await fill_materials(self.database, per_promotion=_MATERIALS, today=today)
             self._filled_to = today
 
     async def close(self) -> None:

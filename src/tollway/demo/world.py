@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from tollway.demo.figures import product_ids, record_count
-from tollway.demo.filling import fill_figures
+from tollway.demo.filling import fill_figures, fill_materials
+from tollway.demo.owners import ADZONE_ID, AUTHORIZED, SITE_ID, UNAUTHORIZED, add_demo_owners
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
@@ -24,6 +25,7 @@ from tollway.store.database import Database
 
 PRODUCTS = 24
 DAYS = 365
+MATERIALS = 24
 RECORDS = record_count(PRODUCTS, DAYS)
 
 
@@ -38,6 +40,12 @@ class DemoWorld(msgspec.Struct, frozen=True):
     revoked_token: str
     product_id: str
     query_date: str
+    platform_user_id: int
+    platform_user_id_unauthorized: int
+    site_id: int
+    adzone_id: int
+    owner_login: str
+    owner_password: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -63,6 +71,7 @@ async def make_world(
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
     await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
+    await fill_materials(database, per_promotion=MATERIALS, today=today)
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -77,6 +86,7 @@ async def make_world(
     async def token(account: str, kind: str = "live") -> str:
         return (await issue_token(database, world, account, kind=kind, label="demo")).text
 
+    owner = await add_demo_owners(database, world, merchant)
     made = DemoWorld(
         base_url=base_url,
         token=await token(merchant),
@@ -86,6 +96,12 @@ async def make_world(
         revoked_token=revoked.text,
         product_id=product_ids(PRODUCTS)[0],
         query_date=today.isoformat(),
+        platform_user_id=int(AUTHORIZED.id),
+        platform_user_id_unauthorized=int(UNAUTHORIZED.id),
+        site_id=SITE_ID,
+        adzone_id=ADZONE_ID,
+        owner_login=owner.login,
+        owner_password=owner.password,
     )
     _save(demo_file(database_path), made)
     return made
@@ -96,6 +112,7 @@ async def continue_world(database: Database, made: DemoWorld, today: date) -> No
     days = (today - date.fromisoformat(made.query_date)).days
     if days > 0:
         await fill_figures(database, products=PRODUCTS, days=min(DAYS, days), last=today)
+        await fill_materials(database, per_promotion=MATERIALS, today=today)
 
 
 def _save(path: Path, made: DemoWorld) -> None:
