@@ -10,6 +10,7 @@ from tollway.calendar import Calendar
 from tollway.consent.links import Links
 from tollway.consent.signing import load_secret
 from tollway.consent.standing import Standings
+from tollway.console.routes import console_routes
 from tollway.contract.operation import Handler
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
@@ -66,7 +67,10 @@ class Gateway:
             )
         )
         self._edge = Edge(self._toll, settings, metrics)
-        routes = probe_routes(metrics, self.is_ready)
+        routes = [
+            *probe_routes(metrics, self.is_ready),
+            *console_routes(self._database, settings, secret, links),
+        ]
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path for route in routes}
 

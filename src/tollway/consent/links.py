@@ -53,15 +53,14 @@ class Links:
         content = _Content(
             wish.account_id, wish.owner_kind, wish.owner_id, wish.scope, is_sandbox, expires_at_s
         )
-        signed = self._signer.sign(msgspec.json.encode(content))
+        signed = self._signer.sign(content)
         url = f"{self._address}{AUTHORIZE_PATH}?{urlencode({'link': signed})}"
         return Link(url, expires_at_s)
 
     def read(self, signed: str, now_s: float) -> OpenedLink | None:
         """What a link asks for; None when it was not made here."""
-        raw = self._signer.read(signed)
-        if raw is None:
+        content = self._signer.read(signed, _Content)
+        if content is None:
             return None
-        content = msgspec.json.decode(raw, type=_Content)
         wish = Wish(content.account_id, content.owner_kind, content.owner_id, content.scope)
         return OpenedLink(wish, content.is_sandbox, content.expires_at_s <= now_s)

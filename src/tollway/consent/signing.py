@@ -6,10 +6,14 @@ import hmac
 import os
 import secrets
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from tollway.store.database import StoreError
 
 _SECRET_BYTES = 32
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def load_secret(path: Path) -> bytes:
@@ -53,20 +57,26 @@ class Signer:
     def __init__(self, secret: bytes, purpose: str) -> None:
         self._key = hmac.digest(secret, purpose.encode(), "sha256")
 
-    def sign(self, content: bytes) -> str:
+    def sign(self, value: msgspec.Struct) -> str:
+        content = msgspec.json.encode(value)
         return f"{_text(content)}.{_text(self.mac(content))}"
 
     def mac(self, content: bytes) -> bytes:
         return hmac.digest(self._key, content, "sha256")
 
-    def read(self, signed: str) -> bytes | None:
-        """What was signed; None when it was not signed here."""
+    def read(self, signed: str, kind: type[S]) -> S | None:
+        """What was signed; None when it was not signed here, or by a version that said more."""
         content_text, _, mac_text = signed.partition(".")
         try:
             content, mac = _bytes(content_text), _bytes(mac_text)
         except (binascii.Error, ValueError):
             return None
-        return content if hmac.compare_digest(mac, self.mac(content)) else None
+        if not hmac.compare_digest(mac, self.mac(content)):
+            return None
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.ValidationError:
+            return None
 
 
 def _text(content: bytes) -> str:
