@@ -1,6 +1,7 @@
 """A real gateway in a process of its own, on a database of its own."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -118,6 +119,21 @@ class Gateway:
         url = f"{path}?{query}" if isinstance(query, str) else path
         params = query if isinstance(query, dict) else None
         return reply_of(self.client.request(method, url, params=params, headers=sent))
+
+    def post_json(
+        self,
+        path: str,
+        body: object,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Sends a body as JSON; bytes are sent as they are."""
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return reply_of(self.client.post(path, content=content, headers=sent))
 
     def stop(self) -> int:
         """Asks the gateway to stop, and gives its exit status."""
