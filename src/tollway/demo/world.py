@@ -21,7 +21,7 @@ from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.catalogue import OPERATIONS
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreError
 
 PRODUCTS = 24
 DAYS = 365
@@ -57,7 +57,13 @@ def saved_world(database_path: str) -> DemoWorld | None:
     path = demo_file(database_path)
     if not path.exists():
         return None
-    return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
+    except msgspec.ValidationError:
+        raise StoreError(
+            f"The demo world of {database_path} was made by another version: remove that file and "
+            f"{path} to have a new one made."
+        ) from None
 
 
 async def make_world(
