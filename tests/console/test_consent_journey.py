@@ -274,3 +274,8 @@ def test_a_read_that_costs_nothing_is_written_down_too(
 def test_a_form_that_is_too_large_is_refused(browser: Browser) -> None:
     browser.open("/owner")
     assert browser.send("/owner/sign-in", login="a" * 20_000).status_code == 413
+
+
+def test_an_address_that_only_takes_forms_leads_home(browser: Browser) -> None:
+    for path in ("/owner/sign-in", "/owner/sign-out", "/owner/revoke", "/owner/reads"):
+        assert browser.open(path).url.path == "/owner"

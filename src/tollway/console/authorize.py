@@ -68,7 +68,7 @@ class AuthorizePages:
     async def ask(self, request: Request, visit: Visit) -> Response:
         asked = await self._asked(request.query_params.get("link", ""))
         if visit.owner is None:
-            return self._web.render("sign_in.html", visit, link=asked.link, problem="")
+            return self._web.render("sign_in.html", visit, link=asked.link)
         self._check_owner(visit, asked)
         now_s = self._web.now_s()
         held = await grants_between(self._database, asked.wish)

@@ -65,7 +65,7 @@ class OwnerPages:
     async def home(self, request: Request, visit: Visit) -> Response:
         notice = _SAID.get(request.query_params.get("said", ""), "")
         if visit.owner is None:
-            return self._web.render("sign_in.html", visit, link="", problem=notice)
+            return self._web.render("sign_in.html", visit, link="", notice=notice)
         return self._web.render(
             "owner.html",
             visit,

@@ -9,8 +9,8 @@ from starlette.routing import Route
 from tollway.consent.links import AUTHORIZE_PATH, Links
 from tollway.console.authorize import AuthorizePages
 from tollway.console.owner import OWNER_PATH, OwnerPages
-from tollway.console.session import Sessions
-from tollway.console.web import HEADERS, Web
+from tollway.console.session import Sessions, Visit
+from tollway.console.web import HEADERS, Page, Web
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.store.database import Database
@@ -34,16 +34,22 @@ def console_routes(
     async def show_style(_: Request) -> Response:
         return Response(style, media_type="text/css", headers=HEADERS)
 
-    async def authorize_page(request: Request) -> Response:
-        page = authorize.answer if request.method == "POST" else authorize.ask
-        return await web.endpoint(page)(request)
+    def page(path: str, shown: Page, posted: Page) -> Route:
+        async def answer(request: Request, visit: Visit) -> Response:
+            return await (posted if request.method == "POST" else shown)(request, visit)
+
+        return Route(path, web.endpoint(answer), methods=["GET", "POST"])
+
+    async def go_home(_: Request, __: Visit) -> Response:
+        # A refused form leaves its own address in the browser, and people load that again.
+        return web.redirect(OWNER_PATH)
 
     return [
         Route("/console.css", show_style),
-        Route(AUTHORIZE_PATH, authorize_page, methods=["GET", "POST"]),
-        Route(OWNER_PATH, web.endpoint(owner.home)),
-        Route(f"{OWNER_PATH}/reads", web.endpoint(owner.reads)),
-        Route(f"{OWNER_PATH}/sign-in", web.endpoint(owner.sign_in), methods=["POST"]),
-        Route(f"{OWNER_PATH}/sign-out", web.endpoint(owner.sign_out), methods=["POST"]),
-        Route(f"{OWNER_PATH}/revoke", web.endpoint(owner.revoke), methods=["POST"]),
+        page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
+        page(OWNER_PATH, owner.home, go_home),
+        page(f"{OWNER_PATH}/reads", owner.reads, go_home),
+        page(f"{OWNER_PATH}/sign-in", go_home, owner.sign_in),
+        page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
+        page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
     ]
