@@ -2,10 +2,15 @@
 
 import sys
 from collections.abc import Awaitable
+from pathlib import Path
 
 from starlette.applications import Starlette
 
 from tollway.calendar import Calendar
+from tollway.consent.links import Links
+from tollway.consent.signing import load_secret
+from tollway.consent.standing import Standings
+from tollway.console.routes import console_routes
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
 from tollway.ledger.settlement import Settler
@@ -17,11 +22,13 @@ from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.handling import Handler
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
+from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.operations.promotion_material.handler import PromotionMaterialHandler
 from tollway.probes import probe_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.migrate import check_current
-from tollway.store.open import open_database
+from tollway.store.open import beside, open_database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
@@ -39,6 +46,13 @@ class Gateway:
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox(self._zone)
         versions = Versions(self._database)
+        sandbox_versions = Versions(self._sandbox.database)
+        secret = load_secret(
+            Path(settings.secret_file)
+            if settings.secret_file
+            else beside(settings.database, ".secret")
+        )
+        links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._toll = Toll(
@@ -50,15 +64,21 @@ class Gateway:
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
                 live=self._handlers(self._database, versions),
-                sandbox=self._handlers(self._sandbox.database, Versions(self._sandbox.database)),
+                sandbox=self._handlers(self._sandbox.database, sandbox_versions),
                 sandbox_database=self._sandbox.database,
+                standings=Standings(self._database, versions),
+                sandbox_standings=Standings(self._sandbox.database, sandbox_versions),
+                links=links,
                 recorder=self._recorder,
             )
         )
         self._edge = Edge(self._toll, settings, metrics)
         mapped = settings.http_status == "mapped"
-        description = openapi(OPERATIONS, settings.base_url, mapped=mapped)
-        routes = probe_routes(metrics, self.is_ready, description)
+        description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
+        routes = [
+            *probe_routes(metrics, self.is_ready, description),
+            *console_routes(self._database, settings, secret, links),
+        ]
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path for route in routes}
 
@@ -71,6 +91,7 @@ class Gateway:
         return {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
             COUPON_CLAIMS.name: CouponClaimsHandler(database, self._zone),
+            PROMOTION_MATERIAL.name: PromotionMaterialHandler(database),
         }
 
     async def start(self) -> None:

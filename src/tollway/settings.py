@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _VARIABLE = "TOLLWAY_"
@@ -33,7 +34,13 @@ def _setting(
 ) -> Any:
     return field(
         default=default,
-        metadata={"meaning": meaning, "least": least, "most": most, "choices": choices},
+        metadata={
+            "meaning": meaning,
+            "least": least,
+            "most": most,
+            "choices": choices,
+            "may_be_empty": default == "",
+        },
     )
 
 
@@ -46,6 +53,16 @@ class Settings:
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
+    public_url: str = _setting(
+        "", "the address under which owners reach this gateway; empty for http://host:port"
+    )
+    secret_file: str = _setting(
+        "", "what links and sign-ins are signed with; empty for DATABASE.secret, made on first use"
+    )
+    consent_link_minutes: int = _setting(
+        60, "how long the link of an answer 302 can be opened", least=1
+    )
+    consent_days: int = _setting(365, "how long an owner's approval holds", least=1)
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
     http_status: str = _setting(
         "always_200",
@@ -74,13 +91,19 @@ class Settings:
     )
 
     @property
-    def base_url(self) -> str:
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    @property
+    def address(self) -> str:
+        """Where the gateway itself listens."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     @property
-    def zone(self) -> ZoneInfo:
-        return ZoneInfo(self.timezone)
+    def public_address(self) -> str:
+        """Where the world finds it."""
+        return self.public_url.rstrip("/") or self.address
 
 
 @dataclass(frozen=True)
@@ -115,6 +138,7 @@ def load_settings(
         origins.append(Origin(spec.name, value, source, spec.metadata["meaning"]))
     settings = Settings(**{origin.name: origin.value for origin in origins})  # type: ignore[arg-type]
     _check_zone(settings.timezone)
+    _check_public_url(settings.public_url)
     return settings, tuple(origins)
 
 
@@ -157,7 +181,7 @@ def _checked(
     where = f"Setting {name} (from {source})"
     if kind in (int, "int"):
         return _whole_number(raw, metadata["least"], metadata["most"], where)
-    if not isinstance(raw, str) or not raw:
+    if not isinstance(raw, str) or not (raw or metadata["may_be_empty"]):
         raise SettingsError(f"{where} must be a text.")
     if metadata["choices"] and raw not in metadata["choices"]:
         raise SettingsError(f"{where} must be one of {', '.join(metadata['choices'])}.")
@@ -179,3 +203,11 @@ def _check_zone(name: str) -> None:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         raise SettingsError(f"Setting timezone: {name} is not a known time zone.") from None
+
+
+def _check_public_url(url: str) -> None:
+    parts = urlsplit(url)
+    is_address = parts.scheme in ("http", "https") and parts.netloc and not parts.query
+    # The pages have fixed paths: a gateway below a path of its own could not be reached.
+    if url and not (is_address and parts.path in ("", "/")):
+        raise SettingsError("Setting public_url must look like https://gateway.example.")

@@ -61,7 +61,7 @@ def test_a_wish_that_cannot_be_granted_says_why(
 
 WRONG_USAGE = (
     ("--nothing", "No such option: --nothing"),
-    ("accont", "Did you mean 'account'?"),
+    ("accont", "Did you mean 'account'"),
     ("credit add acme", "Missing argument 'AMOUNT': see `tollway credit add --help`"),
     ("credit add acme ten", "AMOUNT"),
     ("credit add acme 1 --nothing", "--nothing"),

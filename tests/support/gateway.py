@@ -1,6 +1,7 @@
 """A real gateway in a process of its own, on a database of its own."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -148,6 +149,21 @@ class Gateway:
         """Sends a body exactly as it is."""
         sent = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
         return reply_of(self.client.post(path, content=body, headers=sent))
+
+    def post_json(
+        self,
+        path: str,
+        body: object,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Sends a body as JSON; bytes are sent as they are."""
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return reply_of(self.client.post(path, content=content, headers=sent))
 
     def stop(self) -> int:
         """Asks the gateway to stop, and gives its exit status."""

@@ -43,7 +43,7 @@ def demo(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
 async def ensure_world(session: Session) -> DemoWorld:
     """The demo world of this database, made now if it was not made before."""
     path = sqlite_path(session.settings.database)
-    base_url, today = session.settings.base_url, _today(session.settings)
+    base_url, today = session.settings.address, _today(session.settings)
     world = saved_world(path)
     if world is None:
         with progress_bar("Making the demo world", RECORDS) as advance:

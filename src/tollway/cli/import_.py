@@ -15,6 +15,7 @@ from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.files import read_records
 from tollway.intake.loading import Loader, LoadResult, Reject, load
 from tollway.intake.product_figures import ProductFigures
+from tollway.intake.promotion_material import PromotionMaterials
 
 FileArgument = Annotated[
     Path,
@@ -57,6 +58,17 @@ def coupon_claims(
 ) -> None:
     """Load claimed coupons; loading a file again changes nothing."""
     _import(CouponClaims(), file, rejects, database, as_json=as_json)
+
+
+@_commands.command("promotion-material")
+def promotion_material(
+    file: FileArgument,
+    rejects: RejectsOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load promotion material with its benefits and items; a later record replaces an earlier."""
+    _import(PromotionMaterials(), file, rejects, database, as_json=as_json)
 
 
 def _import(

@@ -10,6 +10,7 @@ import typer
 from tollway import __version__
 from tollway.cli import (
     account,
+    consent,
     credit,
     demo,
     grant,
@@ -19,6 +20,7 @@ from tollway.cli import (
     operation,
     serve,
     settings,
+    shop,
     token,
 )
 from tollway.cli.errors import EXPECTED, sentence_of, sentence_of_usage
@@ -31,6 +33,8 @@ _GROUPS = (
     token.register,
     credit.register,
     grant.register,
+    shop.register,
+    consent.register,
     operation.register,
     ledger.register,
     import_.register,

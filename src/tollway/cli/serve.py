@@ -49,9 +49,9 @@ def serve(
 
     world = run_on_any_schema(database, work, options)
     if as_json:
-        greeting = as_json_line({"address": settings.base_url, "demo": world})
+        greeting = as_json_line({"address": settings.address, "demo": world})
     else:
-        greeting = _greeting(settings.base_url, world)
+        greeting = _greeting(settings.address, world)
     serve_http(settings, greeting)
     lock.release()
 

@@ -1,7 +1,7 @@
 """The descriptor of an operation: the one source of its routing, validation, charging and docs."""
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cached_property
 
 import msgspec
@@ -24,6 +24,7 @@ _OF_ANY_CALL = (
     Reason.PATH_UNKNOWN,
     Reason.METHOD_WRONG,
 )
+_OF_CONSENT = (Reason.OWNER_UNKNOWN, Reason.NOT_AUTHORIZED)
 _OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT)
 
 
@@ -42,6 +43,27 @@ class Unit(Enum):
     CREDITS = "credits"
 
 
+class OwnerKind(StrEnum):
+    """Whose data an operation can touch."""
+
+    SHOP = "shop"
+    USER = "user"
+
+
+@dataclass(frozen=True)
+class ConsentNeed:
+    """Whose consent a call needs.
+
+    The request's `field` names the owner; `asks` is what the owner reads before approving, to stand
+    behind "wants to ...".
+    """
+
+    whose: OwnerKind
+    field: str
+    scope: str
+    asks: str
+
+
 @dataclass(frozen=True)
 class Operation:
     """Everything the toll, the docs and the command line need to know about one operation."""
@@ -56,6 +78,7 @@ class Operation:
     unit: Unit
     default_price: int
     codes: tuple[int, ...]
+    consent: ConsentNeed | None = None
     # What only this operation can be refused for; `reasons` adds what any call can.
     own_reasons: tuple[Reason, ...] = ()
 
@@ -68,7 +91,8 @@ class Operation:
             each.field.other_spelling for each in declared_fields(self.request_type)
         )
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
-        return (*_OF_ANY_CALL, *spellings, *body, used_up, *self.own_reasons)
+        consent = () if self.consent is None else _OF_CONSENT
+        return (*_OF_ANY_CALL, *spellings, *body, *consent, used_up, *self.own_reasons)
 
     @cached_property
     def balance_unit(self) -> str:

@@ -4,10 +4,12 @@
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG
     101 TIMED_OUT, BODY_TIMED_OUT
+    103 OWNER_UNKNOWN
     200 INTERNAL
     202 THROTTLED, STORE_UNAVAILABLE
     203 OPERATION_CLOSED
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP
+    302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
     404 PATH_UNKNOWN, METHOD_WRONG
 
@@ -140,6 +142,14 @@ class Reason(Enum):
             "请求体未在 {limit_s} 秒内到达：请检查网络后重试。",
         ),
     )
+    OWNER_UNKNOWN = Cause(
+        103,
+        400,
+        Phrase(
+            "Account name does not exist: parameter {field} names nobody known here. Check it.",
+            "账号不存在：参数 {field} 对应的店铺或用户未登记，请检查。",
+        ),
+    )
     INTERNAL = Cause(
         200,
         500,
@@ -196,6 +206,16 @@ class Reason(Enum):
             "点数不足：剩余 {left} 点，本次需要 {cost} 点。请充值点数。",
         ),
     )
+    # The only one that carries data: where the owner can approve, and until when.
+    NOT_AUTHORIZED = Cause(
+        302,
+        403,
+        Phrase(
+            "Not authorized by the {owner} that {field} names: have its owner open "
+            "data.authorize_url and approve, then call again.",
+            "{field} 对应的{owner}未授权：请其所有者打开 data.authorize_url 完成授权后重试。",
+        ),
+    )
     # One message for a token that is missing, malformed, unknown, expired or revoked, so that
     # nothing can be learned by trying.
     CREDENTIAL_INVALID = Cause(
@@ -226,11 +246,15 @@ class Reason(Enum):
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
-    """Raised by a stage to end a call; becomes the envelope of its reason."""
+    """Raised by a stage to end a call; becomes the envelope of its reason.
 
-    def __init__(self, reason: Reason, **values: object) -> None:
+    `data` is what the envelope carries besides: nothing, for every reason but one.
+    """
+
+    def __init__(self, reason: Reason, *, data: object = None, **values: object) -> None:
         super().__init__(reason.name)
         self.reason = reason
+        self.data = data
         self.values = values
 
     def message(self, language: str) -> str:

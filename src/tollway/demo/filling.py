@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 
 from tollway.demo.claims import make_claims
 from tollway.demo.figures import make_figures, make_products
+from tollway.demo.promotion import make_materials
 from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.loading import CHUNK_RECORDS, Loader
-from tollway.intake.product_figures import ProductFigures, Record
+from tollway.intake.product_figures import ProductFigures
+from tollway.intake.promotion_material import PromotionMaterials
 from tollway.store.database import Database
 
 DEMO_SEED = 20260101
@@ -25,9 +27,7 @@ async def fill_figures(
 ) -> None:
     """Stores products and their figures up to a day; what is there already stays the same."""
     first = last - timedelta(days=days - 1)
-    records: Iterable[Record] = chain(
-        make_products(products), make_figures(DEMO_SEED, products, first, last)
-    )
+    records = chain(make_products(products), make_figures(DEMO_SEED, products, first, last))
     await _fill(database, ProductFigures(), records, progress)
 
 
@@ -44,6 +44,12 @@ async def fill_claims(
     first = last - timedelta(days=days - 1)
     records = make_claims(DEMO_SEED, per_day, first, last, zone)
     await _fill(database, CouponClaims(), records, progress)
+
+
+async def fill_materials(database: Database, *, per_promotion: int, today: date) -> None:
+    """Stores promotion material; what is there already gets the display times of today."""
+    records = make_materials(DEMO_SEED, per_promotion, today)
+    await _fill(database, PromotionMaterials(), records, lambda _: None)
 
 
 async def _fill(

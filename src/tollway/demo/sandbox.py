@@ -4,7 +4,8 @@ from datetime import date, timedelta
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
-from tollway.demo.filling import fill_claims, fill_figures
+from tollway.demo.filling import fill_claims, fill_figures, fill_materials
+from tollway.demo.owners import add_sandbox_owners
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
@@ -13,6 +14,7 @@ from tollway.telemetry.metrics import Metrics
 _PRODUCTS = 3
 _DAYS = 60
 _CLAIMS_PER_DAY = 50
+_MATERIALS = 3
 
 
 class Sandbox:
@@ -31,6 +33,7 @@ class Sandbox:
         """Makes the world, or continues it when a new day has come."""
         if self._filled_to is None:
             await migrate(self.database)
+            await add_sandbox_owners(self.database)
         if self._filled_to != today:
             await fill_figures(self.database, products=_PRODUCTS, days=_DAYS, last=today)
             await fill_claims(
@@ -40,6 +43,7 @@ class Sandbox:
                 last=today - timedelta(days=1),
                 zone=self._zone,
             )
+            await fill_materials(self.database, per_promotion=_MATERIALS, today=today)
             self._filled_to = today
 
     async def close(self) -> None:

@@ -15,19 +15,21 @@ import msgspec
 
 from tollway.demo.claims import SIDS, midnight_s
 from tollway.demo.figures import product_ids, record_count
-from tollway.demo.filling import fill_claims, fill_figures
+from tollway.demo.filling import fill_claims, fill_figures, fill_materials
+from tollway.demo.owners import ADZONE_ID, AUTHORIZED, SITE_ID, UNAUTHORIZED, add_demo_owners
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.catalogue import OPERATIONS
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreError
 
 PRODUCTS = 24
 DAYS = 365
 CLAIM_DAYS = 50
 CLAIMS_PER_DAY = 1000
+MATERIALS = 24
 RECORDS = record_count(PRODUCTS, DAYS) + CLAIM_DAYS * CLAIMS_PER_DAY
 
 
@@ -45,6 +47,12 @@ class DemoWorld(msgspec.Struct, frozen=True):
     sid: str
     coupon_start_time: str
     coupon_end_time: str
+    platform_user_id: int
+    platform_user_id_unauthorized: int
+    site_id: int
+    adzone_id: int
+    owner_login: str
+    owner_password: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -56,7 +64,13 @@ def saved_world(database_path: str) -> DemoWorld | None:
     path = demo_file(database_path)
     if not path.exists():
         return None
-    return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
+    except msgspec.ValidationError:
+        raise StoreError(
+            f"The demo world of {database_path} was made by another version: remove that file and "
+            f"{path} to have a new one made."
+        ) from None
 
 
 async def make_world(
@@ -72,6 +86,7 @@ async def make_world(
     """Fills a database and writes down the tokens."""
     await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
     await _fill_claims(database, CLAIM_DAYS, today, zone, progress)
+    await fill_materials(database, per_promotion=MATERIALS, today=today)
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -86,6 +101,7 @@ async def make_world(
     async def token(account: str, kind: str = "live") -> str:
         return (await issue_token(database, world, account, kind=kind, label="demo")).text
 
+    owner = await add_demo_owners(database, world, merchant)
     made = DemoWorld(
         base_url=base_url,
         token=await token(merchant),
@@ -98,6 +114,12 @@ async def make_world(
         sid=SIDS[0],
         coupon_start_time=str(midnight_s(today - timedelta(days=7), zone)),
         coupon_end_time=str(midnight_s(today, zone)),
+        platform_user_id=int(AUTHORIZED.id),
+        platform_user_id_unauthorized=int(UNAUTHORIZED.id),
+        site_id=SITE_ID,
+        adzone_id=ADZONE_ID,
+        owner_login=owner.login,
+        owner_password=owner.password,
     )
     _save(demo_file(database_path), made)
     return made
@@ -108,6 +130,7 @@ async def continue_world(database: Database, made: DemoWorld, today: date, zone:
     days = (today - date.fromisoformat(made.query_date)).days
     if days > 0:
         await fill_figures(database, products=PRODUCTS, days=min(DAYS, days), last=today)
+        await fill_materials(database, per_promotion=MATERIALS, today=today)
         await _fill_claims(database, min(CLAIM_DAYS, days), today, zone)
 
 

@@ -1,16 +1,22 @@
 """Posting charges: debits, entries and acts, in one transaction.
 
 The condition and the change of a balance are one statement, so nothing is spent twice; an act and
-its charge are there together or not at all.
+its charge are there together or not at all. What a call did under an owner's grant is written down
+for the owner in the same transaction.
 """
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+from sqlalchemy import bindparam
 
 from tollway.ledger.entries import ADD_ENTRY, TAKE, amount_left
+from tollway.store.consent_tables import consent_use
 from tollway.store.database import StoreError, Transaction
+from tollway.store.query import Query
+
+_ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
 
 
 class Acted(msgspec.Struct, frozen=True):
@@ -25,8 +31,16 @@ class Acted(msgspec.Struct, frozen=True):
 Act = Callable[[Transaction], Awaitable[Acted]]
 
 
+class GrantKey(msgspec.Struct, frozen=True, gc=False):
+    """The grant that a call was made under."""
+
+    owner_kind: str
+    owner_id: str
+    consent_id: str
+
+
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What one call owes."""
+    """What one call owes, which may be nothing when it was made under a grant."""
 
     account_id: str
     unit: str
@@ -36,6 +50,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     token_id: str
     at_ms: int
     act: Act | None = None
+    grant: GrantKey | None = None
 
 
 class ShortageError(Exception):
@@ -60,7 +75,26 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> R
         if charge.act is not None:
             remarks[position] = await _post_with_act(transaction, charge, charge.act, entries)
     await transaction.execute_many(ADD_ENTRY, entries)
+    uses = [
+        _use(charge, charge.grant)
+        for position, charge in enumerate(charges)
+        if charge.grant is not None and not isinstance(remarks.get(position), Exception)
+    ]
+    if uses:
+        await transaction.execute_many(_ADD_USE, uses)
     return remarks
+
+
+def _use(charge: Charge, grant: GrantKey) -> tuple[object, ...]:
+    """What the owner is told of a call, in the order of the table's columns."""
+    return (
+        grant.owner_kind,
+        grant.owner_id,
+        grant.consent_id,
+        charge.request_id,
+        charge.at_ms,
+        charge.operation,
+    )
 
 
 async def _post_plain(
@@ -71,7 +105,7 @@ async def _post_plain(
 ) -> None:
     by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for position, charge in enumerate(charges):
-        if charge.act is None:
+        if charge.act is None and charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
     for (account_id, unit), positions in by_balance.items():
         # Almost always the balance covers the whole group, and one debit does. When it does not,

@@ -23,6 +23,11 @@ def sqlite_path(url: str) -> str:
     return path
 
 
+def beside(url: str, ending: str) -> Path:
+    """A file that belongs to a database and is kept beside it."""
+    return Path(sqlite_path(url) + ending)
+
+
 def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> SqliteDatabase:
     path = sqlite_path(url)
     if not Path(path).resolve().parent.is_dir():

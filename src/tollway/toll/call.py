@@ -8,7 +8,7 @@ import msgspec
 
 from tollway.contract.operation import Operation
 from tollway.ledger.directory import Passport
-from tollway.ledger.posting import Act
+from tollway.ledger.posting import Act, GrantKey
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +32,7 @@ class Call:
     account_id: str | None = None
     admission: Admission | None = None
     act: Act | None = None
+    grant: GrantKey | None = None
     charged: int = 0
 
     def __init__(

@@ -38,7 +38,8 @@ class Enveloper:
         refusal = _refusal(call, error)
         reason = refusal.reason
         msg = encode_data(refusal.message(_language(call)))
-        return self._answer(call, reason.value, reason.name, msg, NO_DATA)
+        data = NO_DATA if refusal.data is None else encode_data(refusal.data)
+        return self._answer(call, reason.value, reason.name, msg, data)
 
     def _answer(self, call: Call, cause: Cause, reason: str, msg: bytes, data: bytes) -> Answer:
         elapsed_s = perf_counter() - call.began_s

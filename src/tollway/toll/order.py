@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tollway.consent.links import Links
+from tollway.consent.standing import Standings
 from tollway.ledger.directory import Directory
 from tollway.ledger.settlement import Settler
 from tollway.operations.catalogue import OPERATIONS
@@ -13,6 +15,7 @@ from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.toll.authenticate import Authenticate
 from tollway.toll.call import Answer, Call, Stage
+from tollway.toll.consent import Consent
 from tollway.toll.decode import Decode
 from tollway.toll.envelope import Enveloper
 from tollway.toll.perform import Perform
@@ -28,6 +31,7 @@ ORDER: tuple[type[Stage], ...] = (
     Permit,
     Throttle,
     Decode,
+    Consent,
     Perform,
     Settle,
 )
@@ -41,6 +45,9 @@ class Parts:
     versions: Versions
     directory: Directory
     settler: Settler
+    standings: Standings
+    sandbox_standings: Standings
+    links: Links
     live: Mapping[str, Handler]
     sandbox: Mapping[str, Handler]
     sandbox_database: Database
@@ -59,6 +66,7 @@ class Toll:
             Permit: Permit(parts.directory),
             Throttle: throttle,
             Decode: Decode(OPERATIONS),
+            Consent: Consent(parts.standings, parts.sandbox_standings, parts.links),
             Perform: Perform(parts.live, parts.sandbox),
             Settle: Settle(parts.settler, parts.sandbox_database),
         }

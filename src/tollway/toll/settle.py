@@ -11,8 +11,9 @@ from tollway.toll.call import Call
 class Settle:
     """Charges the call, and does what the operation left to be done with the charge.
 
-    What is free is not entered in the books. A balance that no longer covers the call ends it with
-    a ShortageError.
+    What is free is not entered in the books. What was done under an owner's grant is written down
+    for the owner, also when it is free, but not what is done in the sandbox. A balance that no
+    longer covers the call ends it with a ShortageError.
     """
 
     def __init__(self, settler: Settler, sandbox: Database) -> None:
@@ -22,7 +23,7 @@ class Settle:
     def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.act is not None:
             return self._act(call, call.act)
-        if call.price == 0:
+        if call.price == 0 and (call.grant is None or call.passport.is_test):
             return None
         call.charged = call.price
         return self._settler.settle(_charge(call))
@@ -48,4 +49,5 @@ def _charge(call: Call) -> Charge:
         call.passport.token_id,
         int(call.at_s * 1000),
         call.act,
+        call.grant,
     )

@@ -1,0 +1,183 @@
+"""Grants: an owner lets an account do one kind of thing, until a time or until it is revoked."""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import bindparam, or_, select
+
+from tollway.consent.owners import find_owner
+from tollway.ledger.accounts import find_account
+from tollway.ledger.errors import LedgerError
+from tollway.ledger.identity import World
+from tollway.store.consent_tables import consent
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import account
+from tollway.store.versions import directory_changed
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """One grant. No expiry means that it holds until it is revoked."""
+
+    id: str
+    account_id: str
+    owner_kind: str
+    owner_id: str
+    scope: str
+    granted_by: str
+    granted_at_s: int
+    expires_at_s: int | None
+    revoked_at_s: int | None
+
+    def holds(self, now_s: float) -> bool:
+        return self.revoked_at_s is None and (
+            self.expires_at_s is None or now_s < self.expires_at_s
+        )
+
+
+class NamedGrant(msgspec.Struct, frozen=True):
+    """A grant with the name of the account that has it."""
+
+    grant: Grant
+    account_name: str
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """Who is to be allowed what, by whom."""
+
+    account_id: str
+    owner_kind: str
+    owner_id: str
+    scope: str
+
+
+_COLUMNS = tuple(consent.c[name] for name in Grant.__struct_fields__)
+_INSERT = Query(
+    consent.insert().values({name: bindparam(name) for name in Grant.__struct_fields__})
+)
+_EXTEND = Query(
+    consent.update()
+    .where(consent.c.id == bindparam("wanted"))
+    .values(expires_at_s=bindparam("until_s"), granted_by=bindparam("by"))
+)
+_NAMED = select(*_COLUMNS, account.c.name).join(account, account.c.id == consent.c.account_id)
+_ORDER = (consent.c.granted_at_s.desc(), consent.c.id)
+_BETWEEN = Query(
+    select(*_COLUMNS).where(
+        consent.c.owner_kind == bindparam("kind"),
+        consent.c.owner_id == bindparam("wanted"),
+        consent.c.account_id == bindparam("of_account"),
+        consent.c.revoked_at_s.is_(None),
+    )
+)
+_OF_OWNER = Query(
+    _NAMED.where(
+        consent.c.owner_kind == bindparam("kind"), consent.c.owner_id == bindparam("wanted")
+    ).order_by(*_ORDER)
+)
+_OF_ACCOUNT = Query(_NAMED.where(consent.c.account_id == bindparam("wanted")).order_by(*_ORDER))
+_ALL = Query(_NAMED.order_by(*_ORDER))
+_FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
+_REVOKE = Query(
+    consent.update()
+    .where(
+        consent.c.id == bindparam("wanted"),
+        consent.c.revoked_at_s.is_(None),
+        or_(consent.c.expires_at_s.is_(None), consent.c.expires_at_s > bindparam("now_s")),
+    )
+    .values(revoked_at_s=bindparam("now_s"))
+)
+
+
+async def give_grant(
+    database: Database, world: World, wish: Wish, *, lifetime_s: int | None, granted_by: str
+) -> Grant:
+    """Lets an account do something; a grant that still holds is extended instead of doubled."""
+
+    async def work(transaction: Transaction) -> Grant:
+        asking = await find_account(transaction, wish.account_id)
+        if asking.closed_at_s is not None:
+            raise LedgerError(f"Account {asking.name} is closed: it can be allowed nothing.")
+        await find_owner(transaction, wish.owner_kind, wish.owner_id)
+        named = msgspec.structs.replace(wish, account_id=asking.id)
+        return await put_grant(
+            transaction, world, named, lifetime_s=lifetime_s, granted_by=granted_by
+        )
+
+    return await database.write(work)
+
+
+async def put_grant(
+    transaction: Transaction,
+    world: World,
+    wish: Wish,
+    *,
+    lifetime_s: int | None,
+    granted_by: str,
+) -> Grant:
+    """Enters a grant, whether or not the account and the owner exist."""
+    now_s = world.at_s()
+    until_s = None if lifetime_s is None else now_s + lifetime_s
+    held = [each for each in await grants_between(transaction, wish) if each.holds(now_s)]
+    current = next((each for each in held if each.scope == wish.scope), None)
+    if current is not None:
+        await transaction.execute(_EXTEND, wanted=current.id, until_s=until_s, by=granted_by)
+        given = msgspec.structs.replace(current, expires_at_s=until_s, granted_by=granted_by)
+    else:
+        given = Grant(
+            world.new_id("con_"),
+            **msgspec.structs.asdict(wish),
+            granted_by=granted_by,
+            granted_at_s=now_s,
+            expires_at_s=until_s,
+            revoked_at_s=None,
+        )
+        await transaction.execute(_INSERT, **msgspec.structs.asdict(given))
+    await directory_changed(transaction)
+    return given
+
+
+async def revoke_grant(database: Database, world: World, grant_id: str) -> Grant:
+    """Ends a grant: it does not hold on the next call."""
+
+    async def work(transaction: Transaction) -> Grant:
+        found = await find_grant(transaction, grant_id)
+        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=world.at_s()):
+            raise LedgerError(f"Consent {grant_id} has ended already.")
+        await directory_changed(transaction)
+        return await find_grant(transaction, grant_id)
+
+    return await database.write(work)
+
+
+async def find_grant(reader: Reader, grant_id: str) -> Grant:
+    row = await reader.fetch_one(_FIND, wanted=grant_id)
+    if row is None:
+        raise LedgerError(f"There is no consent {grant_id}: `tollway consent list` shows them all.")
+    return Grant(*row)
+
+
+async def grants_between(reader: Reader, wish: Wish) -> Sequence[Grant]:
+    """What an owner let an account do and did not revoke, of every scope; some may have expired."""
+    rows = await reader.fetch_all(
+        _BETWEEN, kind=wish.owner_kind, wanted=wish.owner_id, of_account=wish.account_id
+    )
+    return [Grant(*row) for row in rows]
+
+
+async def grants_of_owner(reader: Reader, kind: str, owner_id: str) -> Sequence[NamedGrant]:
+    """Every grant an owner ever gave, the newest first."""
+    return _named(await reader.fetch_all(_OF_OWNER, kind=kind, wanted=owner_id))
+
+
+async def grants_of_account(reader: Reader, account_wanted: str) -> Sequence[NamedGrant]:
+    found = await find_account(reader, account_wanted)
+    return _named(await reader.fetch_all(_OF_ACCOUNT, wanted=found.id))
+
+
+async def all_grants(reader: Reader) -> Sequence[NamedGrant]:
+    return _named(await reader.fetch_all(_ALL))
+
+
+def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:
+    return [NamedGrant(Grant(*row[:-1]), str(row[-1])) for row in rows]  # type: ignore[arg-type]

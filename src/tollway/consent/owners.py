@@ -1,0 +1,148 @@
+"""Shops and users known to the gateway."""
+
+import msgspec
+from sqlalchemy import bindparam, or_, select
+
+from tollway.consent.passwords import hash_password
+from tollway.contract.operation import OwnerKind
+from tollway.ledger.errors import LedgerError
+from tollway.ledger.identity import World
+from tollway.store.consent_tables import owner
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.versions import directory_changed
+
+_NAME_MAX = 100
+_ID_MAX = 64
+_LOGIN_MIN = 3
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A shop or a user of the marketplace, and the login of the person it belongs to."""
+
+    kind: str
+    id: str
+    name: str
+    shop_code: str | None
+    login: str
+    added_at_s: int
+
+
+class Credential(msgspec.Struct, frozen=True):
+    """An owner and what their password is checked against."""
+
+    owner: Owner
+    password_hash: str
+
+
+_COLUMNS = tuple(owner.c[name] for name in Owner.__struct_fields__)
+_INSERT = Query(owner.insert().values({column.name: bindparam(column.name) for column in owner.c}))
+_FIND = Query(
+    select(*_COLUMNS, owner.c.password_hash).where(
+        owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
+    )
+)
+_BY_LOGIN = Query(
+    select(*_COLUMNS, owner.c.password_hash).where(owner.c.login == bindparam("wanted"))
+)
+_TAKEN = Query(
+    select(owner.c.kind, owner.c.id, owner.c.login).where(
+        or_(
+            owner.c.login == bindparam("wanted_login"),
+            (owner.c.kind == bindparam("of_kind")) & (owner.c.id == bindparam("wanted")),
+        )
+    )
+)
+_ALL = Query(select(*_COLUMNS).order_by(owner.c.kind, owner.c.added_at_s, owner.c.id))
+_SET_PASSWORD = Query(
+    owner.update()
+    .where(owner.c.login == bindparam("wanted"))
+    .values(password_hash=bindparam("new_hash"))
+)
+
+
+def folded_login(login: str) -> str:
+    """A login as it is kept: people do not remember which letters were large."""
+    return login.strip().casefold()
+
+
+async def add_owner(database: Database, world: World, added: Owner, password: str) -> Owner:
+    """Makes a shop or user known; `added_at_s` is filled in here."""
+    added = msgspec.structs.replace(added, login=folded_login(added.login), added_at_s=world.at_s())
+    _check(added)
+    password_hash = hash_password(password)
+
+    async def work(transaction: Transaction) -> None:
+        taken = await transaction.fetch_one(
+            _TAKEN, wanted_login=added.login, of_kind=added.kind, wanted=added.id
+        )
+        if taken is not None:
+            what = f"{added.kind} {added.id}" if taken[:2] == (added.kind, added.id) else "login"
+            raise LedgerError(f"That {what} is known already: `tollway shop list` shows them all.")
+        await put_owner(transaction, added, password_hash)
+
+    await database.write(work)
+    return added
+
+
+async def put_owner(transaction: Transaction, added: Owner, password_hash: str) -> None:
+    await transaction.execute(_INSERT, password_hash=password_hash, **msgspec.structs.asdict(added))
+    await directory_changed(transaction)
+
+
+async def set_password(database: Database, login: str, password: str) -> Owner:
+    """Gives an owner another password; whoever is signed in with the old one no longer is."""
+    wanted, new_hash = folded_login(login), hash_password(password)
+
+    async def work(transaction: Transaction) -> Owner:
+        if not await transaction.execute(_SET_PASSWORD, wanted=wanted, new_hash=new_hash):
+            raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+        found = await credential_of_login(transaction, wanted)
+        assert found is not None
+        return found.owner
+
+    return await database.write(work)
+
+
+async def find_owner(reader: Reader, kind: str, owner_id: str) -> Owner:
+    found = await credential_of(reader, kind, owner_id)
+    if found is None:
+        raise LedgerError(f"There is no {kind} {owner_id}: `tollway shop list` shows them all.")
+    return found.owner
+
+
+async def credential_of(reader: Reader, kind: str, owner_id: str) -> Credential | None:
+    return _credential(await reader.fetch_one(_FIND, of_kind=kind, wanted=owner_id))
+
+
+async def credential_of_login(reader: Reader, login: str) -> Credential | None:
+    return _credential(await reader.fetch_one(_BY_LOGIN, wanted=folded_login(login)))
+
+
+async def list_owners(reader: Reader) -> list[Owner]:
+    return [Owner(*row) for row in await reader.fetch_all(_ALL)]
+
+
+def _credential(row: tuple[object, ...] | None) -> Credential | None:
+    if row is None:
+        return None
+    *facts, password_hash = row
+    return Credential(Owner(*facts), str(password_hash))  # type: ignore[arg-type]
+
+
+def _check(added: Owner) -> None:
+    for what, text, least, most in (
+        ("id", added.id, 1, _ID_MAX),
+        ("name", added.name, 1, _NAME_MAX),
+        ("login", added.login, _LOGIN_MIN, _NAME_MAX),
+        ("shop code", added.shop_code or "-", 1, _ID_MAX),
+    ):
+        if not least <= len(text.strip()) or len(text) > most or not text.isprintable():
+            raise LedgerError(f"A {what} has {least} to {most} printable characters.")
+    # On the wire a user is a number, which has one spelling only.
+    if added.kind == OwnerKind.USER and (not added.id.isascii() or not _is_number(added.id)):
+        raise LedgerError("A user's id is a number, without zeros before it.")
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and not text.startswith("0")

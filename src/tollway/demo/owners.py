@@ -1,0 +1,59 @@
+"""The owners of the demo world: a user who authorized the demo's account, and one who did not.
+
+The sandbox has the same two. Nobody signs in there, since its owners are not real.
+"""
+
+import msgspec
+
+from tollway.consent.grants import Wish, give_grant, put_grant
+from tollway.consent.owners import Owner, add_owner, put_owner
+from tollway.consent.standing import SANDBOX_ACCOUNT
+from tollway.contract.operation import OwnerKind
+from tollway.ledger.identity import World
+from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.store.database import Database, Transaction
+
+AUTHORIZED = Owner(OwnerKind.USER, "116385041", "林小满", None, "lin.xiaoman", 0)
+UNAUTHORIZED = Owner(OwnerKind.USER, "116385042", "周北山", None, "zhou.beishan", 0)
+SITE_ID = 45928134
+ADZONE_ID = 110358026
+
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+# No hash at all: it is the hash of no password.
+_NO_SIGN_IN = ""
+_DAY_S = 86_400
+
+
+class OwnerSignIn(msgspec.Struct, frozen=True):
+    """How the user who has not authorized anybody yet signs in."""
+
+    login: str
+    password: str
+
+
+async def add_demo_owners(database: Database, world: World, account_id: str) -> OwnerSignIn:
+    def new_password() -> str:
+        return "".join(world.pick(_LETTERS) for _ in range(16))
+
+    password = new_password()
+    await add_owner(database, world, AUTHORIZED, new_password())
+    await add_owner(database, world, UNAUTHORIZED, password)
+    for wish in _wishes(account_id):
+        await give_grant(database, world, wish, lifetime_s=365 * _DAY_S, granted_by="operator")
+    return OwnerSignIn(UNAUTHORIZED.login, password)
+
+
+async def add_sandbox_owners(database: Database) -> None:
+    async def work(transaction: Transaction) -> None:
+        for owner in (AUTHORIZED, UNAUTHORIZED):
+            await put_owner(transaction, owner, _NO_SIGN_IN)
+        for wish in _wishes(SANDBOX_ACCOUNT):
+            await put_grant(transaction, World(), wish, lifetime_s=None, granted_by="operator")
+
+    await database.write(work)
+
+
+def _wishes(account_id: str) -> list[Wish]:
+    need = PROMOTION_MATERIAL.consent
+    assert need is not None
+    return [Wish(account_id, AUTHORIZED.kind, AUTHORIZED.id, need.scope)]

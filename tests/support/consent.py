@@ -1,0 +1,91 @@
+"""Users, grants and callers of promotion material, for tests."""
+
+from itertools import count
+from typing import NamedTuple
+
+from tests.support.books import WORLD
+from tests.support.gateway import Gateway, Reply, Store
+from tollway.consent.grants import Grant, Wish, give_grant
+from tollway.consent.owners import Owner, add_owner
+from tollway.ledger.accounts import open_account
+from tollway.ledger.entries import list_balances, top_up
+from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.tokens import issue_token
+from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.store.database import Database
+
+PATH = PROMOTION_MATERIAL.path
+PASSWORD = "correct horse battery"
+_numbers = count(1)
+
+
+class Asker(NamedTuple):
+    """An account that may call promotion material, and its token."""
+
+    account_id: str
+    token: str
+
+
+class Person(NamedTuple):
+    """A user known to the gateway, who signs in with PASSWORD."""
+
+    id: int
+    login: str
+
+
+def new_asker(
+    store: Store,
+    *,
+    name: str = "",
+    credits: int = 100,  # noqa: A002 - the word of the domain
+    granted: bool = True,
+    price: int | None = None,
+    rate_limit: int | None = 1000,
+    kind: str = "live",
+) -> Asker:
+    async def work(database: Database) -> Asker:
+        account = await open_account(database, WORLD, name or f"asker {next(_numbers)}")
+        if granted:
+            given = Permission(PROMOTION_MATERIAL.name, price, rate_limit)
+            await grant(database, account.id, given)
+        if credits:
+            await top_up(database, WORLD, account.id, "credits", credits)
+        issued = await issue_token(database, WORLD, account.id, kind=kind)
+        return Asker(account.id, issued.text)
+
+    return store.do(work)
+
+
+def new_person(store: Store, name: str = "林小满") -> Person:
+    number = next(_numbers)
+    person = Person(880_000 + number, f"person{number}")
+    known = Owner("user", str(person.id), name, None, person.login, 0)
+    store.do(lambda database: add_owner(database, WORLD, known, PASSWORD))
+    return person
+
+
+def allow(store: Store, asker: Asker, person: Person, lifetime_s: int | None = 3600) -> Grant:
+    wish = Wish(asker.account_id, "user", str(person.id), "promotion")
+    return store.do(
+        lambda database: give_grant(
+            database, WORLD, wish, lifetime_s=lifetime_s, granted_by="operator"
+        )
+    )
+
+
+def credits_left(store: Store, asker: Asker) -> int:
+    balances = store.do(lambda database: list_balances(database, asker.account_id))
+    return next((each.amount for each in balances if each.unit == "credits"), 0)
+
+
+def ask(gateway: Gateway, asker: Asker, person_id: int, **changes: object) -> Reply:
+    """A call that succeeds if the person authorized the asker; a change to None leaves out."""
+    body = {
+        "adzone_id": 77,
+        "site_id": 66,
+        "promotion_id": 37104,
+        "platform_user_id": person_id,
+        **changes,
+    }
+    sent = {name: value for name, value in body.items() if value is not None}
+    return gateway.post_json(PATH, sent, token=asker.token)

@@ -1,0 +1,82 @@
+"""Many clients that call one after the other until they are cut off, and what they were told."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+from tests.support.gateway import ANALYSIS, Gateway, Store
+from tollway.ledger.audit import audit
+from tollway.ledger.entries import entries_of_request
+from tollway.store.database import Database
+
+_LENGTH = re.compile(rb"content-length: (\d+)")
+_REQUEST_ID = re.compile(rb"x-request-id: ([0-9a-f]+)")
+
+
+@dataclass
+class Told:
+    """What the clients were told: codes, and the request ids of the acknowledged calls."""
+
+    codes: Counter[int] = field(default_factory=Counter)
+    acknowledged: list[str] = field(default_factory=list)
+
+
+async def call_until_cut_off(
+    gateway: Gateway,
+    token: str,
+    query: dict[str, str],
+    *,
+    clients: int,
+    after: int,
+    then: Callable[[], None],
+) -> Told:
+    """Calls from many connections; after so many answers, does something to the gateway."""
+    sent = (
+        f"GET {ANALYSIS}?{urlencode(query)} HTTP/1.1\r\n"
+        f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+    ).encode()
+    told = Told()
+
+    async def call() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        try:
+            while True:
+                writer.write(sent)
+                head = await reader.readuntil(b"\r\n\r\n")
+                length, request_id = _LENGTH.search(head), _REQUEST_ID.search(head)
+                assert length is not None and request_id is not None
+                code = json.loads(await reader.readexactly(int(length[1])))["code"]
+                told.codes[code] += 1
+                if code == 0:
+                    told.acknowledged.append(request_id[1].decode())
+                if told.codes.total() == after:
+                    then()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(call() for _ in range(clients)))
+    return told
+
+
+def workers(gateway: Gateway) -> list[int]:
+    """The process ids of the gateway's workers."""
+    main = gateway.process.pid
+    return [int(pid) for pid in Path(f"/proc/{main}/task/{main}/children").read_text().split()]
+
+
+def assert_books_hold(store: Store, acknowledged: list[str]) -> None:
+    """The books are sound, and every acknowledged call has exactly one entry in them."""
+
+    async def work(database: Database) -> None:
+        assert (await audit(database)).breaches == []
+        for request_id in acknowledged:
+            entries = await entries_of_request(database, request_id)
+            assert [entry.amount for entry in entries] == [-1], request_id
+
+    store.do(work)
