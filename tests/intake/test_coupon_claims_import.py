@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
+
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.gateway import Store
-
 from tollway.cli.main import main
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.support.coupons import NOON_S, claim, put_claims
 from tests.support.gateway import Store
-
 from tollway.contract.operation import Caller
 from tollway.intake.coupon_claims import ClaimRow
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
