@@ -23,6 +23,11 @@ def sqlite_path(url: str) -> str:
     return path
 
 
+def key_path(url: str) -> Path:
+    """The key file of a database, beside it."""
+    return Path(f"{sqlite_path(url)}.keys.json")
+
+
 def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> SqliteDatabase:
     path = sqlite_path(url)
     if not Path(path).resolve().parent.is_dir():
