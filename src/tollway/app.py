@@ -6,8 +6,11 @@ from collections.abc import Awaitable
 from starlette.applications import Starlette
 
 from tollway.calendar import Calendar
+from tollway.carriers.shop_codes import ShopCodes
+from tollway.carriers.vault import Vault, load_vault
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
+from tollway.ledger.identity import World
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.openapi import openapi
@@ -15,14 +18,17 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.handling import Handler
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
+from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.migrate import check_current
-from tollway.store.open import open_database
+from tollway.store.open import key_path, open_database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
+from tollway.templates import TEMPLATES_PATH, template_routes
 from tollway.toll.edge import Edge, Receive, Scope, Send
 from tollway.toll.order import Parts, Toll
 
@@ -33,9 +39,12 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         metrics = Metrics()
         self._calendar = Calendar(settings.zone)
+        self._templates_url = f"{settings.base_url}{TEMPLATES_PATH}"
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox()
         versions = Versions(self._database)
+        vault = load_vault(key_path(settings.database))
+        sandbox_vault = load_vault(self._sandbox.key_path)
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._toll = Toll(
@@ -46,8 +55,10 @@ class Gateway:
                 settler=Settler(
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
-                live=self._handlers(self._database, versions),
-                sandbox=self._handlers(self._sandbox.database, Versions(self._sandbox.database)),
+                live=self._handlers(self._database, versions, vault),
+                sandbox=self._handlers(
+                    self._sandbox.database, Versions(self._sandbox.database), sandbox_vault
+                ),
                 sandbox_database=self._sandbox.database,
                 recorder=self._recorder,
             )
@@ -55,7 +66,7 @@ class Gateway:
         self._edge = Edge(self._toll, settings, metrics)
         mapped = settings.http_status == "mapped"
         description = openapi(OPERATIONS, settings.base_url, mapped=mapped)
-        routes = probe_routes(metrics, self.is_ready, description)
+        routes = [*probe_routes(metrics, self.is_ready, description), *template_routes()]
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path for route in routes}
 
@@ -64,9 +75,10 @@ class Gateway:
         inner = self._pages if scope["path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
-    def _handlers(self, database: Database, versions: Versions) -> dict[str, Handler]:
+    def _handlers(self, database: Database, versions: Versions, vault: Vault) -> dict[str, Handler]:
         return {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
+            WAYBILLS.name: WaybillHandler(ShopCodes(database), vault, World(), self._templates_url),
         }
 
     async def start(self) -> None:

@@ -141,5 +141,6 @@ def _message(reason: Reason, fields: Sequence[DeclaredField]) -> str:
         "cost": 1,
         "today": "2026-01-01",
         "allowed": "POST",
+        "fields": first.name,
     }
     return Refusal(reason, **samples).message("en")

@@ -10,6 +10,7 @@ import typer
 from tollway import __version__
 from tollway.cli import (
     account,
+    carrier,
     credit,
     demo,
     grant,
@@ -17,9 +18,11 @@ from tollway.cli import (
     ledger,
     maintenance,
     operation,
+    pool,
     serve,
     settings,
     token,
+    waybill,
 )
 from tollway.cli.errors import EXPECTED, sentence_of, sentence_of_usage
 
@@ -34,6 +37,9 @@ _GROUPS = (
     operation.register,
     ledger.register,
     import_.register,
+    carrier.register,
+    pool.register,
+    waybill.register,
     maintenance.register,
     settings.register,
 )

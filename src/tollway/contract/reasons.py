@@ -1,7 +1,8 @@
 """Every reason a call can be refused for, in one table: code, HTTP status, message.
 
     0   success
-    100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE
+    100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
+        SHOP_CODE_WRONG, CARRIER_UNKNOWN, WAYBILL_DIFFERS
     101 TIMED_OUT, BODY_TIMED_OUT
     200 INTERNAL
     202 THROTTLED, STORE_UNAVAILABLE
@@ -105,6 +106,33 @@ class Reason(Enum):
         Phrase(
             "Parameter query_date is later than today ({today}): ask for today or earlier.",
             "参数 query_date 晚于今天（{today}）：请查询今天或更早的日期。",
+        ),
+    )
+    SHOP_CODE_WRONG = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter shopCode does not match the shop: check the association code in the "
+            "account settings of its software.",
+            "参数 shopCode 与店铺不符：请检查订购软件账号设置中的店铺关联码。",
+        ),
+    )
+    CARRIER_UNKNOWN = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter wp_code names no carrier known here: check the carrier code.",
+            "参数 wp_code 对应的快递公司不存在：请检查快递公司编码。",
+        ),
+    )
+    WAYBILL_DIFFERS = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter order_sn already has a waybill of this carrier with another content "
+            "(different: {fields}): send the same content, or another order_sn.",
+            "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
+            "请传入相同内容，或更换 order_sn。",
         ),
     )
     TIMED_OUT = Cause(

@@ -3,14 +3,16 @@
 from datetime import date
 from tempfile import TemporaryDirectory
 
+from tollway.demo.carriers import fill_carriers
 from tollway.demo.filling import fill_figures
 from tollway.store.migrate import migrate
-from tollway.store.open import open_database
+from tollway.store.open import key_path, open_database
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 _PRODUCTS = 3
 _DAYS = 60
+_NUMBERS = 1000
 
 
 class Sandbox:
@@ -19,15 +21,16 @@ class Sandbox:
     def __init__(self) -> None:
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
-        self.database: SqliteDatabase = open_database(
-            f"sqlite:///{self._folder.name}/sandbox.db", Metrics()
-        )
+        url = f"sqlite:///{self._folder.name}/sandbox.db"
+        self.database: SqliteDatabase = open_database(url, Metrics())
+        self.key_path = key_path(url)
         self._filled_to: date | None = None
 
     async def fill(self, today: date) -> None:
         """Makes the world, or continues it when a new day has come."""
         if self._filled_to is None:
             await migrate(self.database)
+            await fill_carriers(self.database, numbers=_NUMBERS)
         if self._filled_to != today:
             await fill_figures(self.database, products=_PRODUCTS, days=_DAYS, last=today)
             self._filled_to = today

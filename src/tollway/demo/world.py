@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from tollway.demo.carriers import SHOP_CODE, WP_CODE, WP_CODE_OUT_OF_NUMBERS, fill_carriers
 from tollway.demo.figures import product_ids, record_count
 from tollway.demo.filling import fill_figures
 from tollway.ledger.accounts import open_account
@@ -24,6 +25,7 @@ from tollway.store.database import Database
 
 PRODUCTS = 24
 DAYS = 365
+NUMBERS = 2000
 RECORDS = record_count(PRODUCTS, DAYS)
 
 
@@ -38,6 +40,9 @@ class DemoWorld(msgspec.Struct, frozen=True):
     revoked_token: str
     product_id: str
     query_date: str
+    shop_code: str
+    wp_code: str
+    wp_code_out_of_numbers: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -63,6 +68,7 @@ async def make_world(
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
     await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
+    await fill_carriers(database, numbers=NUMBERS)
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -86,6 +92,9 @@ async def make_world(
         revoked_token=revoked.text,
         product_id=product_ids(PRODUCTS)[0],
         query_date=today.isoformat(),
+        shop_code=SHOP_CODE,
+        wp_code=WP_CODE,
+        wp_code_out_of_numbers=WP_CODE_OUT_OF_NUMBERS,
     )
     _save(demo_file(database_path), made)
     return made

@@ -2,7 +2,8 @@
 
 from tollway.contract.operation import Operation
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.operations.waybills.descriptor import WAYBILLS
 
-OPERATIONS: tuple[Operation, ...] = (PRODUCT_ANALYSIS,)
+OPERATIONS: tuple[Operation, ...] = (PRODUCT_ANALYSIS, WAYBILLS)
 
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
