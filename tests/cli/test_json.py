@@ -46,6 +46,8 @@ OPERATION = {
     "price",
     "default_price",
 }
+CARRIER = {"wp_code", "name", "number_format", "area"}
+POOL_CHANGE = {"wp_code", "owner_id", "read", "loaded", "rejected", "reasons", "rejects"}
 
 # In this order: later ones see what earlier ones did. A list stands for an array of such objects.
 STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
@@ -67,6 +69,11 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger show --request none", []),
     ("ledger export acme", [ENTRY]),
     ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
+    ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
+    ("carrier list", [CARRIER]),
+    ("pool add YTO --numbers YT0000000000001,X", POOL_CHANGE),
+    ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
+    ("waybill list", []),
     ("backup copy.db", {"file", "bytes"}),
     ("audit", {"accounts", "tokens", "entries", "units", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),
@@ -105,7 +112,8 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
     tollway("price", "set", "product_analysis", "0")
     assert tollway("operation", "close", "product_analysis").status == 0
-    (row,) = tollway("operation", "list", "--json").json
+    rows = {each["operation"]: each for each in tollway("operation", "list", "--json").json}
+    row = rows["product_analysis"]
     assert (row["is_closed"], row["price"], row["default_price"]) == (True, 0, 1)
 
 
