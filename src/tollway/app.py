@@ -7,12 +7,15 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from tollway.calendar import Calendar
+from tollway.carriers.shop_codes import ShopCodes
+from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.links import Links
 from tollway.consent.signing import load_secret
 from tollway.consent.standing import Standings
 from tollway.console.routes import console_routes
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
+from tollway.ledger.identity import World
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.openapi import openapi
@@ -24,14 +27,17 @@ from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
 from tollway.operations.promotion_material.handler import PromotionMaterialHandler
+from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.migrate import check_current
-from tollway.store.open import beside, open_database
+from tollway.store.open import beside, key_path, open_database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
+from tollway.templates import TEMPLATES_PATH, template_routes
 from tollway.toll.edge import Edge, Receive, Scope, Send
 from tollway.toll.order import Parts, Toll
 
@@ -43,6 +49,7 @@ class Gateway:
         metrics = Metrics()
         self._zone = settings.zone
         self._calendar = Calendar(self._zone)
+        self._templates_url = f"{settings.public_address}{TEMPLATES_PATH}"
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox(self._zone)
         versions = Versions(self._database)
@@ -53,6 +60,8 @@ class Gateway:
             else beside(settings.database, ".secret")
         )
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
+        vault = load_vault(key_path(settings.database))
+        sandbox_vault = load_vault(self._sandbox.key_path)
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._toll = Toll(
@@ -63,8 +72,8 @@ class Gateway:
                 settler=Settler(
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
-                live=self._handlers(self._database, versions),
-                sandbox=self._handlers(self._sandbox.database, sandbox_versions),
+                live=self._handlers(self._database, versions, vault),
+                sandbox=self._handlers(self._sandbox.database, sandbox_versions, sandbox_vault),
                 sandbox_database=self._sandbox.database,
                 standings=Standings(self._database, versions),
                 sandbox_standings=Standings(self._sandbox.database, sandbox_versions),
@@ -78,6 +87,7 @@ class Gateway:
         routes = [
             *probe_routes(metrics, self.is_ready, description),
             *console_routes(self._database, settings, secret, links),
+            *template_routes(),
         ]
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path for route in routes}
@@ -87,11 +97,12 @@ class Gateway:
         inner = self._pages if scope["path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
-    def _handlers(self, database: Database, versions: Versions) -> dict[str, Handler]:
+    def _handlers(self, database: Database, versions: Versions, vault: Vault) -> dict[str, Handler]:
         return {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
             COUPON_CLAIMS.name: CouponClaimsHandler(database, self._zone),
             PROMOTION_MATERIAL.name: PromotionMaterialHandler(database),
+            WAYBILLS.name: WaybillHandler(ShopCodes(database), vault, World(), self._templates_url),
         }
 
     async def start(self) -> None:

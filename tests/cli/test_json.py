@@ -47,6 +47,8 @@ OPERATION = {
     "price",
     "default_price",
 }
+CARRIER = {"wp_code", "name", "number_format", "area"}
+POOL_CHANGE = {"wp_code", "owner_id", "read", "loaded", "rejected", "reasons", "rejects"}
 
 # In this order: later ones see what earlier ones did. A list stands for an array of such objects.
 STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
@@ -68,6 +70,11 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger show --request none", []),
     ("ledger export acme", [ENTRY]),
     ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
+    ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
+    ("carrier list", [CARRIER]),
+    ("pool add YTO --numbers YT0000000000001,X", POOL_CHANGE),
+    ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
+    ("waybill list", []),
     ("backup copy.db", {"file", "bytes"}),
     ("audit", {"accounts", "tokens", "entries", "units", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),

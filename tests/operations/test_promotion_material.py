@@ -23,7 +23,7 @@ from tests.support.consent import (
 from tests.support.gateway import Gateway, Reply, Store
 from tollway.consent.grants import revoke_grant
 from tollway.demo.filling import fill_materials
-from tollway.demo.owners import AUTHORIZED, UNAUTHORIZED
+from tollway.demo.owners import USER, USER_UNAUTHORIZED
 from tollway.demo.promotion import PROMOTION_IDS
 from tollway.ledger.permissions import set_closed
 from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
@@ -302,9 +302,9 @@ def test_the_sandbox_has_a_user_of_each_kind_and_charges_nothing(
     gateway: Gateway, store: Store, person: Person
 ) -> None:
     asker = new_asker(store, kind="test", credits=0)
-    reply = ask(gateway, asker, int(AUTHORIZED.id))
+    reply = ask(gateway, asker, int(USER.id))
     assert len(listed(reply)) == 3
     assert reply.data["withholding_money"] == 0
-    assert ask(gateway, asker, int(UNAUTHORIZED.id)).code == 302
+    assert ask(gateway, asker, int(USER_UNAUTHORIZED.id)).code == 302
     # The live users are nobody there.
     assert ask(gateway, asker, person.id).code == 103

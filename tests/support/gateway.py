@@ -98,7 +98,7 @@ class Gateway:
     def _wait_until_ready(self) -> None:
         assert self.process.stdout is not None
         # One that neither serves nor ends would be waited for without an end.
-        alarm = threading.Timer(START_TIMEOUT_S, self.process.kill)
+        alarm = threading.Timer(START_TIMEOUT_S, self.kill)
         alarm.start()
         try:
             for line in self.process.stdout:
@@ -164,6 +164,16 @@ class Gateway:
             sent["Authorization"] = f"Bearer {token}"
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return reply_of(self.client.post(path, content=content, headers=sent))
+
+    def workers(self) -> list[int]:
+        """The process ids of the workers."""
+        main = self.process.pid
+        return [int(pid) for pid in Path(f"/proc/{main}/task/{main}/children").read_text().split()]
+
+    def kill(self) -> None:
+        """Ends all of it without a warning."""
+        for pid in (self.process.pid, *self.workers()):
+            os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> int:
         """Asks the gateway to stop, and gives its exit status."""

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlencode
 
 from tests.support.gateway import ANALYSIS, Gateway, Store
@@ -62,12 +61,6 @@ async def call_until_cut_off(
     async with asyncio.timeout(30):
         await asyncio.gather(*(call() for _ in range(clients)))
     return told
-
-
-def workers(gateway: Gateway) -> list[int]:
-    """The process ids of the gateway's workers."""
-    main = gateway.process.pid
-    return [int(pid) for pid in Path(f"/proc/{main}/task/{main}/children").read_text().split()]
 
 
 def assert_books_hold(store: Store, acknowledged: list[str]) -> None:

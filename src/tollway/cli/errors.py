@@ -2,13 +2,22 @@
 
 import typer
 
+from tollway.carriers.errors import CarrierError
 from tollway.intake.files import IntakeError
 from tollway.ledger.errors import LedgerError
 from tollway.settings import SettingsError
 from tollway.store.database import StoreError
 
 # What can go wrong without Tollway itself being wrong. Anything else is a bug and shows itself.
-EXPECTED = (LedgerError, StoreError, SettingsError, IntakeError, OSError, UnicodeEncodeError)
+EXPECTED = (
+    LedgerError,
+    CarrierError,
+    StoreError,
+    SettingsError,
+    IntakeError,
+    OSError,
+    UnicodeEncodeError,
+)
 
 
 class CommandError(typer.TyperException):

@@ -13,7 +13,7 @@ from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
 from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.files import read_records
-from tollway.intake.loading import Loader, LoadResult, Reject, load
+from tollway.intake.loading import Loader, LoadResult, load
 from tollway.intake.product_figures import ProductFigures
 from tollway.intake.promotion_material import PromotionMaterials
 
@@ -81,7 +81,7 @@ def _import(
         # Those of an earlier load would be taken for this one's.
         rejects_path.unlink(missing_ok=True)
         with ExitStack() as stack:
-            aside = _RejectFile(rejects_path, stack)
+            aside = RejectFile(rejects_path, stack)
             advance = stack.enter_context(progress_bar(f"Loading {file.name}", size))
             reached = 0
 
@@ -105,7 +105,7 @@ def _import(
         print_sentence(f"The rejected ones and their reasons are in {shown_rejects}.")
 
 
-class _RejectFile:
+class RejectFile:
     """Opened with the first record that is wrong, so that a clean file leaves none behind."""
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
@@ -113,7 +113,7 @@ class _RejectFile:
         self._stack = stack
         self._file: BinaryIO | None = None
 
-    def write(self, reject: Reject) -> None:
+    def write(self, reject: msgspec.Struct) -> None:
         if self._file is None:
             self._file = self._stack.enter_context(self._path.open("wb"))
         self._file.write(msgspec.json.encode(reject) + b"\n")

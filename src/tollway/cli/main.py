@@ -10,6 +10,7 @@ import typer
 from tollway import __version__
 from tollway.cli import (
     account,
+    carrier,
     consent,
     credit,
     demo,
@@ -18,10 +19,12 @@ from tollway.cli import (
     ledger,
     maintenance,
     operation,
+    pool,
     serve,
     settings,
     shop,
     token,
+    waybill,
 )
 from tollway.cli.errors import EXPECTED, sentence_of, sentence_of_usage
 
@@ -38,6 +41,9 @@ _GROUPS = (
     operation.register,
     ledger.register,
     import_.register,
+    carrier.register,
+    pool.register,
+    waybill.register,
     maintenance.register,
     settings.register,
 )

@@ -24,6 +24,9 @@ AccountArgument = Annotated[
 OperationArgument = Annotated[
     str, typer.Argument(metavar="OPERATION", help="The operation's name.", show_default=False)
 ]
+CarrierArgument = Annotated[
+    str, typer.Argument(metavar="CARRIER", help="The carrier's wp_code.", show_default=False)
+]
 
 # Far above any real price, and small enough for every engine's whole numbers.
 PRICE_MAX = 10**12

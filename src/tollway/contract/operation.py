@@ -81,6 +81,8 @@ class Operation:
     consent: ConsentNeed | None = None
     # What only this operation can be refused for; `reasons` adds what any call can.
     own_reasons: tuple[Reason, ...] = ()
+    # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.
+    may_be_free: bool = False
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
@@ -101,7 +103,8 @@ class Operation:
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """Who asks, and what the call will cost them if it succeeds."""
+    """Who asks, what the call will cost them if it succeeds, and which language they read."""
 
     account_id: str
     price: int
+    language: str = "en"

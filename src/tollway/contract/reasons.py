@@ -2,7 +2,7 @@
 
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
-        WINDOW_BACKWARDS, WINDOW_TOO_LONG
+        WINDOW_BACKWARDS, WINDOW_TOO_LONG, SHOP_CODE_WRONG, CARRIER_UNKNOWN, WAYBILL_DIFFERS
     101 TIMED_OUT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
@@ -124,6 +124,33 @@ class Reason(Enum):
         Phrase(
             "From {start} to {end} are {span_s} seconds: ask for at most {limit_s} at a time.",
             "{start} 到 {end} 相隔 {span_s} 秒：每次最多查询 {limit_s} 秒。",
+        ),
+    )
+    SHOP_CODE_WRONG = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter shopCode does not match the shop: check the association code in the "
+            "account settings of its software.",
+            "参数 shopCode 与店铺不符：请检查订购软件账号设置中的店铺关联码。",
+        ),
+    )
+    CARRIER_UNKNOWN = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter wp_code names no carrier known here: check the carrier code.",
+            "参数 wp_code 对应的快递公司不存在：请检查快递公司编码。",
+        ),
+    )
+    WAYBILL_DIFFERS = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter order_sn already has a waybill of this carrier with another content "
+            "(different: {fields}): send the same content, or another order_sn.",
+            "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
+            "请传入相同内容，或更换 order_sn。",
         ),
     )
     TIMED_OUT = Cause(

@@ -1,6 +1,7 @@
-"""The owners of the demo world: a user who authorized the demo's account, and one who did not.
+"""The owners of the demo world: a shop and a user who authorized the demo's account, and one of
+each who did not.
 
-The sandbox has the same two. Nobody signs in there, since its owners are not real.
+The sandbox has the same ones. Nobody signs in there, since its owners are not real.
 """
 
 import msgspec
@@ -10,11 +11,14 @@ from tollway.consent.owners import Owner, add_owner, put_owner
 from tollway.consent.standing import SANDBOX_ACCOUNT
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.identity import World
-from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database, Transaction
 
-AUTHORIZED = Owner(OwnerKind.USER, "116385041", "林小满", None, "lin.xiaoman", 0)
-UNAUTHORIZED = Owner(OwnerKind.USER, "116385042", "周北山", None, "zhou.beishan", 0)
+SHOP_CODE = "QH7K2M"
+USER = Owner(OwnerKind.USER, "116385041", "林小满", None, "lin.xiaoman", 0)
+USER_UNAUTHORIZED = Owner(OwnerKind.USER, "116385042", "周北山", None, "zhou.beishan", 0)
+SHOP = Owner(OwnerKind.SHOP, "880012001", "青禾生活旗舰店", SHOP_CODE, "qinghe", 0)
+SHOP_UNAUTHORIZED = Owner(OwnerKind.SHOP, "880012002", "北山户外专营店", "BS4W9T", "beishan", 0)
 SITE_ID = 45928134
 ADZONE_ID = 110358026
 
@@ -25,7 +29,7 @@ _DAY_S = 86_400
 
 
 class OwnerSignIn(msgspec.Struct, frozen=True):
-    """How the user who has not authorized anybody yet signs in."""
+    """How the owner of the shop that has not authorized anybody yet signs in."""
 
     login: str
     password: str
@@ -36,16 +40,17 @@ async def add_demo_owners(database: Database, world: World, account_id: str) -> 
         return "".join(world.pick(_LETTERS) for _ in range(16))
 
     password = new_password()
-    await add_owner(database, world, AUTHORIZED, new_password())
-    await add_owner(database, world, UNAUTHORIZED, password)
+    for owner in (USER, USER_UNAUTHORIZED, SHOP):
+        await add_owner(database, world, owner, new_password())
+    await add_owner(database, world, SHOP_UNAUTHORIZED, password)
     for wish in _wishes(account_id):
         await give_grant(database, world, wish, lifetime_s=365 * _DAY_S, granted_by="operator")
-    return OwnerSignIn(UNAUTHORIZED.login, password)
+    return OwnerSignIn(SHOP_UNAUTHORIZED.login, password)
 
 
 async def add_sandbox_owners(database: Database) -> None:
     async def work(transaction: Transaction) -> None:
-        for owner in (AUTHORIZED, UNAUTHORIZED):
+        for owner in (USER, USER_UNAUTHORIZED, SHOP, SHOP_UNAUTHORIZED):
             await put_owner(transaction, owner, _NO_SIGN_IN)
         for wish in _wishes(SANDBOX_ACCOUNT):
             await put_grant(transaction, World(), wish, lifetime_s=None, granted_by="operator")
@@ -54,6 +59,6 @@ async def add_sandbox_owners(database: Database) -> None:
 
 
 def _wishes(account_id: str) -> list[Wish]:
-    need = PROMOTION_MATERIAL.consent
-    assert need is not None
-    return [Wish(account_id, AUTHORIZED.kind, AUTHORIZED.id, need.scope)]
+    authorized = {OwnerKind.USER: USER, OwnerKind.SHOP: SHOP}
+    needs = [operation.consent for operation in OPERATIONS if operation.consent is not None]
+    return [Wish(account_id, need.whose, authorized[need.whose].id, need.scope) for need in needs]

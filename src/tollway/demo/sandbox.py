@@ -4,10 +4,11 @@ from datetime import date, timedelta
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
+from tollway.demo.carriers import fill_carriers
 from tollway.demo.filling import fill_claims, fill_figures, fill_materials
 from tollway.demo.owners import add_sandbox_owners
 from tollway.store.migrate import migrate
-from tollway.store.open import open_database
+from tollway.store.open import key_path, open_database
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -15,6 +16,7 @@ _PRODUCTS = 3
 _DAYS = 60
 _CLAIMS_PER_DAY = 50
 _MATERIALS = 3
+_NUMBERS = 1000
 
 
 class Sandbox:
@@ -24,9 +26,9 @@ class Sandbox:
         self._zone = zone
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
-        self.database: SqliteDatabase = open_database(
-            f"sqlite:///{self._folder.name}/sandbox.db", Metrics()
-        )
+        url = f"sqlite:///{self._folder.name}/sandbox.db"
+        self.database: SqliteDatabase = open_database(url, Metrics())
+        self.key_path = key_path(url)
         self._filled_to: date | None = None
 
     async def fill(self, today: date) -> None:
@@ -34,6 +36,7 @@ class Sandbox:
         if self._filled_to is None:
             await migrate(self.database)
             await add_sandbox_owners(self.database)
+            await fill_carriers(self.database, numbers=_NUMBERS)
         if self._filled_to != today:
             await fill_figures(self.database, products=_PRODUCTS, days=_DAYS, last=today)
             await fill_claims(

@@ -13,10 +13,20 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tollway.demo.carriers import WP_CODE, WP_CODE_OUT_OF_NUMBERS, fill_carriers
 from tollway.demo.claims import SIDS, midnight_s
 from tollway.demo.figures import product_ids, record_count
 from tollway.demo.filling import fill_claims, fill_figures, fill_materials
-from tollway.demo.owners import ADZONE_ID, AUTHORIZED, SITE_ID, UNAUTHORIZED, add_demo_owners
+from tollway.demo.owners import (
+    ADZONE_ID,
+    SHOP,
+    SHOP_CODE,
+    SHOP_UNAUTHORIZED,
+    SITE_ID,
+    USER,
+    USER_UNAUTHORIZED,
+    add_demo_owners,
+)
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
@@ -30,6 +40,7 @@ DAYS = 365
 CLAIM_DAYS = 50
 CLAIMS_PER_DAY = 1000
 MATERIALS = 24
+NUMBERS = 2000
 RECORDS = record_count(PRODUCTS, DAYS) + CLAIM_DAYS * CLAIMS_PER_DAY
 
 
@@ -51,8 +62,13 @@ class DemoWorld(msgspec.Struct, frozen=True):
     platform_user_id_unauthorized: int
     site_id: int
     adzone_id: int
+    owner_id: str
+    owner_id_unauthorized: str
     owner_login: str
     owner_password: str
+    shop_code: str
+    wp_code: str
+    wp_code_out_of_numbers: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -87,6 +103,7 @@ async def make_world(
     await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
     await _fill_claims(database, CLAIM_DAYS, today, zone, progress)
     await fill_materials(database, per_promotion=MATERIALS, today=today)
+    await fill_carriers(database, numbers=NUMBERS)
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -114,12 +131,17 @@ async def make_world(
         sid=SIDS[0],
         coupon_start_time=str(midnight_s(today - timedelta(days=7), zone)),
         coupon_end_time=str(midnight_s(today, zone)),
-        platform_user_id=int(AUTHORIZED.id),
-        platform_user_id_unauthorized=int(UNAUTHORIZED.id),
+        platform_user_id=int(USER.id),
+        platform_user_id_unauthorized=int(USER_UNAUTHORIZED.id),
         site_id=SITE_ID,
         adzone_id=ADZONE_ID,
+        owner_id=SHOP.id,
+        owner_id_unauthorized=SHOP_UNAUTHORIZED.id,
         owner_login=owner.login,
         owner_password=owner.password,
+        shop_code=SHOP_CODE,
+        wp_code=WP_CODE,
+        wp_code_out_of_numbers=WP_CODE_OUT_OF_NUMBERS,
     )
     _save(demo_file(database_path), made)
     return made

@@ -4,7 +4,7 @@
     request.py     the fields a caller sends
     response.py    the fields an answer has
     handler.py     the work
-    reading.py     the queries behind it
+    reading.py     the queries behind it, where no room below has them
 
 A room never imports another, nor the toll, nor HTTP, nor a database driver.
 """

@@ -28,6 +28,11 @@ def beside(url: str, ending: str) -> Path:
     return Path(sqlite_path(url) + ending)
 
 
+def key_path(url: str) -> Path:
+    """The key file of a database."""
+    return beside(url, ".keys.json")
+
+
 def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> SqliteDatabase:
     path = sqlite_path(url)
     if not Path(path).resolve().parent.is_dir():

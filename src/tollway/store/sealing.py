@@ -57,18 +57,25 @@ class Sealer:
 
 def load_sealer(path: Path) -> Sealer:
     """The sealer of a key file; the file is made, readable by its owner only, if there is none."""
+    return Sealer(*read_keys(path))
+
+
+def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
+    """The keys of a key file by their ids, and the id of the current one; made as above."""
     if not path.exists():
         key = base64.b64encode(os.urandom(_KEY_BYTES)).decode()
         content = msgspec.json.format(msgspec.json.encode(_KeyFile(1, {1: key})))
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            return load_sealer(path)
+            return read_keys(path)
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_KeyFile)
         keys = {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}
-        return Sealer(keys, found.current)
+        # Whether they are keys at all is seen here, where the file can be named.
+        Sealer(keys, found.current)
     except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
         raise StoreError(f"The key file {path} cannot be used: {error}.") from None
+    return keys, found.current

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tollway.contract.language import preferred_language
 from tollway.contract.operation import Operation
 from tollway.ledger.directory import Passport
 from tollway.ledger.posting import Act, GrantKey
@@ -53,6 +54,12 @@ class Call:
         self.read_body = read_body
         self.at_s = at_s
         self.began_s = perf_counter()
+
+    @property
+    def language(self) -> str:
+        """The language that the caller reads."""
+        accepted = self.headers.get(b"accept-language")
+        return "en" if accepted is None else preferred_language(accepted.decode("latin-1"))
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

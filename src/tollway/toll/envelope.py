@@ -5,7 +5,6 @@ from functools import lru_cache
 from time import perf_counter
 
 from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
-from tollway.contract.language import preferred_language
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.ledger.posting import ShortageError
 from tollway.store.database import StoreBusyError, StoreError
@@ -31,13 +30,13 @@ class Enveloper:
         self._mapped = mapped
 
     def success(self, call: Call) -> Answer:
-        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[_language(call)], call.data)
+        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], call.data)
 
     def failure(self, call: Call, error: Exception) -> Answer:
         call.charged = 0
         refusal = _refusal(call, error)
         reason = refusal.reason
-        msg = encode_data(refusal.message(_language(call)))
+        msg = encode_data(refusal.message(call.language))
         data = NO_DATA if refusal.data is None else encode_data(refusal.data)
         return self._answer(call, reason.value, reason.name, msg, data)
 
@@ -70,11 +69,6 @@ class Enveloper:
         if reason == "THROTTLED":
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
-
-
-def _language(call: Call) -> str:
-    accepted = call.headers.get(b"accept-language")
-    return "en" if accepted is None else preferred_language(accepted.decode("latin-1"))
 
 
 def _refusal(call: Call, error: Exception) -> Refusal:

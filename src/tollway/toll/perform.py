@@ -16,7 +16,7 @@ class Perform:
 
     async def __call__(self, call: Call) -> None:
         handlers = self._sandbox if call.passport.is_test else self._live
-        caller = Caller(call.passport.account_id, call.price)
+        caller = Caller(call.passport.account_id, call.price, call.language)
         result = await handlers[call.operation_name](call.request, caller)
         if isinstance(result, bytes):
             call.data = result

@@ -30,7 +30,9 @@ class Permit:
             call.price = 0
             return None
         known = self._directory.remembered_amount(call.passport.account_id, operation.balance_unit)
-        return None if known >= call.price else self._look_up(call)
+        if known >= call.price or operation.may_be_free:
+            return None
+        return self._look_up(call)
 
     async def _look_up(self, call: Call) -> None:
         operation = call.operation

@@ -1,0 +1,97 @@
+"""The carriers that waybills can be issued for."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.carriers.areas import AreaKind, ServiceArea
+from tollway.carriers.errors import CarrierError
+from tollway.carriers.formats import KNOWN_FORMATS, check_format
+from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import carrier
+
+_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_NAME_MAX = 40
+
+
+class Carrier(msgspec.Struct, frozen=True):
+    """One carrier; `wp_code` is what callers name it by."""
+
+    wp_code: str
+    name: str
+    number_format: str
+    area: ServiceArea
+
+
+_COLUMNS = ("wp_code", "name", "number_format", "area_kind", "area_provinces")
+_SELECT = select(*(carrier.c[name] for name in _COLUMNS))
+_FIND = Query(_SELECT.where(carrier.c.wp_code == bindparam("wanted")))
+_ALL = Query(_SELECT.order_by(carrier.c.wp_code))
+_new = insert(carrier).values({name: bindparam(name) for name in _COLUMNS})
+_PUT = Query(
+    _new.on_conflict_do_update(
+        index_elements=[carrier.c.wp_code],
+        set_={name: _new.excluded[name] for name in _COLUMNS[1:]},
+    )
+)
+
+
+async def add_carrier(
+    database: Database,
+    wp_code: str,
+    name: str,
+    number_format: str | None = None,
+    area: ServiceArea | None = None,
+) -> Carrier:
+    """Adds a carrier, or changes it; a well-known one needs no format."""
+    if not _CODE.fullmatch(wp_code):
+        raise CarrierError("A carrier's code has 1 to 32 letters, digits, _ and -.")
+    if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
+        raise CarrierError(f"A carrier's name has 1 to {_NAME_MAX} printable characters.")
+    number_format = number_format or KNOWN_FORMATS.get(wp_code)
+    if number_format is None:
+        raise CarrierError(
+            f"The numbers of {wp_code} are not known here: say what they look like with --format."
+        )
+    check_format(number_format)
+    added = Carrier(wp_code, name, number_format, area or ServiceArea())
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(
+            _PUT,
+            wp_code=added.wp_code,
+            name=added.name,
+            number_format=added.number_format,
+            area_kind=added.area.kind.value,
+            area_provinces=msgspec.json.encode(added.area.provinces).decode(),
+        )
+
+    await database.write(work)
+    return added
+
+
+async def find_carrier(reader: Reader, wp_code: str) -> Carrier | None:
+    row = await reader.fetch_one(_FIND, wanted=wp_code)
+    return None if row is None else _carrier(row)
+
+
+async def known_carrier(reader: Reader, wp_code: str) -> Carrier:
+    """The carrier with this code, for an operator who says it exists."""
+    found = await find_carrier(reader, wp_code)
+    if found is None:
+        raise CarrierError(f"There is no carrier {wp_code}: `tollway carrier list` shows them all.")
+    return found
+
+
+async def list_carriers(reader: Reader) -> Sequence[Carrier]:
+    return [_carrier(row) for row in await reader.fetch_all(_ALL)]
+
+
+def _carrier(row: Row) -> Carrier:
+    wp_code, name, number_format, kind, provinces = row
+    listed = msgspec.json.decode(provinces, type=tuple[str, ...])
+    return Carrier(wp_code, name, number_format, ServiceArea(AreaKind(kind), listed))

@@ -1,0 +1,146 @@
+"""The numbers an operator has loaded, per carrier, for one shop or for all.
+
+A number's row is never deleted, only marked as taken. So a number is issued once, whatever is
+cancelled, restarted or loaded again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import msgspec
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.carriers.carriers import known_carrier
+from tollway.carriers.formats import number_problem
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import waybill_number
+
+# The pool of no shop in particular.
+SHARED = ""
+_CHUNK_NUMBERS = 5000
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A number that was not loaded; `position` counts from 1."""
+
+    position: int
+    number: str
+    reason: str
+
+
+class PoolLoad(msgspec.Struct):
+    """What loading numbers came to."""
+
+    read: int = 0
+    loaded: int = 0
+    rejected: int = 0
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """One pool; without an owner_id it is the one that all shops share."""
+
+    wp_code: str
+    owner_id: str | None
+    left: int
+    taken: int
+
+
+_ADD = Query(
+    insert(waybill_number)
+    .values(
+        wp_code=bindparam("wp_code"),
+        number=bindparam("number"),
+        owner_id=bindparam("owner_id"),
+        is_taken=0,
+    )
+    .on_conflict_do_nothing()
+)
+_candidate = waybill_number.alias("candidate")
+_next = (
+    select(_candidate.c.number)
+    .where(
+        _candidate.c.wp_code == bindparam("of_carrier"),
+        _candidate.c.owner_id == bindparam("of_owner"),
+        _candidate.c.is_taken == 0,
+    )
+    .order_by(_candidate.c.number)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+    .scalar_subquery()
+)
+_TAKE = Query(
+    waybill_number.update()
+    .where(waybill_number.c.wp_code == bindparam("of_carrier"), waybill_number.c.number == _next)
+    .values(is_taken=1)
+    .returning(waybill_number.c.number)
+)
+_taken = func.sum(waybill_number.c.is_taken)
+_POOLS = Query(
+    select(waybill_number.c.wp_code, waybill_number.c.owner_id, func.count() - _taken, _taken)
+    .group_by(waybill_number.c.wp_code, waybill_number.c.owner_id)
+    .order_by(waybill_number.c.wp_code, waybill_number.c.owner_id)
+)
+
+
+async def add_numbers(
+    database: Database,
+    wp_code: str,
+    owner_id: str,
+    numbers: Iterable[str],
+    set_aside: Callable[[Rejected], None],
+    progress: Callable[[int], None] = lambda _: None,
+) -> PoolLoad:
+    """Loads the numbers that fit and are new, a chunk in each commit; the others are set aside."""
+    number_format = (await known_carrier(database, wp_code)).number_format
+    result = PoolLoad()
+    stream = enumerate(numbers, 1)
+    while chunk := list(islice(stream, _CHUNK_NUMBERS)):
+        rejected = list(_misfits(chunk, number_format))
+        unfit = {each.position for each in rejected}
+        fitting = [each for each in chunk if each[0] not in unfit]
+        rejected += await database.write(
+            lambda tx, fitting=fitting: _store(tx, wp_code, owner_id, fitting)  # type: ignore[misc]
+        )
+        for each in sorted(rejected, key=lambda each: each.position):
+            set_aside(each)
+        result.read += len(chunk)
+        result.rejected += len(rejected)
+        result.loaded += len(chunk) - len(rejected)
+        progress(len(chunk))
+    return result
+
+
+async def take_number(transaction: Transaction, wp_code: str, owner_id: str) -> str | None:
+    """The next number for a shop: of its own pool if that has any, else of the shared one."""
+    for pool in (owner_id, SHARED):
+        row = await transaction.fetch_one(_TAKE, of_carrier=wp_code, of_owner=pool)
+        if row is not None:
+            return str(row[0])
+    return None
+
+
+async def list_pools(reader: Reader) -> list[Pool]:
+    return [
+        Pool(wp_code, owner_id or None, int(left), int(taken))
+        for wp_code, owner_id, left, taken in await reader.fetch_all(_POOLS)
+    ]
+
+
+def _misfits(chunk: Iterable[tuple[int, str]], number_format: str) -> Iterator[Rejected]:
+    for position, number in chunk:
+        problem = number_problem(number_format, number)
+        if problem is not None:
+            yield Rejected(position, number, problem)
+
+
+async def _store(
+    transaction: Transaction, wp_code: str, owner_id: str, chunk: Iterable[tuple[int, str]]
+) -> list[Rejected]:
+    """Stores numbers one by one, because only so each one's own conflict is known."""
+    known = []
+    for position, number in chunk:
+        if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):
+            known.append(Rejected(position, number, "it was loaded before"))
+    return known

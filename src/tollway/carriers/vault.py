@@ -1,0 +1,62 @@
+"""How a waybill is kept: its print data sealed, its fields as keyed fingerprints.
+
+A fingerprint tells whether a second request says the same, field by field. It cannot be turned
+back, nor guessed without the key, and it is bound to its waybill: the same phone number in two
+waybills does not look the same.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tollway.store.sealing import Sealer, load_sealer
+from tollway.store.signing import Signer, load_signer
+
+_DIGEST_BYTES = 12
+
+
+class Fingerprints(msgspec.Struct, frozen=True):
+    """The fingerprint of each field, and the id of the key behind them."""
+
+    key_id: int
+    of: dict[str, str]
+
+    def differing(self, other: "Fingerprints") -> list[str]:
+        """The names of the fields that are not the same in both."""
+        return [name for name in {**self.of, **other.of} if self.of.get(name) != other.of.get(name)]
+
+
+class Vault:
+    """The keys for waybills, each used for its one purpose."""
+
+    def __init__(self, sealer: Sealer, fingerprinter: Signer, label_signer: Signer) -> None:
+        self._sealer = sealer
+        self._fingerprinter = fingerprinter
+        self.label_signer = label_signer
+
+    def seal(self, print_data: str, context: bytes) -> bytes:
+        return self._sealer.seal(print_data.encode(), context)
+
+    def open(self, sealed: bytes, context: bytes) -> str:
+        return self._sealer.open(sealed, context).decode()
+
+    def fingerprints(
+        self, fields: Mapping[str, str], context: bytes, key_id: int | None = None
+    ) -> Fingerprints:
+        """With the current key, or with the one of fingerprints to compare with."""
+        used = self._fingerprinter.current if key_id is None else key_id
+        of = {}
+        for name, value in fields.items():
+            # As JSON, so that no two different fields can ever run together into one text.
+            content = context + msgspec.json.encode((name, value))
+            of[name] = self._fingerprinter.sign(content, used).digest[:_DIGEST_BYTES].hex()
+        return Fingerprints(used, of)
+
+
+def load_vault(key_file: Path) -> Vault:
+    return Vault(
+        load_sealer(key_file),
+        load_signer(key_file, "waybill fingerprint"),
+        load_signer(key_file, "waybill label"),
+    )

@@ -1,0 +1,140 @@
+"""The waybills that were issued. At most one is in force under a natural key."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import Integer, bindparam, literal_column, select
+
+from tollway.carriers.errors import CarrierError
+from tollway.carriers.vault import Fingerprints, Vault
+from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import waybill
+
+
+class WaybillKey(NamedTuple):
+    """The natural key: what a caller means by "the same waybill"."""
+
+    account_id: str
+    owner_id: str
+    order_sn: str
+    wp_code: str
+
+    def context(self, object_id: str) -> bytes:
+        """What the seal and the fingerprints of one waybill are bound to."""
+        return msgspec.json.encode((*self, object_id))
+
+
+class Waybill(msgspec.Struct, frozen=True):
+    """A waybill, without anything personal."""
+
+    account_id: str
+    object_id: str
+    owner_id: str
+    order_sn: str
+    wp_code: str
+    number: str
+    state: str
+    price: int
+    issued_at_s: int
+    cancelled_at_s: int | None
+
+    @property
+    def context(self) -> bytes:
+        key = WaybillKey(self.account_id, self.owner_id, self.order_sn, self.wp_code)
+        return key.context(self.object_id)
+
+
+class StoredWaybill(NamedTuple):
+    """A waybill, and what is kept of its content."""
+
+    waybill: Waybill
+    fingerprints: Fingerprints
+    sealed: bytes
+
+    def print_data(self, vault: Vault) -> str:
+        return vault.open(self.sealed, self.waybill.context)
+
+
+_OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
+_WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
+_IN_FORCE = Query(
+    _WHOLE.where(
+        *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
+        # Written out, and not a parameter: only so does a planner know that the index fits.
+        waybill.c.state == literal_column("'issued'"),
+    )
+)
+_INSERT = Query(
+    waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
+)
+_BY_NUMBER = Query(_WHOLE.where(waybill.c.number == bindparam("wanted")))
+_CANCEL = Query(
+    waybill.update()
+    .where(waybill.c.object_id == bindparam("wanted"), waybill.c.state == "issued")
+    .values(state="cancelled", cancelled_at_s=bindparam("at_s"))
+)
+_newest = (
+    select(*_OPEN)
+    .order_by(waybill.c.issued_at_s.desc(), waybill.c.object_id)
+    .limit(bindparam("most", type_=Integer))
+)
+_NEWEST = Query(_newest)
+_NEWEST_OF_ACCOUNT = Query(_newest.where(waybill.c.account_id == bindparam("of_account")))
+
+
+async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None:
+    values = {f"of_{name}": value for name, value in key._asdict().items()}
+    row = await reader.fetch_one(_IN_FORCE, **values)
+    return None if row is None else _stored(row)
+
+
+async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None:
+    await transaction.execute(
+        _INSERT,
+        **msgspec.structs.asdict(stored.waybill),
+        fingerprints=msgspec.json.encode(stored.fingerprints).decode(),
+        sealed=stored.sealed,
+    )
+
+
+async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
+    """The waybill with this number; two carriers may have the same one."""
+    rows = [_stored(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
+    found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
+    if not found:
+        raise CarrierError(f"There is no waybill {number}: `tollway waybill list` shows them.")
+    if len(found) > 1:
+        carriers = ", ".join(sorted(each.waybill.wp_code for each in found))
+        raise CarrierError(f"Several carriers have a waybill {number}: name one of {carriers}.")
+    return found[0]
+
+
+async def cancel_waybill(
+    database: Database, number: str, wp_code: str | None, at_s: int
+) -> Waybill:
+    """Cancels a waybill: its key is free again, its number is not, and its price stays paid."""
+
+    async def work(transaction: Transaction) -> Waybill:
+        found = (await find_by_number(transaction, number, wp_code)).waybill
+        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=at_s):
+            raise CarrierError(f"Waybill {number} is cancelled already.")
+        return (await find_by_number(transaction, number, found.wp_code)).waybill
+
+    return await database.write(work)
+
+
+async def list_waybills(reader: Reader, account_id: str | None, most: int) -> Sequence[Waybill]:
+    """The newest waybills, of one account or of all."""
+    if account_id is None:
+        rows = await reader.fetch_all(_NEWEST, most=most)
+    else:
+        rows = await reader.fetch_all(_NEWEST_OF_ACCOUNT, of_account=account_id, most=most)
+    return [Waybill(*row) for row in rows]
+
+
+def _stored(row: Row) -> StoredWaybill:
+    *open_, fingerprints, sealed = row
+    told = msgspec.json.decode(fingerprints, type=Fingerprints)
+    return StoredWaybill(Waybill(*open_), told, sealed)

@@ -1,0 +1,1 @@
+"""Waybill issuing: a number of a carrier and a label, once per order."""

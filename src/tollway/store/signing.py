@@ -1,0 +1,49 @@
+"""Signatures and fingerprints, made with keys that are derived from those of the key file.
+
+Each purpose has a key of its own, so that what is signed for one can never pass for another. The id
+of the key goes with every signature: after a change of keys an old one can still be made again and
+compared.
+"""
+
+import hmac
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from tollway.store.sealing import SealError, read_keys
+
+_KEY_BYTES = 32
+
+
+class Signature(NamedTuple):
+    """A digest, and the id of the key that it was made with."""
+
+    key_id: int
+    digest: bytes
+
+
+class Signer:
+    """Signs for one purpose: with the current key, or again with the key of an older signature."""
+
+    def __init__(self, keys: dict[int, bytes], current: int, purpose: str) -> None:
+        self._keys = {key_id: _derived(key, purpose) for key_id, key in keys.items()}
+        self.current = current
+
+    def sign(self, content: bytes, key_id: int | None = None) -> Signature:
+        used = self.current if key_id is None else key_id
+        key = self._keys.get(used)
+        if key is None:
+            raise SealError(f"A record is signed with key {used}, which is not in the key file.")
+        return Signature(used, hmac.digest(key, content, "sha256"))
+
+
+def load_signer(path: Path, purpose: str) -> Signer:
+    """The signer of a key file for one purpose."""
+    return Signer(*read_keys(path), purpose)
+
+
+def _derived(key: bytes, purpose: str) -> bytes:
+    info = f"tollway/{purpose}".encode()
+    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(key)

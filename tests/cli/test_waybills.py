@@ -1,0 +1,125 @@
+"""The operator's way with carriers, pools and waybills."""
+
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import zxingcpp
+from PIL import Image
+
+from tests.cli.conftest import Command
+from tests.support.books import WORLD
+from tests.support.gateway import Store
+from tests.support.waybills import request
+from tollway.carriers.shop_codes import ShopCodes
+from tollway.carriers.vault import load_vault
+from tollway.contract.decoding import Decoder
+from tollway.contract.operation import Caller
+from tollway.ledger.posting import Acted
+from tollway.operations.waybills.handler import WaybillHandler
+from tollway.operations.waybills.request import WaybillRequest
+from tollway.store.open import key_path
+from tollway.store.sqlite.database import SqliteDatabase
+
+
+def issue(books: Store, wp_code: str, order_sn: str) -> None:
+    """Issues a waybill as the gateway would."""
+    wanted = Decoder(WaybillRequest).decode(request(wp_code, order_sn=order_sn))
+
+    async def work(database: SqliteDatabase) -> Acted:
+        vault = load_vault(key_path("sqlite:///books.db"))
+        handler = WaybillHandler(ShopCodes(database), vault, WORLD, "http://t")
+        return await database.write(await handler(wanted, Caller("acc_1", 10)))
+
+    assert books.do(work).is_paid
+
+
+def test_from_a_carrier_to_a_label_and_back(
+    tollway: Command, books: Store, workplace: Path
+) -> None:
+    assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
+    Path("numbers.txt").write_text("YT0000000000001\n\nnonsense\nYT0000000000002\n", "utf-8")
+    loaded = tollway("pool", "add", "YTO", "--file", "numbers.txt", "--json").json
+    assert (loaded["read"], loaded["loaded"], loaded["rejected"]) == (3, 2, 1)
+    assert loaded["rejects"] == "numbers.txt.rejected.jsonl"
+    assert "nonsense" in (workplace / loaded["rejects"]).read_text("utf-8")
+    again = tollway("pool", "add", "YTO", "--file", "numbers.txt")
+    assert "0 loaded, 3 rejected" in again.out and "loaded before" in again.out
+
+    issue(books, "YTO", "order-0001")
+    number = "YT0000000000001"
+    (listed,) = tollway("waybill", "list", "--json").json
+    assert (listed["number"], listed["state"], listed["price"]) == (number, "issued", 10)
+    (pool,) = tollway("pool", "list", "--json").json
+    assert (pool["left"], pool["taken"]) == (1, 1)
+
+    sheet = tollway("waybill", "show", number, "--json").json
+    assert sheet["label"]["recipient"]["name"] == "王小明"
+    assert "王小明" in tollway("waybill", "show", number).out
+    for suffix in ("pdf", "png", "zpl"):
+        made = tollway("waybill", "label", number, "--out", f"label.{suffix}", "--json").json
+        assert made["bytes"] == (workplace / f"label.{suffix}").stat().st_size
+    picture = Image.open(io.BytesIO((workplace / "label.png").read_bytes()))
+    assert [each.text for each in zxingcpp.read_barcodes(picture)] == [number]
+
+    assert tollway("waybill", "cancel", number, "--json").json["state"] == "cancelled"
+    issue(books, "YTO", "order-0001")
+    assert [each["number"] for each in tollway("waybill", "list", "--json").json].count(number) == 1
+    assert tollway("waybill", "label", number, "--out", "again.pdf").status == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "sentence"),
+    [
+        ("carrier add NEW 新快递", 1, "--format"),
+        ("carrier add NEW 新快递 --format [", 1, "not a regular expression"),
+        ("carrier add N! 新快递", 1, "letters, digits"),
+        ("carrier add YTO 圆通 --served 广东 --not-served 西藏", 2, "not both"),
+        ("pool add YTO", 2, "either in a --file or"),
+        ("pool add NOBODY --numbers YT0000000000001", 1, "no carrier NOBODY"),
+        ("pool add YTO --file nowhere.txt", 1, "nowhere.txt"),
+        ("waybill show 1", 1, "no waybill 1"),
+        ("waybill cancel 1", 1, "no waybill 1"),
+        ("waybill label 1 --out label.doc", 2, ".pdf, .png, .zpl"),
+        ("waybill label 1 --out l.pdf --font books.db", 1, "not a font"),
+        ("waybill list --account nobody", 1, "no account nobody"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(
+    tollway: Command, books: Store, line: str, status: int, sentence: str
+) -> None:
+    assert books.path.is_file()
+    assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
+    answer = tollway(*line.split())
+    assert (answer.status, answer.out) == (status, "")
+    assert sentence in answer.err and answer.err.count("\n") == 1
+
+
+def test_two_carriers_may_have_the_same_number(tollway: Command, books: Store) -> None:
+    for wp_code in ("ONE", "TWO"):
+        tollway("carrier", "add", wp_code, wp_code, "--format", r"\d{8}")
+        tollway("pool", "add", wp_code, "--numbers", "12345678")
+        issue(books, wp_code, "order-0001")
+    assert "ONE, TWO" in tollway("waybill", "show", "12345678").err
+    assert tollway("waybill", "cancel", "12345678", "--carrier", "TWO").status == 0
+    states = {each["wp_code"]: each["state"] for each in tollway("waybill", "list", "--json").json}
+    assert states == {"ONE": "issued", "TWO": "cancelled"}
+
+
+def test_every_command_of_the_page_works(tollway: Command, books: Store, workplace: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "operations" / "waybills.md"
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    (workplace / "numbers.txt").write_text("YT8800000000000\n", "utf-8")
+    assert tollway("account", "open", "Demo merchant").status == 0
+    ran = 0
+    for line in "".join(blocks).splitlines():
+        if line.startswith("tollway waybill list"):
+            issue(books, "YTO", "order-0001")
+        program, *arguments = shlex.split(line)
+        assert program == "tollway"
+        answer = tollway(*arguments)
+        assert (answer.status, answer.err) == (0, ""), line
+        ran += 1
+    assert ran == 12

@@ -1,0 +1,221 @@
+"""Product analysis over hand-made rows, through real HTTP: every field of the specification."""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.books import Caller, new_caller
+from tests.support.gateway import Gateway, Reply, Store
+from tollway.intake.product_figures import (
+    DayRecord,
+    KeywordRecord,
+    ProductFigures,
+    ProductRecord,
+    Record,
+    SearchRecord,
+    SourceRecord,
+)
+from tollway.operations.product_analysis.response import ProductAnalysis
+from tollway.store.database import Database
+
+Data = dict[str, Any]
+Ask = Callable[[str, date], Reply]
+
+NUMBER = (int, float)
+TRAFFIC = {
+    "pageName": str,
+    "payByrCntIndex": NUMBER,
+    "crtByrCntIndex": NUMBER,
+    "uvIndex": NUMBER,
+    "payRateIndex": NUMBER,
+}
+# Section 2.2 of the specification, with both spellings of the shop's name.
+SPECIFIED = {
+    "trafficSource": [TRAFFIC],
+    "keywords": [{**TRAFFIC, "pv": int}],
+    "searchKeywords": [
+        {"pageName": str, "uvIndex": NUMBER, "payRateIndex": NUMBER, "payByrCntIndex": NUMBER}
+    ],
+    "dateData": {
+        "data": {
+            "paymentConversionRate": [NUMBER],
+            "date": [str],
+            "paymentAmount": [NUMBER],
+            "paidNum": [NUMBER],
+            "visitorNum": [NUMBER],
+        }
+    },
+    "itemId": str,
+    "itemName": str,
+    "pic": str,
+    "shopName": str,
+    "shop_name": str,
+}
+TODAY_ONLY = {"itemCltByrCnt": int, "payItmCnt": int, "itemCartCnt": int}
+
+
+def assert_shape(value: object, shape: object, path: str = "data") -> None:
+    if isinstance(shape, dict):
+        assert isinstance(value, dict) and set(value) == set(shape), path
+        for name, inner in shape.items():
+            assert_shape(value[name], inner, f"{path}.{name}")
+    elif isinstance(shape, list):
+        assert isinstance(value, list) and value, f"{path} is empty, so its entries are not seen"
+        for position, item in enumerate(value):
+            assert_shape(item, shape[0], f"{path}[{position}]")
+    else:
+        assert not isinstance(value, bool) and isinstance(value, shape), path  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def ask(gateway: Gateway, store: Store) -> Ask:
+    caller: Caller = new_caller(store, calls=1000, rate_limit=100_000)
+
+    def get(product_id: str, day: date) -> Reply:
+        query = {"product_id": product_id, "query_date": day.isoformat()}
+        return gateway.get(token=caller.token, query=query)
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def made(store: Store, today: date) -> str:
+    """A product with figures today, yesterday, and at the edges of the series."""
+    product_id = "hand-made"
+
+    def day(back: int, visitors: int, buyers: int, payment: str) -> DayRecord:
+        at = today - timedelta(days=back)
+        return DayRecord(product_id, at, visitors, buyers, Decimal(payment), 7, 0, 9)
+
+    parts = [(200, 0), (9, 3), (3, 1), (8, 1), (5, 7), (100_000, 1), (800, 1), (0, 0), (9, 2)]
+    records: list[Record] = [
+        ProductRecord(product_id, '杯子 "大"', "小店 & 子", "https://img.example/1.jpg"),
+        day(0, 3, 2, "12.30"),
+        day(1, 8, 1, "0.01"),
+        day(3, 0, 0, "0"),
+        day(29, 1000, 10, "999999999.99"),
+        day(30, 77, 7, "7"),
+        *(SourceRecord(product_id, today, f"s{v}.{b}", v, b, b + 1) for v, b in parts),
+        *(KeywordRecord(product_id, today, f"k{v}.{b}", v, b, b + 1, v * 2) for v, b in parts),
+        *(SearchRecord(product_id, today, f"t{v}.{b}", v, b) for v, b in parts),
+    ]
+
+    async def work(database: Database) -> None:
+        await database.write(lambda tx: ProductFigures().store(tx, records))
+
+    store.do(work)
+    return product_id
+
+
+def test_today_has_every_field_of_the_specification_with_its_type(
+    ask: Ask, made: str, today: date
+) -> None:
+    assert_shape(ask(made, today).data, {**SPECIFIED, **TODAY_ONLY})
+
+
+def test_the_response_type_declares_exactly_what_is_sent(ask: Ask, made: str, today: date) -> None:
+    def names(kind: Any) -> object:
+        """The names of a response type, down to its plain values."""
+        if isinstance(kind, msgspec.inspect.StructType):
+            return {field.encode_name: names(field.type) for field in kind.fields}
+        return names(kind.item_type) if isinstance(kind, msgspec.inspect.ListType) else None
+
+    def names_of(value: object) -> object:
+        if isinstance(value, dict):
+            return {name: names_of(inner) for name, inner in value.items()}
+        return names_of(value[0]) if isinstance(value, list) else None
+
+    assert names(msgspec.inspect.type_info(ProductAnalysis)) == names_of(ask(made, today).data)
+
+
+def test_what_is_stored_is_what_is_sent(ask: Ask, made: str, today: date) -> None:
+    data = ask(made, today).data
+    assert (data["itemId"], data["itemName"]) == (made, '杯子 "大"')
+    assert data["pic"] == "https://img.example/1.jpg"
+    assert data["shopName"] == data["shop_name"] == "小店 & 子"
+    assert (data["itemCltByrCnt"], data["payItmCnt"], data["itemCartCnt"]) == (7, 0, 9)
+    source = data["trafficSource"][1]
+    assert (source["pageName"], source["uvIndex"]) == ("s800.1", 800)
+    assert (source["payByrCntIndex"], source["crtByrCntIndex"]) == (1, 2)
+    assert data["keywords"][1]["pv"] == 1600
+
+
+@pytest.mark.parametrize(
+    ("visitors", "buyers", "rate"),
+    [
+        (200, 0, 0.01),
+        (0, 0, 0.01),
+        (100_000, 1, 0.01),
+        (9, 3, 33.33),
+        (9, 2, 22.22),
+        (3, 1, 33.33),
+        (8, 1, 12.5),
+        (800, 1, 0.13),
+        (5, 7, 140),
+    ],
+)
+def test_the_rate_is_of_a_hundred_with_two_decimals_and_a_floor(
+    ask: Ask, made: str, today: date, visitors: int, buyers: int, rate: float
+) -> None:
+    data = ask(made, today).data
+    for kind, entries in (("s", "trafficSource"), ("k", "keywords"), ("t", "searchKeywords")):
+        (entry,) = [e for e in data[entries] if e["pageName"] == f"{kind}{visitors}.{buyers}"]
+        assert entry["payRateIndex"] == rate
+
+
+@pytest.mark.parametrize("entries", ["trafficSource", "keywords", "searchKeywords"])
+def test_the_busiest_come_first(ask: Ask, made: str, today: date, entries: str) -> None:
+    listed = [(-e["uvIndex"], e["pageName"]) for e in ask(made, today).data[entries]]
+    assert len(listed) == 9 and listed == sorted(listed)
+
+
+def test_the_series_has_30_days_up_to_the_day_asked_and_zeros_where_nothing_is(
+    ask: Ask, made: str, today: date
+) -> None:
+    series = ask(made, today).data["dateData"]["data"]
+    days = [today - timedelta(days=back) for back in range(29, -1, -1)]
+    assert series["date"] == [day.strftime("%m-%d") for day in days]
+    assert all(len(values) == 30 for values in series.values())
+    expected: dict[str, list[float]] = {
+        "visitorNum": [1000, *[0] * 27, 8, 3],
+        "paidNum": [10, *[0] * 27, 1, 2],
+        "paymentAmount": [999_999_999.99, *[0] * 27, 0.01, 12.3],
+        "paymentConversionRate": [1, *[0] * 27, 12.5, 66.67],
+    }
+    assert {name: series[name] for name in expected} == expected
+
+
+def test_yesterday_has_no_fields_of_today_and_empty_lists_where_nothing_is(
+    ask: Ask, made: str, today: date
+) -> None:
+    yesterday = today - timedelta(days=1)
+    data = ask(made, yesterday).data
+    assert set(data) == set(SPECIFIED)
+    assert data["trafficSource"] == data["keywords"] == data["searchKeywords"] == []
+    series: Data = data["dateData"]["data"]
+    assert series["date"][-1] == yesterday.strftime("%m-%d")
+    assert (series["visitorNum"][-1], series["visitorNum"][0]) == (8, 77)
+
+
+def test_a_day_within_the_series_but_without_rows_is_refused(
+    ask: Ask, made: str, today: date
+) -> None:
+    reply = ask(made, today - timedelta(days=2))
+    assert (reply.code, reply.data) == (100, {})
+    assert "query_date" in reply.msg
+
+
+def test_a_product_without_figures_is_refused_by_its_date(
+    ask: Ask, store: Store, today: date
+) -> None:
+    bare = ProductRecord("bare", "t", "s")
+
+    async def work(database: Database) -> None:
+        await database.write(lambda tx: ProductFigures().store(tx, [bare]))
+
+    store.do(work)
+    assert "query_date" in ask("bare", today).msg

@@ -1,0 +1,66 @@
+"""What must hold when many want waybills at once, and after a restart."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from tests.support.books import Caller
+from tests.support.gateway import Gateway, Store
+from tests.support.waybills import PRICE, credits_left, issue, new_carrier, new_customer, request
+from tollway.operations.waybills.descriptor import WAYBILLS
+
+
+def _fire(gateway: Gateway, caller: Caller, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The payloads of requests that are all sent at once."""
+
+    async def run() -> list[dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {caller.token}"}
+        limits = httpx.Limits(max_connections=64)
+        async with httpx.AsyncClient(
+            base_url=gateway.base_url, headers=headers, limits=limits, timeout=60
+        ) as client:
+            replies = await asyncio.gather(
+                *(client.post(WAYBILLS.path, json=body) for body in bodies)
+            )
+        assert {reply.json()["code"] for reply in replies} == {0}
+        return [reply.json()["data"] for reply in replies]
+
+    return asyncio.run(run())
+
+
+def test_64_equal_requests_at_once_are_one_waybill_one_charge_and_one_answer(
+    gateway: Gateway, store: Store
+) -> None:
+    customer, wp_code = new_customer(store), new_carrier(store, 100)
+    answers = _fire(gateway, customer, [request(wp_code, order_sn="the-only-order")] * 64)
+    charged = sorted(answer.pop("withholding_money") for answer in answers)
+    assert charged == [0] * 63 + [PRICE]
+    assert answers[0]["code"] == 1
+    assert all(answer == answers[0] for answer in answers)
+    assert credits_left(store, customer) == 10_000 - PRICE
+
+
+def test_300_requests_on_100_numbers_get_100_different_ones(gateway: Gateway, store: Store) -> None:
+    customer, wp_code = new_customer(store), new_carrier(store, 100)
+    answers = _fire(gateway, customer, [request(wp_code) for _ in range(300)])
+    issued = [answer for answer in answers if answer["code"] == 1]
+    refused = [answer for answer in answers if answer["code"] == 0]
+    assert (len(issued), len(refused)) == (100, 200)
+    assert len({answer["waybillCode"] for answer in issued}) == 100
+    assert len({answer["objectId"] for answer in issued}) == 100
+    assert {answer["withholding_money"] for answer in refused} == {0}
+    assert credits_left(store, customer) == 10_000 - 100 * PRICE
+
+
+def test_after_a_restart_the_same_request_is_the_same_waybill(own_store: Store) -> None:
+    customer, wp_code = new_customer(own_store), new_carrier(own_store, 3)
+    body = request(wp_code)
+    answers = []
+    for _ in range(2):
+        gateway = Gateway(own_store)
+        answers.append(issue(gateway, customer.token, body).data)
+        assert gateway.stop() == 0
+    assert [answer.pop("withholding_money") for answer in answers] == [PRICE, 0]
+    assert answers[0] == answers[1]
+    assert credits_left(own_store, customer) == 10_000 - PRICE

@@ -1,0 +1,23 @@
+"""Shops and users for tests, and their consent."""
+
+from tests.support.books import WORLD
+from tollway.consent.grants import Wish, put_grant
+from tollway.consent.owners import Owner, credential_of, put_owner
+from tollway.contract.operation import Operation
+from tollway.store.database import Database, Transaction
+
+
+async def authorize(
+    database: Database, account_id: str, operation: Operation, owner: Owner
+) -> None:
+    """Makes an owner known, if need be, and lets an account do what an operation asks of them."""
+    need = operation.consent
+    assert need is not None
+
+    async def work(transaction: Transaction) -> None:
+        if await credential_of(transaction, owner.kind, owner.id) is None:
+            await put_owner(transaction, owner, "")
+        wish = Wish(account_id, need.whose, owner.id, need.scope)
+        await put_grant(transaction, WORLD, wish, lifetime_s=None, granted_by="operator")
+
+    await database.write(work)

@@ -1,0 +1,99 @@
+"""What tests of waybills share: a carrier with numbers, a caller with credits, a request."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from tests.support.books import WORLD, Caller
+from tests.support.gateway import Gateway, Reply, Store, reply_of
+from tests.support.owners import authorize
+from tollway.carriers.areas import ServiceArea
+from tollway.carriers.carriers import add_carrier
+from tollway.carriers.pools import SHARED, Rejected, add_numbers
+from tollway.demo.owners import SHOP
+from tollway.ledger.accounts import open_account
+from tollway.ledger.entries import list_balances, newest_entries, top_up
+from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.tokens import issue_token
+from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.store.database import Database
+
+PRICE = WAYBILLS.default_price
+_numbers = count(1)
+_orders = count(1)
+
+
+def new_carrier(store: Store, numbers: int, area: ServiceArea | None = None) -> str:
+    """A carrier of its own for one test, whose pool nobody else drinks from."""
+    wp_code = f"T{next(_numbers)}"
+
+    async def work(database: Database) -> None:
+        await add_carrier(database, wp_code, "测试快递", r"YT\d{13}", area)
+
+    store.do(work)
+    load_numbers(store, wp_code, (f"YT{n:013d}" for n in range(numbers)))
+    return wp_code
+
+
+def load_numbers(
+    store: Store, wp_code: str, numbers: Iterable[str], owner_id: str = SHARED
+) -> list[Rejected]:
+    aside: list[Rejected] = []
+    store.do(lambda database: add_numbers(database, wp_code, owner_id, numbers, aside.append))
+    return aside
+
+
+def new_customer(store: Store, *, credits_: int = 10_000, kind: str = "live") -> Caller:
+    """A new account that can have waybills issued, as fast as it likes."""
+
+    async def work(database: Database) -> Caller:
+        account = await open_account(database, WORLD, f"customer {next(_numbers)}")
+        await grant(database, account.id, Permission(WAYBILLS.name, None, 100_000))
+        await authorize(database, account.id, WAYBILLS, SHOP)
+        if credits_:
+            await top_up(database, WORLD, account.id, "credits", credits_)
+        issued = await issue_token(database, WORLD, account.id, kind=kind)
+        return Caller(account.id, issued.text, issued.token.id)
+
+    return store.do(work)
+
+
+def credits_left(store: Store, caller: Caller) -> int:
+    """The balance, which must be the sum of its entries."""
+
+    async def work(database: Database) -> int:
+        balances = {each.unit: each for each in await list_balances(database, caller.account_id)}
+        entries = await newest_entries(database, caller.account_id, "credits", 1_000_000)
+        amount = balances["credits"].amount if "credits" in balances else 0
+        assert sum(entry.amount for entry in entries) == amount
+        return amount
+
+    return store.do(work)
+
+
+def request(wp_code: str, **changes: object) -> dict[str, Any]:
+    """A request that succeeds, for an order of its own."""
+    return {
+        "owner_id": SHOP.id,
+        "order_sn": f"SN{next(_orders):08d}",
+        "sender_name": "青禾生活旗舰店",
+        "sender_mobile": "0571-88886666",
+        "sender_province": "浙江省",
+        "sender_city": "杭州市",
+        "sender_town": "余杭区",
+        "sender_detail": "五常街道文一西路 969 号",
+        "wp_code": wp_code,
+        "waybill_type": "1",
+        "receiver_province": "广东省",
+        "receiver_city": "深圳市",
+        "receiver_town": "南山区",
+        "receiver_address": "粤海街道高新南七道 20 号",
+        "receiver_phone": "13812345678",
+        "receiver_name": "王小明",
+        **changes,
+    }
+
+
+def issue(gateway: Gateway, token: str, body: object, **headers: str) -> Reply:
+    sent = {"Authorization": f"Bearer {token}", **headers}
+    return reply_of(gateway.client.post(WAYBILLS.path, json=body, headers=sent))
