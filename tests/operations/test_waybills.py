@@ -10,6 +10,7 @@ from tests.support.gateway import Gateway, Store, reply_of
 from tests.support.owners import authorize
 from tests.support.waybills import (
     PRICE,
+    authorize_shops,
     credits_left,
     issue,
     load_numbers,
@@ -228,11 +229,12 @@ def test_each_part_of_the_key_makes_another_waybill(
 ) -> None:
     body = request(wp_code)
     other = new_carrier(store, 10)
+    authorize_shops(store, customer, "another-shop")
     load_numbers(store, other, ["YT9999999999999"])
     calls = [
         (customer, body),
         (new_customer(store), body),
-        (customer, {**body, "owner_id": "880012002"}),
+        (customer, {**body, "owner_id": "another-shop"}),
         (customer, {**body, "order_sn": f"{body['order_sn']}-2"}),
         (customer, {**body, "wp_code": other}),
     ]
@@ -289,6 +291,7 @@ def test_an_empty_pool_is_an_inner_failure_until_numbers_are_loaded(
 def test_a_shop_uses_its_own_numbers_first_and_nobody_elses(
     gateway: Gateway, store: Store, customer: Caller
 ) -> None:
+    authorize_shops(store, customer, "shop-a", "shop-b")
     wp_code = new_carrier(store, 1)
     load_numbers(store, wp_code, ["YT5000000000001"], "shop-a")
     load_numbers(store, wp_code, ["YT5000000000002"], "shop-b")

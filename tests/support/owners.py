@@ -3,8 +3,12 @@
 from tests.support.books import WORLD
 from tollway.consent.grants import Wish, put_grant
 from tollway.consent.owners import Owner, credential_of, put_owner
-from tollway.contract.operation import Operation
+from tollway.contract.operation import Operation, OwnerKind
 from tollway.store.database import Database, Transaction
+
+
+def shop(owner_id: str) -> Owner:
+    return Owner(OwnerKind.SHOP, owner_id, f"shop {owner_id}", None, f"login-{owner_id}", 0)
 
 
 async def authorize(

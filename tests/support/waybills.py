@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.books import WORLD, Caller
 from tests.support.gateway import Gateway, Reply, Store, reply_of
-from tests.support.owners import authorize
+from tests.support.owners import authorize, shop
 from tollway.carriers.areas import ServiceArea
 from tollway.carriers.carriers import add_carrier
 from tollway.carriers.pools import SHARED, Rejected, add_numbers
@@ -56,6 +56,14 @@ def new_customer(store: Store, *, credits_: int = 10_000, kind: str = "live") ->
         return Caller(account.id, issued.text, issued.token.id)
 
     return store.do(work)
+
+
+def authorize_shops(store: Store, customer: Caller, *owner_ids: str) -> None:
+    """More shops let a customer issue their waybills."""
+    for owner_id in owner_ids:
+        store.do(
+            lambda db, owner=shop(owner_id): authorize(db, customer.account_id, WAYBILLS, owner)
+        )
 
 
 def credits_left(store: Store, caller: Caller) -> int:
