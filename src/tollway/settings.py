@@ -30,10 +30,17 @@ def _setting(
     least: int = 0,
     most: int = 10**12,
     choices: tuple[str, ...] = (),
+    may_be_empty: bool = False,
 ) -> Any:
     return field(
         default=default,
-        metadata={"meaning": meaning, "least": least, "most": most, "choices": choices},
+        metadata={
+            "meaning": meaning,
+            "least": least,
+            "most": most,
+            "choices": choices,
+            "may_be_empty": may_be_empty,
+        },
     )
 
 
@@ -43,6 +50,11 @@ class Settings:
 
     database: str = _setting(
         "sqlite:///tollway.db", "where everything is kept; sqlite:///FILE for the embedded database"
+    )
+    key_file: str = _setting(
+        "",
+        "the keys that seal personal data; empty means beside the database, as FILE.keys",
+        may_be_empty=True,
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
@@ -58,6 +70,9 @@ class Settings:
     call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
     body_max_bytes: int = _setting(1_048_576, "a larger request body is refused", least=1024)
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
+    push_max_bytes: int = _setting(
+        8_388_608, "a larger push of orders is refused", least=1024, most=2**30
+    )
     header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
     header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
     connections_max: int = _setting(
@@ -157,7 +172,7 @@ def _checked(
     where = f"Setting {name} (from {source})"
     if kind in (int, "int"):
         return _whole_number(raw, metadata["least"], metadata["most"], where)
-    if not isinstance(raw, str) or not raw:
+    if not isinstance(raw, str) or not (raw or metadata["may_be_empty"]):
         raise SettingsError(f"{where} must be a text.")
     if metadata["choices"] and raw not in metadata["choices"]:
         raise SettingsError(f"{where} must be one of {', '.join(metadata['choices'])}.")

@@ -105,7 +105,8 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
     tollway("price", "set", "product_analysis", "0")
     assert tollway("operation", "close", "product_analysis").status == 0
-    (row,) = tollway("operation", "list", "--json").json
+    rows = {row["operation"]: row for row in tollway("operation", "list", "--json").json}
+    row = rows["product_analysis"]
     assert (row["is_closed"], row["price"], row["default_price"]) == (True, 0, 1)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tollway.store.database import StoreError
+from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -28,3 +29,8 @@ def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> S
     if not Path(path).resolve().parent.is_dir():
         raise StoreError(f"The folder of {path} does not exist: make it first.")
     return SqliteDatabase(path, busy_timeout_s, metrics)
+
+
+def open_sealer(url: str, key_file: str) -> Sealer:
+    """The sealer of a database; its keys are beside it unless the settings put them elsewhere."""
+    return load_sealer(Path(key_file or f"{sqlite_path(url)}.keys"))
