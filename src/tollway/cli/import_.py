@@ -1,5 +1,6 @@
 """`tollway import`: loading data from files."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -12,7 +13,8 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
 from tollway.intake.files import read_records
-from tollway.intake.loading import Loader, LoadResult, Reject, load
+from tollway.intake.loading import CHUNK_RECORDS, Loader, LoadResult, Reject, load
+from tollway.intake.orders import CHUNK_ORDERS, Orders
 from tollway.intake.product_figures import ProductFigures
 
 FileArgument = Annotated[
@@ -44,11 +46,35 @@ def product_figures(
     as_json: JsonOption = False,
 ) -> None:
     """Load products and their daily figures; loading a file again changes nothing."""
-    _import(ProductFigures(), file, rejects, database, as_json=as_json)
+    _import(lambda _: ProductFigures(), file, rejects, database, as_json=as_json)
+
+
+@_commands.command("orders")
+def orders(
+    file: FileArgument,
+    rejects: RejectsOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load orders; of two versions of one order, the one updated last stays."""
+    _import(
+        lambda at: Orders(at.sealer()),
+        file,
+        rejects,
+        database,
+        as_json=as_json,
+        chunk_records=CHUNK_ORDERS,
+    )
 
 
 def _import(
-    loader: Loader, file: Path, rejects: Path | None, database: str | None, *, as_json: bool
+    loader: Callable[[Session], Loader],
+    file: Path,
+    rejects: Path | None,
+    database: str | None,
+    *,
+    as_json: bool,
+    chunk_records: int = CHUNK_RECORDS,
 ) -> None:
     rejects_path = rejects or file.with_name(f"{file.name}.rejected.jsonl")
     size = file.stat().st_size if file.is_file() else 0
@@ -64,7 +90,14 @@ def _import(
                 advance(at_byte - reached)
                 reached = at_byte
 
-            return await load(session.database, loader, read_records(file), aside.write, progress)
+            return await load(
+                session.database,
+                loader(session),
+                read_records(file),
+                aside.write,
+                progress,
+                chunk_records,
+            )
 
     result = run(database, work)
     shown_rejects = str(rejects_path) if result.rejected else None

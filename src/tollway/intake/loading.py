@@ -50,6 +50,7 @@ async def load(
     records: Iterable[RawRecord],
     set_aside: Callable[[Reject], None],
     progress: Callable[[LoadResult, int], None],
+    chunk_records: int = CHUNK_RECORDS,
 ) -> LoadResult:
     """Loads every good record; `progress` hears the result so far and the byte reached."""
     result = LoadResult()
@@ -64,7 +65,7 @@ async def load(
             set_aside(checked)
         else:
             chunk.append(checked)
-        if len(chunk) >= CHUNK_RECORDS:
+        if len(chunk) >= chunk_records:
             await _store(database, loader, chunk, result)
             chunk = []
             progress(result, at_byte)
