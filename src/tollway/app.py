@@ -13,13 +13,17 @@ from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.orders.descriptor import ORDERS
+from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.probes import probe_routes
+from tollway.push.routes import push_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.migrate import check_current
-from tollway.store.open import open_database
+from tollway.store.open import open_database, open_sealer
+from tollway.store.sealing import Sealer
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
@@ -32,9 +36,11 @@ class Gateway:
 
     def __init__(self, settings: Settings) -> None:
         metrics = Metrics()
-        self._calendar = Calendar(settings.zone)
+        self._zone = settings.zone
+        self._calendar = Calendar(self._zone)
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
-        self._sandbox = Sandbox()
+        sealer = open_sealer(settings.database, settings.key_file)
+        self._sandbox = Sandbox(self._zone)
         versions = Versions(self._database)
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
@@ -46,15 +52,20 @@ class Gateway:
                 settler=Settler(
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
-                live=self._handlers(self._database, versions),
-                sandbox=self._handlers(self._sandbox.database, Versions(self._sandbox.database)),
+                live=self._handlers(self._database, versions, sealer),
+                sandbox=self._handlers(
+                    self._sandbox.database, Versions(self._sandbox.database), self._sandbox.sealer
+                ),
                 recorder=self._recorder,
             )
         )
         self._edge = Edge(self._toll, settings, metrics)
         mapped = settings.http_status == "mapped"
         description = openapi(OPERATIONS, settings.base_url, mapped=mapped)
-        routes = probe_routes(metrics, self.is_ready, description)
+        routes = [
+            *probe_routes(metrics, self.is_ready, description),
+            *push_routes(self._database, sealer, settings),
+        ]
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path for route in routes}
 
@@ -63,9 +74,12 @@ class Gateway:
         inner = self._pages if scope["path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
-    def _handlers(self, database: Database, versions: Versions) -> dict[str, Handler]:
+    def _handlers(
+        self, database: Database, versions: Versions, sealer: Sealer
+    ) -> dict[str, Handler]:
         return {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
+            ORDERS.name: OrdersHandler(database, sealer, self._zone),
         }
 
     async def start(self) -> None:

@@ -140,6 +140,8 @@ def _message(reason: Reason, fields: Sequence[DeclaredField]) -> str:
         "left": 0,
         "cost": 1,
         "today": "2026-01-01",
+        "start": "start_time",
+        "end": "end_time",
         "allowed": "POST",
     }
     return Refusal(reason, **samples).message("en")

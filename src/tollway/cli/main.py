@@ -14,11 +14,13 @@ from tollway.cli import (
     demo,
     grant,
     import_,
+    intake,
     ledger,
     maintenance,
     operation,
     serve,
     settings,
+    source,
     token,
 )
 from tollway.cli.errors import EXPECTED, sentence_of, sentence_of_usage
@@ -34,6 +36,8 @@ _GROUPS = (
     operation.register,
     ledger.register,
     import_.register,
+    source.register,
+    intake.register,
     maintenance.register,
     settings.register,
 )

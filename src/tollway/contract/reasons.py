@@ -1,7 +1,8 @@
 """Every reason a call can be refused for, in one table: code, HTTP status, message.
 
     0   success
-    100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE
+    100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
+        WINDOW_BACKWARDS, FILTER_NEEDS_ENHANCED
     101 TIMED_OUT, BODY_TIMED_OUT
     200 INTERNAL
     202 THROTTLED, STORE_UNAVAILABLE
@@ -105,6 +106,22 @@ class Reason(Enum):
         Phrase(
             "Parameter query_date is later than today ({today}): ask for today or earlier.",
             "参数 query_date 晚于今天（{today}）：请查询今天或更早的日期。",
+        ),
+    )
+    WINDOW_BACKWARDS = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {end} is not later than {start}: the end must come after the start.",
+            "参数 {end} 不晚于 {start}：结束时间必须在开始时间之后。",
+        ),
+    )
+    FILTER_NEEDS_ENHANCED = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is for the enhanced edition only: leave it out, or send vvtype 1.",
+            "参数 {field} 仅支持增强版：请不要传入，或将 vvtype 设为 1。",
         ),
     )
     TIMED_OUT = Cause(

@@ -3,11 +3,16 @@
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from itertools import chain, islice
+from zoneinfo import ZoneInfo
 
 from tollway.demo.figures import make_figures, make_products
-from tollway.intake.loading import CHUNK_RECORDS
+from tollway.demo.orders import make_orders
+from tollway.intake.loading import CHUNK_RECORDS, Loader
+from tollway.intake.order_record import row_of
+from tollway.intake.orders import Orders
 from tollway.intake.product_figures import ProductFigures, Record
 from tollway.store.database import Database
+from tollway.store.sealing import Sealer
 
 DEMO_SEED = 20260101
 
@@ -25,7 +30,32 @@ async def fill_figures(
     records: Iterable[Record] = chain(
         make_products(products), make_figures(DEMO_SEED, products, first, last)
     )
-    loader = ProductFigures()
+    await _fill(database, ProductFigures(), records, progress)
+
+
+async def fill_orders(
+    database: Database,
+    sealer: Sealer,
+    *,
+    per_year: int,
+    days: int,
+    today: date,
+    zone: ZoneInfo,
+    progress: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Stores the orders of the days before today, and what became of those already there."""
+    last = today - timedelta(days=1)
+    first = today - timedelta(days=days)
+    made = make_orders(DEMO_SEED, per_year, first, last, today, zone)
+    await _fill(database, Orders(sealer), (row_of(order, sealer) for order in made), progress)
+
+
+async def _fill(
+    database: Database,
+    loader: Loader,
+    records: Iterable[object],
+    progress: Callable[[int], None],
+) -> None:
     stream = iter(records)
     while chunk := list(islice(stream, CHUNK_RECORDS)):
         await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))  # type: ignore[misc]

@@ -9,11 +9,14 @@ import os
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tollway.demo.figures import product_ids, record_count
-from tollway.demo.filling import fill_figures
+from tollway.demo.filling import fill_figures, fill_orders
+from tollway.demo.orders import RECEIVED_DAYS, SHOPS
+from tollway.intake.sources import add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
@@ -21,10 +24,13 @@ from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database
+from tollway.store.sealing import Sealer
 
 PRODUCTS = 24
 DAYS = 365
-RECORDS = record_count(PRODUCTS, DAYS)
+ORDERS = 200_000
+PUSH_SOURCE = "demo"
+RECORDS = record_count(PRODUCTS, DAYS) + ORDERS
 
 
 class DemoWorld(msgspec.Struct, frozen=True):
@@ -38,6 +44,9 @@ class DemoWorld(msgspec.Struct, frozen=True):
     revoked_token: str
     product_id: str
     query_date: str
+    owner_id: str
+    push_source: str
+    push_secret: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -54,15 +63,21 @@ def saved_world(database_path: str) -> DemoWorld | None:
 
 async def make_world(
     database: Database,
+    sealer: Sealer,
     world: World,
     *,
     database_path: str,
     base_url: str,
     today: date,
+    zone: ZoneInfo,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
     await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
+    await fill_orders(
+        database, sealer, per_year=ORDERS, days=DAYS, today=today, zone=zone, progress=progress
+    )
+    pusher = await add_source(database, sealer, PUSH_SOURCE, world.at_s())
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -86,16 +101,24 @@ async def make_world(
         revoked_token=revoked.text,
         product_id=product_ids(PRODUCTS)[0],
         query_date=today.isoformat(),
+        owner_id=SHOPS[0][0],
+        push_source=PUSH_SOURCE,
+        push_secret=pusher.secret,
     )
     _save(demo_file(database_path), made)
     return made
 
 
-async def continue_world(database: Database, made: DemoWorld, today: date) -> None:
+async def continue_world(
+    database: Database, sealer: Sealer, made: DemoWorld, today: date, zone: ZoneInfo
+) -> None:
     """Adds the days that have passed since the world was made, so that today has figures too."""
     days = (today - date.fromisoformat(made.query_date)).days
     if days > 0:
         await fill_figures(database, products=PRODUCTS, days=min(DAYS, days), last=today)
+        # From further back: what was sold lately has been shipped or received since.
+        changed = min(DAYS, days + RECEIVED_DAYS)
+        await fill_orders(database, sealer, per_year=ORDERS, days=changed, today=today, zone=zone)
 
 
 def _save(path: Path, made: DemoWorld) -> None:

@@ -100,7 +100,7 @@ class ProductAnalysisHandler:
 
 
 def _rate(buyers: int, visitors: int) -> float:
-    """Buyers per hundred visitors, two decimals, a half rounded up; in whole numbers to be exact."""
+    """Buyers per hundred visitors, two decimals, a half rounded up; whole numbers keep it exact."""
     return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0
 
 
