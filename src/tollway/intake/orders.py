@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import String, bindparam, column, select, values
+from sqlalchemy import String, bindparam, column, literal_column, select, values
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.order_record import OrderRow, checked_record, row_of
@@ -77,7 +77,9 @@ _COUNT_DOWN = Query(
     .values(orders=order_count.c.orders - bindparam("fewer"))
     .where(*_this_bucket)
 )
-_FORGET_EMPTY = Query(order_count.delete().where(*_this_bucket, order_count.c.orders <= 0))
+_FORGET_EMPTY = Query(
+    order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
+)
 
 
 class Orders:
