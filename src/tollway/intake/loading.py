@@ -77,11 +77,17 @@ async def load(
 
 def _check(loader: Loader, raw: RawRecord) -> Any:
     if raw.values is None:
-        return Reject(raw.line, raw.problem, raw.text)
+        return Reject(raw.line, raw.problem, _shown(raw.text))
     try:
         return loader.check(raw.values)
     except (msgspec.ValidationError, ValueError) as error:
-        return Reject(raw.line, str(error), raw.text.rstrip("\n"))
+        return Reject(raw.line, str(error), _shown(raw.text))
+
+
+def _shown(text: bytes | str) -> str:
+    """A record as it can be written down, whatever it has in it."""
+    shown = text if isinstance(text, str) else text.decode(errors="replace")
+    return shown.rstrip("\n")
 
 
 async def _store(

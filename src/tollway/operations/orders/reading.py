@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, bindparam, func, select
 
 from tollway.store.database import Database, Row
-from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facet_of
+from tollway.store.order_facets import DAY_HOURS, DAY_MS, HOUR_MS, facet_of
 from tollway.store.order_tables import order_count, shop_order
 from tollway.store.paging import page_slices
 from tollway.store.query import Query
@@ -27,12 +27,23 @@ class Filter(NamedTuple):
     tag_name: str | None
 
 
-class Span(NamedTuple):
-    """A stretch of time and how many orders it has; `day` if it is one that has hours."""
+class Stretch(NamedTuple):
+    """Buckets of one width, newest first, each with how many orders it has."""
 
-    end_ms: int
-    orders: int
-    day: int | None = None
+    width_ms: int
+    buckets: Sequence[Row]
+
+
+class Start(NamedTuple):
+    """Where a page begins: so many orders after those of later buckets."""
+
+    width_ms: int
+    bucket: int
+    skip: int
+
+    @property
+    def end_ms(self) -> int:
+        return (self.bucket + 1) * self.width_ms
 
 
 class OrderFacts(NamedTuple):
@@ -120,55 +131,43 @@ class OrderReader:
 
     async def page(self, offset: int, size: int) -> tuple[int, Sequence[OrderFacts]]:
         """The exact total, and the orders of a page."""
-        spans = await self._spans()
-        total = sum([span.orders for span in spans])
-        start = _locate(spans, offset)
-        if start is not None and start[0].day is not None:
-            start = _locate(await self._hours_of_day(start[0].day), start[1])
+        stretches = await self._stretches()
+        total = sum([orders for stretch in stretches for _, orders in stretch.buckets])
+        start = _locate(stretches, offset)
+        if start is not None and start.width_ms == DAY_MS:
+            first = start.bucket * DAY_HOURS
+            start = _locate([await self._hours(first, first + DAY_HOURS)], start.skip)
         if start is None:
             return total, []
-        span, skip = start
-        rows = await self._database.fetch_all(
-            _ROWS[self._kind],
-            **self._bounds(self._wanted.start_ms, span.end_ms),
-            skip=skip,
-            take=size,
-        )
+        bounds = self._bounds(self._wanted.start_ms, start.end_ms)
+        query = _ROWS[self._kind]
+        rows = await self._database.fetch_all(query, **bounds, skip=start.skip, take=size)
         return total, [OrderFacts._make(row) for row in rows]
 
-    async def _spans(self) -> list[Span]:
-        """The window in as few spans as the counts allow, newest first: parts of hours at its
+    async def _stretches(self) -> list[Stretch]:
+        """The window in as few buckets as the counts allow, newest first: parts of hours at its
         ends, then hours up to a whole day, and days in between."""
         start_ms, end_ms = self._wanted.start_ms, self._wanted.end_ms
         first_hour, last_hour = -(-start_ms // HOUR_MS), end_ms // HOUR_MS
         if first_hour >= last_hour:
-            return await self._part(start_ms, end_ms)
+            return [await self._part(start_ms, end_ms)]
         first_day, last_day = -(-first_hour // DAY_HOURS), last_hour // DAY_HOURS
         if first_day >= last_day:
-            middle = await self._hours(first_hour, last_hour)
+            middle = [await self._hours(first_hour, last_hour)]
         else:
             middle = [
-                *await self._hours(last_day * DAY_HOURS, last_hour),
-                *await self._days(first_day, last_day),
-                *await self._hours(first_hour, first_day * DAY_HOURS),
+                await self._hours(last_day * DAY_HOURS, last_hour),
+                Stretch(DAY_MS, await self._counts(DAY_HOURS, first_day, last_day)),
+                await self._hours(first_hour, first_day * DAY_HOURS),
             ]
         return [
-            *await self._part(last_hour * HOUR_MS, end_ms),
+            await self._part(last_hour * HOUR_MS, end_ms),
             *middle,
-            *await self._part(start_ms, first_hour * HOUR_MS),
+            await self._part(start_ms, first_hour * HOUR_MS),
         ]
 
-    async def _days(self, first: int, last: int) -> list[Span]:
-        day_ms = DAY_HOURS * HOUR_MS
-        counts = await self._counts(DAY_HOURS, first, last)
-        return [Span((day + 1) * day_ms, orders, day) for day, orders in counts]
-
-    async def _hours(self, first: int, last: int) -> list[Span]:
-        counts = await self._counts(1, first, last)
-        return [Span((hour + 1) * HOUR_MS, orders) for hour, orders in counts]
-
-    async def _hours_of_day(self, day: int) -> list[Span]:
-        return await self._hours(day * DAY_HOURS, (day + 1) * DAY_HOURS)
+    async def _hours(self, first: int, last: int) -> Stretch:
+        return Stretch(HOUR_MS, await self._counts(1, first, last))
 
     async def _counts(self, hours: int, first: int, last: int) -> Sequence[Row]:
         if first >= last:
@@ -182,15 +181,15 @@ class OrderReader:
             last=last,
         )
 
-    async def _part(self, start_ms: int, end_ms: int) -> list[Span]:
-        """A part of an hour, counted order by order."""
+    async def _part(self, start_ms: int, end_ms: int) -> Stretch:
+        """A part of an hour, counted order by order: a bucket that ends where the part does."""
         if start_ms >= end_ms:
-            return []
+            return Stretch(1, [])
         row = await self._database.fetch_one(
             _COUNT_ROWS[self._kind], **self._bounds(start_ms, end_ms)
         )
         assert row is not None
-        return [Span(end_ms, row[0])]
+        return Stretch(1, [(end_ms - 1, row[0])])
 
     def _bounds(self, start_ms: int, end_ms: int) -> dict[str, object]:
         return {
@@ -202,9 +201,10 @@ class OrderReader:
         }
 
 
-def _locate(spans: Sequence[Span], offset: int) -> tuple[Span, int] | None:
-    """The span in which the order at an offset lies, and how many orders of it come before."""
-    counts = ((position, span.orders) for position, span in enumerate(spans))
-    for found in page_slices(counts, offset, 1):
-        return spans[found.bucket], found.skip
+def _locate(stretches: Sequence[Stretch], offset: int) -> Start | None:
+    """The bucket in which the order at an offset lies, and how many of its orders come before."""
+    for stretch in stretches:
+        for found in page_slices(stretch.buckets, offset, 1):
+            return Start(stretch.width_ms, found.bucket, found.skip)
+        offset -= sum([orders for _, orders in stretch.buckets])
     return None
