@@ -21,8 +21,9 @@ from tests.support.orders import (
     sealer_of,
     store_orders,
 )
-from tollway.intake.files import read_records
-from tollway.intake.loading import LoadResult, Reject, load
+from tollway.intake import order_files
+from tollway.intake.files import IntakeError, read_records
+from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
 from tollway.intake.orders import Orders
 from tollway.store.database import Transaction
 from tollway.store.migrate import migrate
@@ -193,15 +194,40 @@ def test_a_file_is_loaded_and_its_wrong_record_set_aside(
 
     async def work(database: Any) -> LoadResult:
         loader = Orders(sealer_of(empty))
-        return await load(
-            database, loader, read_records(path), aside.append, lambda *_: None, chunk_records=8
-        )
+        chunks = checked_chunks(loader, read_records(path), 8)
+        return await load(database, loader, chunks, aside.append, lambda *_: None)
 
     result = empty.do(work)
     assert (result.read, result.stored, result.changed, result.rejected) == (50, 49, 49, 1)
     assert "order_status" in aside[0].reason
     again = empty.do(work)
     assert (again.stored, again.changed) == (49, 0)
+    assert empty.do(miscounted) == {}
+
+
+@pytest.mark.parametrize("ends_badly", [False, True])
+def test_a_large_file_is_read_by_a_helper_just_the_same(
+    empty: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_badly: bool
+) -> None:
+    monkeypatch.setattr(order_files, "_LARGE_BYTES", 0)
+    path = tmp_path / "orders.jsonl.gz"
+    lines = [msgspec.json.encode(order(f"sn-{n}", order_status=1 + n // 99)) for n in range(300)]
+    packed = gzip.compress(b"\n".join(lines))
+    path.write_bytes(packed[:-40] if ends_badly else packed)
+    aside: list[Reject] = []
+
+    async def work(database: Any) -> LoadResult:
+        chunks = order_files.order_chunks(path, empty.url, "")
+        loader = Orders(sealer_of(empty))
+        return await load(database, loader, chunks, aside.append, lambda *_: None)
+
+    if ends_badly:
+        with pytest.raises(IntakeError, match="gzip"):
+            empty.do(work)
+    else:
+        result = empty.do(work)
+        assert (result.read, result.stored, result.rejected, len(aside)) == (300, 297, 3, 3)
+        assert len(_rows(empty)) == 297
     assert empty.do(miscounted) == {}
 
 

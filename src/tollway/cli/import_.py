@@ -1,6 +1,6 @@
 """`tollway import`: loading data from files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -13,8 +13,16 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
 from tollway.intake.files import read_records
-from tollway.intake.loading import CHUNK_RECORDS, Loader, LoadResult, Reject, load
-from tollway.intake.orders import CHUNK_ORDERS, Orders
+from tollway.intake.loading import (
+    CheckedChunk,
+    Loader,
+    LoadResult,
+    Reject,
+    checked_chunks,
+    load,
+)
+from tollway.intake.order_files import order_chunks
+from tollway.intake.orders import Orders
 from tollway.intake.product_figures import ProductFigures
 
 FileArgument = Annotated[
@@ -31,6 +39,9 @@ RejectsOption = Annotated[
     ),
 ]
 
+# What stores the records of a file, and the records.
+Loading = tuple[Loader, Iterable[CheckedChunk]]
+
 _commands = typer.Typer(no_args_is_help=True, help="Load data from files.")
 
 
@@ -46,7 +57,9 @@ def product_figures(
     as_json: JsonOption = False,
 ) -> None:
     """Load products and their daily figures; loading a file again changes nothing."""
-    _import(lambda _: ProductFigures(), file, rejects, database, as_json=as_json)
+    loader = ProductFigures()
+    chunks = checked_chunks(loader, read_records(file))
+    _import(lambda _: (loader, chunks), file, rejects, database, as_json=as_json)
 
 
 @_commands.command("orders")
@@ -57,24 +70,21 @@ def orders(
     as_json: JsonOption = False,
 ) -> None:
     """Load orders; of two versions of one order, the one updated last stays."""
-    _import(
-        lambda at: Orders(at.sealer()),
-        file,
-        rejects,
-        database,
-        as_json=as_json,
-        chunk_records=CHUNK_ORDERS,
-    )
+
+    def start(at: Session) -> Loading:
+        url, key_file = at.settings.database, at.settings.key_file
+        return Orders(at.sealer()), order_chunks(file, url, key_file)
+
+    _import(start, file, rejects, database, as_json=as_json)
 
 
 def _import(
-    loader: Callable[[Session], Loader],
+    start: Callable[[Session], Loading],
     file: Path,
     rejects: Path | None,
     database: str | None,
     *,
     as_json: bool,
-    chunk_records: int = CHUNK_RECORDS,
 ) -> None:
     rejects_path = rejects or file.with_name(f"{file.name}.rejected.jsonl")
     size = file.stat().st_size if file.is_file() else 0
@@ -90,14 +100,8 @@ def _import(
                 advance(at_byte - reached)
                 reached = at_byte
 
-            return await load(
-                session.database,
-                loader(session),
-                read_records(file),
-                aside.write,
-                progress,
-                chunk_records,
-            )
+            loader, chunks = start(session)
+            return await load(session.database, loader, chunks, aside.write, progress)
 
     result = run(database, work)
     shown_rejects = str(rejects_path) if result.rejected else None
