@@ -23,6 +23,8 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.handling import Handler
+from tollway.operations.orders.descriptor import ORDERS
+from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
@@ -30,6 +32,7 @@ from tollway.operations.promotion_material.handler import PromotionMaterialHandl
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
+from tollway.push.routes import push_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.migrate import check_current
@@ -60,8 +63,7 @@ class Gateway:
             else beside(settings.database, ".secret")
         )
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
-        vault = load_vault(key_path(settings.database))
-        sandbox_vault = load_vault(self._sandbox.key_path)
+        vault = load_vault(key_path(settings.database, settings.key_file))
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._toll = Toll(
@@ -73,7 +75,9 @@ class Gateway:
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
                 live=self._handlers(self._database, versions, vault),
-                sandbox=self._handlers(self._sandbox.database, sandbox_versions, sandbox_vault),
+                sandbox=self._handlers(
+                    self._sandbox.database, sandbox_versions, self._sandbox.vault
+                ),
                 sandbox_database=self._sandbox.database,
                 standings=Standings(self._database, versions),
                 sandbox_standings=Standings(self._sandbox.database, sandbox_versions),
@@ -87,6 +91,7 @@ class Gateway:
         routes = [
             *probe_routes(metrics, self.is_ready, description),
             *console_routes(self._database, settings, secret, links),
+            *push_routes(self._database, vault.sealer, settings),
             *template_routes(),
         ]
         self._pages = Starlette(routes=routes)
@@ -103,6 +108,7 @@ class Gateway:
             COUPON_CLAIMS.name: CouponClaimsHandler(database, self._zone),
             PROMOTION_MATERIAL.name: PromotionMaterialHandler(database),
             WAYBILLS.name: WaybillHandler(ShopCodes(database), vault, World(), self._templates_url),
+            ORDERS.name: OrdersHandler(database, vault.sealer, self._zone),
         }
 
     async def start(self) -> None:

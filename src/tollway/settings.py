@@ -31,6 +31,7 @@ def _setting(
     least: int = 0,
     most: int = 10**12,
     choices: tuple[str, ...] = (),
+    may_be_empty: bool = False,
 ) -> Any:
     return field(
         default=default,
@@ -39,7 +40,7 @@ def _setting(
             "least": least,
             "most": most,
             "choices": choices,
-            "may_be_empty": default == "",
+            "may_be_empty": may_be_empty,
         },
     )
 
@@ -51,13 +52,22 @@ class Settings:
     database: str = _setting(
         "sqlite:///tollway.db", "where everything is kept; sqlite:///FILE for the embedded database"
     )
+    key_file: str = _setting(
+        "",
+        "the keys that seal personal data; empty means beside the database, as FILE.keys",
+        may_be_empty=True,
+    )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
     public_url: str = _setting(
-        "", "the address under which owners reach this gateway; empty for http://host:port"
+        "",
+        "the address under which owners reach this gateway; empty for http://host:port",
+        may_be_empty=True,
     )
     secret_file: str = _setting(
-        "", "what links and sign-ins are signed with; empty for DATABASE.secret, made on first use"
+        "",
+        "what links and sign-ins are signed with; empty for DATABASE.secret, made on first use",
+        may_be_empty=True,
     )
     consent_link_minutes: int = _setting(
         60, "how long the link of an answer 302 can be opened", least=1
@@ -75,6 +85,9 @@ class Settings:
     call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
     body_max_bytes: int = _setting(1_048_576, "a larger request body is refused", least=1024)
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
+    push_max_bytes: int = _setting(
+        8_388_608, "a larger push of orders is refused", least=1024, most=2**30
+    )
     header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
     header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
     connections_max: int = _setting(

@@ -58,7 +58,7 @@ def test_a_seal_does_not_open_for_another_waybill(own_store: Store) -> None:
         "WHERE number = ?",
         (numbers[1], numbers[0]),
     )
-    vault = load_vault(key_path(own_store.url))
+    vault = load_vault(key_path(own_store.url, ""))
     moved = own_store.do(lambda database: find_by_number(database, numbers[0]))
     with pytest.raises(SealError):
         moved.print_data(vault)

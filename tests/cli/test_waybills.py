@@ -29,7 +29,7 @@ def issue(books: Store, wp_code: str, order_sn: str) -> None:
     wanted = Decoder(WaybillRequest).decode(request(wp_code, order_sn=order_sn))
 
     async def work(database: SqliteDatabase) -> Acted:
-        vault = load_vault(key_path("sqlite:///books.db"))
+        vault = load_vault(key_path("sqlite:///books.db", ""))
         handler = WaybillHandler(ShopCodes(database), vault, WORLD, "http://t")
         return await database.write(await handler(wanted, Caller("acc_1", 10)))
 

@@ -60,10 +60,12 @@ def new_customer(store: Store, *, credits_: int = 10_000, kind: str = "live") ->
 
 def authorize_shops(store: Store, customer: Caller, *owner_ids: str) -> None:
     """More shops let a customer issue their waybills."""
-    for owner_id in owner_ids:
-        store.do(
-            lambda db, owner=shop(owner_id): authorize(db, customer.account_id, WAYBILLS, owner)
-        )
+
+    async def work(database: Database) -> None:
+        for owner_id in owner_ids:
+            await authorize(database, customer.account_id, WAYBILLS, shop(owner_id))
+
+    store.do(work)
 
 
 def credits_left(store: Store, caller: Caller) -> int:

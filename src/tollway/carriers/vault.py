@@ -31,15 +31,15 @@ class Vault:
     """The keys for waybills, each used for its one purpose."""
 
     def __init__(self, sealer: Sealer, fingerprinter: Signer, label_signer: Signer) -> None:
-        self._sealer = sealer
+        self.sealer = sealer
         self._fingerprinter = fingerprinter
         self.label_signer = label_signer
 
     def seal(self, print_data: str, context: bytes) -> bytes:
-        return self._sealer.seal(print_data.encode(), context)
+        return self.sealer.seal(print_data.encode(), context)
 
     def open(self, sealed: bytes, context: bytes) -> str:
-        return self._sealer.open(sealed, context).decode()
+        return self.sealer.open(sealed, context).decode()
 
     def fingerprints(
         self, fields: Mapping[str, str], context: bytes, key_id: int | None = None

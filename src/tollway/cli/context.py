@@ -10,7 +10,8 @@ from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.migrate import check_current
-from tollway.store.open import open_database, sqlite_path
+from tollway.store.open import open_database, open_sealer, sqlite_path
+from tollway.store.sealing import Sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -24,6 +25,10 @@ class Session:
     settings: Settings
     database: SqliteDatabase
     world: World = field(default_factory=World)
+
+    def sealer(self) -> Sealer:
+        """Only where it is needed: it makes the key file if there is none."""
+        return open_sealer(self.settings.database, self.settings.key_file)
 
 
 def run(url: str | None, work: Callable[[Session], Awaitable[T]]) -> T:

@@ -1,5 +1,6 @@
 """`tollway import`: loading data from files."""
 
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -13,7 +14,9 @@ from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
 from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.files import read_records
-from tollway.intake.loading import Loader, LoadResult, load
+from tollway.intake.loading import CheckedChunk, Loader, LoadResult, checked_chunks, load
+from tollway.intake.order_files import order_chunks
+from tollway.intake.orders import Orders
 from tollway.intake.product_figures import ProductFigures
 from tollway.intake.promotion_material import PromotionMaterials
 
@@ -31,6 +34,9 @@ RejectsOption = Annotated[
     ),
 ]
 
+# What stores the records of a file, and the records.
+Loading = tuple[Loader, Iterable[CheckedChunk]]
+
 _commands = typer.Typer(no_args_is_help=True, help="Load data from files.")
 
 
@@ -46,7 +52,23 @@ def product_figures(
     as_json: JsonOption = False,
 ) -> None:
     """Load products and their daily figures; loading a file again changes nothing."""
-    _import(ProductFigures(), file, rejects, database, as_json=as_json)
+    _import(_plain(ProductFigures(), file), file, rejects, database, as_json=as_json)
+
+
+@_commands.command("orders")
+def orders(
+    file: FileArgument,
+    rejects: RejectsOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load orders; of two versions of one order, the one updated last stays."""
+
+    def start(at: Session) -> Loading:
+        url, key_file = at.settings.database, at.settings.key_file
+        return Orders(at.sealer()), order_chunks(file, url, key_file)
+
+    _import(start, file, rejects, database, as_json=as_json)
 
 
 @_commands.command("coupon-claims")
@@ -57,7 +79,7 @@ def coupon_claims(
     as_json: JsonOption = False,
 ) -> None:
     """Load claimed coupons; loading a file again changes nothing."""
-    _import(CouponClaims(), file, rejects, database, as_json=as_json)
+    _import(_plain(CouponClaims(), file), file, rejects, database, as_json=as_json)
 
 
 @_commands.command("promotion-material")
@@ -68,11 +90,21 @@ def promotion_material(
     as_json: JsonOption = False,
 ) -> None:
     """Load promotion material with its benefits and items; a later record replaces an earlier."""
-    _import(PromotionMaterials(), file, rejects, database, as_json=as_json)
+    _import(_plain(PromotionMaterials(), file), file, rejects, database, as_json=as_json)
+
+
+def _plain(loader: Loader, file: Path) -> Callable[[Session], Loading]:
+    """Records that are read and checked one after the other, by what stores them."""
+    return lambda _: (loader, checked_chunks(loader, read_records(file)))
 
 
 def _import(
-    loader: Loader, file: Path, rejects: Path | None, database: str | None, *, as_json: bool
+    start: Callable[[Session], Loading],
+    file: Path,
+    rejects: Path | None,
+    database: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     rejects_path = rejects or file.with_name(f"{file.name}.rejected.jsonl")
     size = file.stat().st_size if file.is_file() else 0
@@ -90,7 +122,8 @@ def _import(
                 advance(at_byte - reached)
                 reached = at_byte
 
-            return await load(session.database, loader, read_records(file), aside.write, progress)
+            loader, chunks = start(session)
+            return await load(session.database, loader, chunks, aside.write, progress)
 
     result = run(database, work)
     shown_rejects = str(rejects_path) if result.rejected else None

@@ -16,6 +16,7 @@ from tollway.cli import (
     demo,
     grant,
     import_,
+    intake,
     ledger,
     maintenance,
     operation,
@@ -23,6 +24,7 @@ from tollway.cli import (
     serve,
     settings,
     shop,
+    source,
     token,
     waybill,
 )
@@ -44,6 +46,8 @@ _GROUPS = (
     carrier.register,
     pool.register,
     waybill.register,
+    source.register,
+    intake.register,
     maintenance.register,
     settings.register,
 )

@@ -167,7 +167,7 @@ def cancel(
 
 
 def _label(at: Session, stored: StoredWaybill) -> Label:
-    vault = load_vault(key_path(at.settings.database))
+    vault = load_vault(key_path(at.settings.database, at.settings.key_file))
     return label_of(stored.print_data(vault), vault.label_signer)
 
 

@@ -2,7 +2,8 @@
 
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
-        WINDOW_BACKWARDS, WINDOW_TOO_LONG, SHOP_CODE_WRONG, CARRIER_UNKNOWN, WAYBILL_DIFFERS
+        WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
+        WAYBILL_DIFFERS
     101 TIMED_OUT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
@@ -151,6 +152,14 @@ class Reason(Enum):
             "(different: {fields}): send the same content, or another order_sn.",
             "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
             "请传入相同内容，或更换 order_sn。",
+        ),
+    )
+    FILTER_NEEDS_ENHANCED = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is for the enhanced edition only: leave it out, or send vvtype 1.",
+            "参数 {field} 仅支持增强版：请不要传入，或将 vvtype 设为 1。",
         ),
     )
     TIMED_OUT = Cause(

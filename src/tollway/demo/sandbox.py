@@ -4,8 +4,9 @@ from datetime import date, timedelta
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
+from tollway.carriers.vault import load_vault
 from tollway.demo.carriers import fill_carriers
-from tollway.demo.filling import fill_claims, fill_figures, fill_materials
+from tollway.demo.filling import fill_claims, fill_figures, fill_materials, fill_orders
 from tollway.demo.owners import add_sandbox_owners
 from tollway.store.migrate import migrate
 from tollway.store.open import key_path, open_database
@@ -17,6 +18,7 @@ _DAYS = 60
 _CLAIMS_PER_DAY = 50
 _MATERIALS = 3
 _NUMBERS = 1000
+_ORDERS_PER_YEAR = 3000
 
 
 class Sandbox:
@@ -28,7 +30,7 @@ class Sandbox:
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
         url = f"sqlite:///{self._folder.name}/sandbox.db"
         self.database: SqliteDatabase = open_database(url, Metrics())
-        self.key_path = key_path(url)
+        self.vault = load_vault(key_path(url, ""))
         self._filled_to: date | None = None
 
     async def fill(self, today: date) -> None:
@@ -47,6 +49,14 @@ class Sandbox:
                 zone=self._zone,
             )
             await fill_materials(self.database, per_promotion=_MATERIALS, today=today)
+            await fill_orders(
+                self.database,
+                self.vault.sealer,
+                per_year=_ORDERS_PER_YEAR,
+                days=_DAYS,
+                today=today,
+                zone=self._zone,
+            )
             self._filled_to = today
 
     async def close(self) -> None:

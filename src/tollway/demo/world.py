@@ -16,7 +16,8 @@ import msgspec
 from tollway.demo.carriers import WP_CODE, WP_CODE_OUT_OF_NUMBERS, fill_carriers
 from tollway.demo.claims import SIDS, midnight_s
 from tollway.demo.figures import product_ids, record_count
-from tollway.demo.filling import fill_claims, fill_figures, fill_materials
+from tollway.demo.filling import fill_claims, fill_figures, fill_materials, fill_orders
+from tollway.demo.orders import RECEIVED_DAYS
 from tollway.demo.owners import (
     ADZONE_ID,
     SHOP,
@@ -27,6 +28,7 @@ from tollway.demo.owners import (
     USER_UNAUTHORIZED,
     add_demo_owners,
 )
+from tollway.intake.sources import add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
@@ -34,6 +36,7 @@ from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token, revoke_token
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Database, StoreError
+from tollway.store.sealing import Sealer
 
 PRODUCTS = 24
 DAYS = 365
@@ -41,7 +44,9 @@ CLAIM_DAYS = 50
 CLAIMS_PER_DAY = 1000
 MATERIALS = 24
 NUMBERS = 2000
-RECORDS = record_count(PRODUCTS, DAYS) + CLAIM_DAYS * CLAIMS_PER_DAY
+ORDERS = 200_000
+PUSH_SOURCE = "demo"
+RECORDS = record_count(PRODUCTS, DAYS) + CLAIM_DAYS * CLAIMS_PER_DAY + ORDERS
 
 
 class DemoWorld(msgspec.Struct, frozen=True):
@@ -69,6 +74,8 @@ class DemoWorld(msgspec.Struct, frozen=True):
     shop_code: str
     wp_code: str
     wp_code_out_of_numbers: str
+    push_source: str
+    push_secret: str
 
 
 def demo_file(database_path: str) -> Path:
@@ -91,6 +98,7 @@ def saved_world(database_path: str) -> DemoWorld | None:
 
 async def make_world(
     database: Database,
+    sealer: Sealer,
     world: World,
     *,
     database_path: str,
@@ -104,6 +112,10 @@ async def make_world(
     await _fill_claims(database, CLAIM_DAYS, today, zone, progress)
     await fill_materials(database, per_promotion=MATERIALS, today=today)
     await fill_carriers(database, numbers=NUMBERS)
+    await fill_orders(
+        database, sealer, per_year=ORDERS, days=DAYS, today=today, zone=zone, progress=progress
+    )
+    pusher = await add_source(database, sealer, PUSH_SOURCE, world.at_s())
     merchant = (await open_account(database, world, "Demo merchant")).id
     newcomer = (await open_account(database, world, "Demo newcomer")).id
     spent = (await open_account(database, world, "Demo spent")).id
@@ -142,18 +154,25 @@ async def make_world(
         shop_code=SHOP_CODE,
         wp_code=WP_CODE,
         wp_code_out_of_numbers=WP_CODE_OUT_OF_NUMBERS,
+        push_source=PUSH_SOURCE,
+        push_secret=pusher.secret,
     )
     _save(demo_file(database_path), made)
     return made
 
 
-async def continue_world(database: Database, made: DemoWorld, today: date, zone: ZoneInfo) -> None:
+async def continue_world(
+    database: Database, sealer: Sealer, made: DemoWorld, today: date, zone: ZoneInfo
+) -> None:
     """Adds the days that have passed since the world was made, so that today has figures too."""
     days = (today - date.fromisoformat(made.query_date)).days
     if days > 0:
         await fill_figures(database, products=PRODUCTS, days=min(DAYS, days), last=today)
         await fill_materials(database, per_promotion=MATERIALS, today=today)
         await _fill_claims(database, min(CLAIM_DAYS, days), today, zone)
+        # From further back: what was sold lately has been shipped or received since.
+        changed = min(DAYS, days + RECEIVED_DAYS)
+        await fill_orders(database, sealer, per_year=ORDERS, days=changed, today=today, zone=zone)
 
 
 async def _fill_claims(

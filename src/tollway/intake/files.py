@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple, cast
 import msgspec
 
 _LINE_MAX = 1_048_576
+_TELL_LINES = 1000
 _decoder = msgspec.json.Decoder()
 
 
@@ -25,12 +26,15 @@ class RawRecord(NamedTuple):
     line: int
     values: dict[str, object] | None
     problem: str
-    source: str | list[str]
+    source: bytes | str | list[str]
     at_byte: int
 
     def text(self) -> str:
         """The record as it was written; only what is rejected is ever asked for it."""
-        return self.source.rstrip("\n") if isinstance(self.source, str) else _csv_text(self.source)
+        if isinstance(self.source, list):
+            return _csv_text(self.source)
+        text = self.source if isinstance(self.source, str) else self.source.decode(errors="replace")
+        return text.rstrip("\n")
 
 
 def read_records(path: Path) -> Iterator[RawRecord]:
@@ -57,43 +61,54 @@ _CSV_NAMES = ([".csv"],)
 _JSON_NAMES = ([".jsonl"], [".ndjson"])
 
 
-def _lines(content: BinaryIO) -> Iterator[tuple[int, str | None]]:
-    """Numbered lines as text; None for one that is no text or endless."""
+def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """Numbered lines; None for one that is endless."""
     number = 0
     while raw := content.readline(_LINE_MAX + 1):
         number += 1
         if number == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
-        is_cut = len(raw) > _LINE_MAX and not raw.endswith(b"\n")
-        while is_cut and raw and not raw.endswith(b"\n"):
+        if len(raw) <= _LINE_MAX or raw.endswith(b"\n"):
+            yield number, raw
+            continue
+        while raw and not raw.endswith(b"\n"):
             raw = content.readline(_LINE_MAX)
+        yield number, None
+
+
+def _texts(content: BinaryIO) -> Iterator[str]:
+    """Lines as text; a NUL for one that is none."""
+    for _, raw in _lines(content):
         try:
-            yield number, None if is_cut else raw.decode()
+            yield "\0" if raw is None else raw.decode()
         except UnicodeDecodeError:
-            yield number, None
+            yield "\0"
 
 
 def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
-    for number, text in _lines(content):
-        if text is None:
-            yield RawRecord(number, None, "the line is not UTF-8, or over 1 MiB", "", file.tell())
-            continue
-        if not text.strip():
+    at_byte = 0
+    for number, raw in _lines(content):
+        # Asked for now and then only: on every line it would cost a tenth of the reading.
+        if number % _TELL_LINES == 0:
+            at_byte = file.tell()
+        if raw is None:
+            yield RawRecord(number, None, "the line is over 1 MiB", "", at_byte)
             continue
         try:
-            values = _decoder.decode(text)
+            values = _decoder.decode(raw)
         except (msgspec.DecodeError, RecursionError):
+            if raw.isspace():
+                continue
             values = None
         if isinstance(values, dict):
-            yield RawRecord(number, values, "", text, file.tell())
+            yield RawRecord(number, values, "", raw, at_byte)
         else:
-            problem = "the line is not a JSON object"
-            yield RawRecord(number, None, problem, text, file.tell())
+            yield RawRecord(number, None, "the line is not a JSON object in UTF-8", raw, at_byte)
 
 
 def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     """CSV with a header line. An empty cell is a value that was not given."""
-    rows = csv.reader(text if text is not None else "\0" for _, text in _lines(content))
+    rows = csv.reader(_texts(content))
     header = next(rows, None)
     if not header or "\0" in header:
         raise IntakeError("The CSV file has no header line: its first line names the columns.")

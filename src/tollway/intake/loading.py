@@ -4,7 +4,7 @@ Memory stays flat however long the file is. Stopping half-way loses nothing: the
 loaded again, and what is stored already does not change.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,34 +44,52 @@ class LoadResult:
     rejected: int = 0
 
 
+class CheckedChunk(msgspec.Struct):
+    """Records that were read and checked together: the good ones, those set aside, and how far
+    into the file they reach."""
+
+    good: list[Any]
+    rejects: list[Reject]
+    at_byte: int = 0
+
+
 async def load(
     database: Database,
     loader: Loader,
-    records: Iterable[RawRecord],
+    chunks: Iterable[CheckedChunk],
     set_aside: Callable[[Reject], None],
     progress: Callable[[LoadResult, int], None],
 ) -> LoadResult:
-    """Loads every good record; `progress` hears the result so far and the byte reached."""
+    """Stores every good record; `progress` hears the result so far and the byte reached."""
     result = LoadResult()
-    chunk: list[Any] = []
-    at_byte = 0
+    for chunk in chunks:
+        result.read += len(chunk.good) + len(chunk.rejects)
+        result.rejected += len(chunk.rejects)
+        for reject in chunk.rejects:
+            set_aside(reject)
+        if chunk.good:
+            await _store(database, loader, chunk.good, result)
+        progress(result, chunk.at_byte)
+    return result
+
+
+def checked_chunks(
+    loader: Loader, records: Iterable[RawRecord], chunk_records: int = CHUNK_RECORDS
+) -> Iterator[CheckedChunk]:
+    """Checks records one by one, and gives them together."""
+    chunk = CheckedChunk([], [])
     for raw in records:
-        result.read += 1
-        at_byte = raw.at_byte
         checked = _check(loader, raw)
         if isinstance(checked, Reject):
-            result.rejected += 1
-            set_aside(checked)
+            chunk.rejects.append(checked)
         else:
-            chunk.append(checked)
-        if len(chunk) >= CHUNK_RECORDS:
-            await _store(database, loader, chunk, result)
-            chunk = []
-            progress(result, at_byte)
-    if chunk:
-        await _store(database, loader, chunk, result)
-    progress(result, at_byte)
-    return result
+            chunk.good.append(checked)
+        chunk.at_byte = raw.at_byte
+        if len(chunk.good) + len(chunk.rejects) >= chunk_records:
+            yield chunk
+            chunk = CheckedChunk([], [], raw.at_byte)
+    if chunk.good or chunk.rejects:
+        yield chunk
 
 
 def _check(loader: Loader, raw: RawRecord) -> Any:

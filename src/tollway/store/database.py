@@ -56,6 +56,9 @@ class Database(Reader, Protocol):
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Runs work in one transaction; returns only after its commit is durable."""
 
+    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
+        """Like fetch_all, for a read that may take long: it holds up nobody else."""
+
     def change_mark(self) -> object:
         """A value that is unequal to an earlier one if anything was committed in between."""
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tollway.store.database import StoreError
+from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -28,9 +29,9 @@ def beside(url: str, ending: str) -> Path:
     return Path(sqlite_path(url) + ending)
 
 
-def key_path(url: str) -> Path:
-    """The key file of a database."""
-    return beside(url, ".keys.json")
+def key_path(url: str, key_file: str) -> Path:
+    """The key file of a database: beside it, unless the settings put it elsewhere."""
+    return Path(key_file) if key_file else beside(url, ".keys")
 
 
 def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> SqliteDatabase:
@@ -38,3 +39,7 @@ def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> S
     if not Path(path).resolve().parent.is_dir():
         raise StoreError(f"The folder of {path} does not exist: make it first.")
     return SqliteDatabase(path, busy_timeout_s, metrics)
+
+
+def open_sealer(url: str, key_file: str) -> Sealer:
+    return load_sealer(key_path(url, key_file))

@@ -4,6 +4,8 @@ A read here takes microseconds and never waits: in WAL mode readers and the writ
 other. Handing it to a thread would cost more than the read.
 """
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from time import perf_counter
@@ -29,6 +31,9 @@ class SqliteDatabase:
     def __init__(self, path: str, busy_timeout_s: float, metrics: Metrics) -> None:
         busy_timeout_ms = round(busy_timeout_s * 1000)
         self._reader = Connection(path, busy_timeout_ms)
+        # One long read at a time: a second core is not theirs to take.
+        self._long_reader = Connection(path, busy_timeout_ms)
+        self._long_read = threading.Lock()
         self._writer = Writer(path, busy_timeout_ms, metrics)
         # The index exists once something was read.
         self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -43,6 +48,13 @@ class SqliteDatabase:
         rows = self._read(query, values)
         return rows[0] if rows else None
 
+    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
+        return await asyncio.to_thread(self._read_long, query, values)
+
+    def _read_long(self, query: Query, values: Mapping[str, object]) -> list[Row]:
+        with self._long_read:
+            return self._long_reader.fetch_all(query, values)
+
     def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()
         rows = self._reader.fetch_all(query, values)
@@ -55,6 +67,7 @@ class SqliteDatabase:
     async def close(self) -> None:
         self._writer.close()
         self._changes.close()
+        self._long_reader.close()
         self._reader.close()
 
     async def schema_revision(self) -> str | None:

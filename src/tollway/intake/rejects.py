@@ -1,0 +1,122 @@
+"""Pushed records that were wrong: kept with their reason until they are replayed.
+
+They are sealed, since a wrong record has personal data too. A record's id follows from its content,
+so that one pushed twice is kept once.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.intake.files import IntakeError
+from tollway.intake.orders import Orders
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.order_tables import rejected_record
+from tollway.store.query import Query
+from tollway.store.sealing import Sealer
+
+ORDERS = "orders"
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A record that was set aside, and why."""
+
+    id: str
+    source: str
+    kind: str
+    reason: str
+    received_at_s: int
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """What came of trying again."""
+
+    stored: int
+    unchanged: int
+    rejected: int
+
+
+_insert = insert(rejected_record).values({c.name: bindparam(c.name) for c in rejected_record.c})
+_KEEP = Query(_insert.on_conflict_do_nothing())
+_LIST = Query(
+    select(*(rejected_record.c[name] for name in Rejected.__struct_fields__)).order_by(
+        rejected_record.c.received_at_s, rejected_record.c.id
+    )
+)
+_FIND = Query(
+    select(rejected_record.c.source, rejected_record.c.sealed).where(
+        rejected_record.c.id == bindparam("wanted")
+    )
+)
+_FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam("wanted")))
+
+
+def sealed_reject(
+    sealer: Sealer, key: bytes, source: str, record: bytes, reason: str, at_s: int
+) -> dict[str, object]:
+    """A wrong record as it is kept. Its id is made with the source's key: without it, nobody can
+    find out by trying what a sealed record says."""
+    record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
+    return {
+        "source": source,
+        "id": record_id,
+        "kind": ORDERS,
+        "reason": reason,
+        "received_at_s": at_s,
+        "sealed": sealer.seal(record, _context(source, record_id)),
+    }
+
+
+async def keep_rejects(transaction: Transaction, rejects: Sequence[dict[str, object]]) -> None:
+    await transaction.execute_many(_KEEP, rejects)
+
+
+async def list_rejected(reader: Reader) -> list[Rejected]:
+    """Those that came first, first."""
+    return [Rejected(*row) for row in await reader.fetch_all(_LIST)]
+
+
+async def replay(database: Database, sealer: Sealer, only_id: str | None) -> Replay:
+    """Tries records again, one or all of them; those that are good now are stored and forgotten."""
+    wanted = [each.id for each in await list_rejected(database)]
+    if only_id is not None:
+        if only_id not in wanted:
+            raise IntakeError(f"There is no rejected record {only_id}.")
+        wanted = [only_id]
+    loader = Orders(sealer)
+    stored = unchanged = rejected = 0
+    for record_id in wanted:
+        row = await database.fetch_one(_FIND, wanted=record_id)
+        if row is None:
+            continue
+        good = _good_now(loader, sealer.open(row[1], _context(row[0], record_id)))
+        if good is None:
+            rejected += 1
+        elif await database.write(lambda tx, i=record_id, g=good: _settle(tx, loader, i, g)):  # type: ignore[misc]
+            stored += 1
+        else:
+            unchanged += 1
+    return Replay(stored, unchanged, rejected)
+
+
+def _good_now(loader: Orders, record: bytes) -> Any:
+    try:
+        values = msgspec.json.decode(record)
+        return loader.check(values) if isinstance(values, dict) else None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+async def _settle(transaction: Transaction, loader: Orders, record_id: str, good: Any) -> int:
+    changed = await loader.store(transaction, [good])
+    await transaction.execute(_FORGET, wanted=record_id)
+    return changed
+
+
+def _context(source: str, record_id: str) -> bytes:
+    return f"rejected_record\0{source}\0{record_id}".encode()

@@ -1,0 +1,103 @@
+"""The work of the paged order query: checks the filters, reads one page, masks the receivers."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tollway.contract.envelope import encode_data
+from tollway.contract.operation import Caller
+from tollway.contract.reasons import Reason, Refusal
+from tollway.intake.order_record import open_receiver
+from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
+from tollway.operations.orders.reading import Filter, OrderFacts, OrderReader
+from tollway.operations.orders.request import ENHANCED_ONLY, NORMAL, OrdersRequest
+from tollway.operations.orders.response import OrderEntry, OrderPage
+from tollway.operations.orders.searching import search_page
+from tollway.store.database import Database
+from tollway.store.order_facets import DAY_MS
+from tollway.store.sealing import Sealer
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+# The first day of the year 10000: later than any order, and the end of a day.
+_FOREVER_MS = 253_402_300_800_000
+assert _FOREVER_MS % DAY_MS == 0
+
+
+class OrdersHandler:
+    """Answers the paged order query from one database."""
+
+    def __init__(self, database: Database, sealer: Sealer, zone: ZoneInfo) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._zone = zone
+
+    async def __call__(self, request: OrdersRequest, caller: Caller) -> bytes:
+        _check_edition(request)
+        wanted = self._filter(request)
+        offset, size = request.page * request.pageSize, request.pageSize
+        if request.remark is not None:
+            total, orders = await search_page(self._database, wanted, request.remark, offset, size)
+        else:
+            total, orders = await OrderReader(self._database, wanted).page(offset, size)
+        return encode_data(
+            OrderPage(
+                content=[self._entry(request.owner_id, order, caller.price) for order in orders],
+                page=request.page,
+                pageSize=size,
+                page_size=size,
+                totalElements=total,
+                total_elements=total,
+                withholding_money=caller.price,
+            )
+        )
+
+    def _filter(self, request: OrdersRequest) -> Filter:
+        start_ms = self._milliseconds(request.start_time, 0)
+        end_ms = self._milliseconds(request.end_time, _FOREVER_MS)
+        if request.start_time is not None and request.end_time is not None and end_ms <= start_ms:
+            raise Refusal(Reason.WINDOW_BACKWARDS, start="start_time", end="end_time")
+        # No order lies outside of this, and the engines' whole numbers end somewhere.
+        start_ms, end_ms = (min(max(each, 0), _FOREVER_MS) for each in (start_ms, end_ms))
+        return Filter(request.owner_id, start_ms, end_ms, request.remarkTag, request.remarkTagName)
+
+    def _milliseconds(self, moment: int | datetime | None, otherwise: int) -> int:
+        if moment is None:
+            return otherwise
+        if isinstance(moment, int):
+            return moment
+        return (moment.replace(tzinfo=self._zone) - _EPOCH) // _MILLISECOND
+
+    def _entry(self, owner_id: str, order: OrderFacts, price: int) -> OrderEntry:
+        receiver = open_receiver(self._sealer, owner_id, order.order_sn, order.sealed)
+        address = masked_address(receiver.address)
+        return OrderEntry(
+            receiver_name=masked_name(receiver.name),
+            receiver_phone=masked_phone(receiver.phone),
+            province=order.province,
+            city=order.city,
+            town=order.town,
+            receiver_address=address,
+            address=address,
+            order_sn=order.order_sn,
+            goods_name=order.goods_name,
+            goods_img=order.goods_img,
+            goods_spec=order.goods_spec,
+            is_pre_sale=bool(order.is_pre_sale),
+            last_ship_time=order.last_ship_ms,
+            confirm_time=-order.newest_first,
+            remark=order.remark or "",
+            goods_count=order.goods_count,
+            pay_amount=order.pay_fen / 100,
+            order_status=order.status,
+            remark_tag=None if order.remark_tag is None else str(order.remark_tag),
+            remark_tag_name=order.remark_tag_name,
+            withholding_money=price,
+        )
+
+
+def _check_edition(request: OrdersRequest) -> None:
+    if request.vvtype != NORMAL:
+        return
+    for field in ENHANCED_ONLY:
+        if getattr(request, field) is not None:
+            raise Refusal(Reason.FILTER_NEEDS_ENHANCED, field=field)

@@ -1,0 +1,66 @@
+"""Searching in remarks.
+
+A remark can contain anything, so no counts help: every remark of the window is looked at. The
+index behind it has the orders with a remark only, and a search runs beside the event loop, so that
+a long one holds up nobody else.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, func, or_, select
+
+from tollway.operations.orders.reading import Filter, OrderFacts
+from tollway.store.database import Database
+from tollway.store.order_tables import shop_order
+from tollway.store.query import Query
+
+_conditions = (
+    shop_order.c.owner_id == bindparam("owner"),
+    shop_order.c.newest_first > bindparam("after"),
+    shop_order.c.newest_first <= bindparam("up_to"),
+    shop_order.c.remark.is_not(None),
+    # Exact in both engines: LIKE would need escaping, and means another case in each of them.
+    func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
+    or_(bindparam("tag").is_(None), shop_order.c.remark_tag == bindparam("tag")),
+    or_(bindparam("tag_name").is_(None), shop_order.c.remark_tag_name == bindparam("tag_name")),
+)
+_COUNT = Query(select(func.count()).select_from(shop_order).where(*_conditions))
+# The keys first, from the index alone; then the orders of one page by their keys.
+_keys = (
+    select(shop_order.c.newest_first, shop_order.c.order_sn)
+    .where(*_conditions)
+    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
+    .limit(bindparam("take"))
+    .offset(bindparam("skip"))
+    .cte("found")
+)
+_PAGE = Query(
+    select(*(shop_order.c[name] for name in OrderFacts._fields))
+    .join_from(
+        _keys,
+        shop_order,
+        (shop_order.c.newest_first == _keys.c.newest_first)
+        & (shop_order.c.order_sn == _keys.c.order_sn),
+    )
+    .where(shop_order.c.owner_id == bindparam("owner"))
+    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
+)
+
+
+async def search_page(
+    database: Database, wanted: Filter, part: str, offset: int, size: int
+) -> tuple[int, Sequence[OrderFacts]]:
+    """The exact total of orders whose remark contains a part, and those of a page."""
+    values: dict[str, object] = {
+        "owner": wanted.owner_id,
+        "after": -wanted.end_ms,
+        "up_to": -wanted.start_ms,
+        "part": part,
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+    }
+    ((total,),) = await database.fetch_long(_COUNT, **values)
+    if offset >= total:
+        return total, []
+    rows = await database.fetch_long(_PAGE, **values, skip=offset, take=size)
+    return total, [OrderFacts._make(row) for row in rows]

@@ -1,0 +1,63 @@
+"""From the bytes of a push to orders and rejects: one object, an array, or JSON Lines."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from tollway.intake.order_record import OrderRow
+from tollway.intake.orders import Orders
+
+_decoder = msgspec.json.Decoder()
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw])
+_raw_item = msgspec.json.Decoder(msgspec.Raw)
+_NOT_OBJECT = "the record is not a JSON object"
+
+
+class MalformedError(Exception):
+    """Nothing in the body can be taken for a record; the text is one sentence for the sender."""
+
+
+class Pushed(NamedTuple):
+    """What a body came to: orders to store, and records that are wrong, with their reasons."""
+
+    orders: list[OrderRow]
+    wrong: list[tuple[bytes, str]]
+
+
+def read_push(loader: Orders, body: bytes) -> Pushed:
+    orders: list[OrderRow] = []
+    wrong: list[tuple[bytes, str]] = []
+    for record in _records(body):
+        try:
+            values = _decoder.decode(record)
+            if isinstance(values, dict):
+                orders.append(loader.check(values))
+            else:
+                wrong.append((record, _NOT_OBJECT))
+        except (msgspec.ValidationError, ValueError) as error:
+            wrong.append((record, _reason(error)))
+        except RecursionError:
+            wrong.append((record, _NOT_OBJECT))
+    if not orders and all(reason == _NOT_OBJECT for _, reason in wrong):
+        raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
+    return Pushed(orders, wrong)
+
+
+def _records(body: bytes) -> Iterator[bytes]:
+    if body.lstrip()[:1] == b"[":
+        try:
+            return iter([bytes(item) for item in _raw_items.decode(body)])
+        except (msgspec.MsgspecError, RecursionError):
+            raise MalformedError("The body is not a whole JSON array.") from None
+    try:
+        return iter([bytes(_raw_item.decode(body))])
+    except (msgspec.MsgspecError, RecursionError):
+        return (line for line in body.splitlines() if line.strip())
+
+
+def _reason(error: Exception) -> str:
+    # What is not JSON at all is told in our words: the decoder's say at which byte it gave up.
+    if type(error) is msgspec.DecodeError or isinstance(error, UnicodeDecodeError):
+        return _NOT_OBJECT
+    return str(error)

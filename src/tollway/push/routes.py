@@ -1,0 +1,126 @@
+"""`POST /push/orders`: from an HTTP request to durably stored orders and their acknowledgement."""
+
+import asyncio
+from collections.abc import Callable
+from time import time
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tollway.intake.orders import Orders
+from tollway.intake.rejects import keep_rejects, sealed_reject
+from tollway.intake.sources import active_keys
+from tollway.push.records import MalformedError, Pushed, read_push
+from tollway.push.signature import Claimed, SignatureError, read_claim, signing_key
+from tollway.settings import Settings
+from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.sealing import Sealer
+
+# Orders per commit: the calls that are charged meanwhile wait for one of these at most.
+_CHUNK_ORDERS = 1000
+
+
+class PushedOrders:
+    """Takes pushes of orders into one database."""
+
+    def __init__(
+        self,
+        database: Database,
+        sealer: Sealer,
+        settings: Settings,
+        now_s: Callable[[], float] = time,
+    ) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._settings = settings
+        self._now_s = now_s
+        self._loader = Orders(sealer)
+
+    async def __call__(self, request: Request) -> Response:
+        try:
+            source = request.headers.get("webhook-source") or request.query_params.get("source", "")
+            claimed = read_claim(
+                request.headers.get("webhook-id", ""),
+                request.headers.get("webhook-timestamp", ""),
+                request.headers.get("webhook-signature", ""),
+                self._now_s(),
+            )
+            keys = await active_keys(self._database, self._sealer, source)
+            if not keys:
+                raise SignatureError
+            body = await self._body(request)
+            # Beside the event loop: a large push takes as long as hundreds of calls.
+            key, pushed = await asyncio.to_thread(self._read, claimed, keys, body)
+            stored = await self._store(source, key, pushed)
+        except SignatureError:
+            return _error(401, "The push is not signed by a known source just now.")
+        except MalformedError as error:
+            return _error(400, str(error))
+        except _TooLargeError:
+            return _error(413, f"The push is over {self._settings.push_max_bytes} bytes.")
+        except (TimeoutError, ClientDisconnect):
+            return _error(408, "The push did not arrive whole in time.")
+        except StoreError:
+            return _error(503, "The push could not be stored: send it again later.")
+        unchanged = len(pushed.orders) - stored
+        return JSONResponse(
+            {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
+        )
+
+    async def _body(self, request: Request) -> bytes:
+        limit = self._settings.push_max_bytes
+        announced = request.headers.get("content-length", "0")
+        if not announced.isdigit() or len(announced) > 18 or int(announced) > limit:
+            raise _TooLargeError
+        body = bytearray()
+        async with asyncio.timeout(self._settings.body_timeout_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limit:
+                    raise _TooLargeError
+        return bytes(body)
+
+    def _read(self, claimed: Claimed, keys: list[bytes], body: bytes) -> tuple[bytes, Pushed]:
+        key = signing_key(claimed, keys, body)
+        return key, read_push(self._loader, body)
+
+    async def _store(self, source: str, key: bytes, pushed: Pushed) -> int:
+        """Stores a push; how many of its orders were new or newer.
+
+        In several commits if it is large: should the last of them fail, nothing is acknowledged,
+        and pushing all of it again stores what is missing.
+        """
+        at_s = int(self._now_s())
+        rejects = [
+            sealed_reject(self._sealer, key, source, record, reason, at_s)
+            for record, reason in pushed.wrong
+        ]
+        if rejects:
+            await self._database.write(lambda tx: keep_rejects(tx, rejects))
+        stored = 0
+        for start in range(0, len(pushed.orders), _CHUNK_ORDERS):
+            chunk = pushed.orders[start : start + _CHUNK_ORDERS]
+
+            async def work(transaction: Transaction, chunk=chunk) -> int:  # type: ignore[no-untyped-def]
+                return await self._loader.store(transaction, chunk)
+
+            stored += await self._database.write(work)
+        return stored
+
+
+class _TooLargeError(Exception):
+    """The body is larger than the settings allow."""
+
+
+def push_routes(database: Database, sealer: Sealer, settings: Settings) -> list[Route]:
+    take = PushedOrders(database, sealer, settings)
+
+    async def push_orders(request: Request) -> Response:
+        return await take(request)
+
+    return [Route("/push/orders", push_orders, methods=["POST"])]
+
+
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status_code=status)

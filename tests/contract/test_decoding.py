@@ -1,0 +1,123 @@
+"""From raw values to a typed request: spellings, numbers as digits, null, unknown names."""
+
+from typing import Annotated
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tollway.contract.decoding import Decoder, declared_fields
+from tollway.contract.fields import Choice, Field, Text, Whole
+from tollway.contract.reasons import Reason, Refusal
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """A request with everything that a request can have."""
+
+    order_sn: Annotated[str, Field(Text(max_length=64, min_length=8), "Order number.")]
+    sender_mobile: Annotated[str, Field(Text(max_length=20), "Mobile.", "sender_phone")]
+    promotion_id: Annotated[int, Field(Whole(1, 10**9), "Material id.", "material_id")] = 1
+    vvtype: Annotated[int, Field(Choice(((1, "enhanced"), (2, "normal"))), "Edition.")] = 1
+    remark: Annotated[str | None, Field(Text(max_length=5), "Remark.")] = None
+
+
+DECODE = Decoder(Parcel).decode
+WHOLE_REQUEST = {"order_sn": "12345678", "sender_mobile": "138"}
+
+
+def refusal(raw: dict[str, object]) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        DECODE(raw)
+    return refused.value
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    assert DECODE(WHOLE_REQUEST) == Parcel("12345678", "138", 1, 1, None)
+
+
+def test_null_is_the_same_as_not_sent() -> None:
+    assert DECODE({**WHOLE_REQUEST, "vvtype": None, "remark": None}) == DECODE(WHOLE_REQUEST)
+    missing = refusal({**WHOLE_REQUEST, "order_sn": None})
+    assert missing.reason is Reason.PARAMETER_MISSING
+    assert "order_sn" in missing.message("en") and "8 to 64" in missing.message("en")
+
+
+def test_a_null_in_one_spelling_leaves_the_other_in_force() -> None:
+    raw = {"order_sn": "12345678", "sender_mobile": None, "sender_phone": "139"}
+    assert DECODE(raw).sender_mobile == "139"
+    missing = refusal({"order_sn": "12345678", "sender_mobile": None, "sender_phone": None})
+    assert missing.reason is Reason.PARAMETER_MISSING
+
+
+@pytest.mark.parametrize("name", ["sender_mobile", "sender_phone"])
+def test_either_spelling_is_taken(name: str) -> None:
+    assert DECODE({"order_sn": "12345678", name: "138"}).sender_mobile == "138"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("138", "138"), (37104, "37104"), ("37104", 37104), (37104, 37104)]
+)
+def test_both_spellings_with_one_value_are_taken(one: object, other: object) -> None:
+    raw = {**WHOLE_REQUEST, "promotion_id": one, "material_id": other}
+    assert DECODE(raw).promotion_id == int(str(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("138", "139"), ("138", ""), ("138", ["138"]), ([], {}), ("1", "01")]
+)
+def test_both_spellings_with_different_values_are_refused_naming_both(
+    one: object, other: object
+) -> None:
+    raw = {"order_sn": "12345678", "sender_mobile": one, "sender_phone": other}
+    conflict = refusal(raw)
+    assert conflict.reason is Reason.SPELLINGS_CONFLICT
+    for language in ("en", "zh"):
+        assert "sender_mobile" in conflict.message(language)
+        assert "sender_phone" in conflict.message(language)
+
+
+def test_values_nested_as_deep_as_json_can_be_read_still_end_in_a_refusal() -> None:
+    one: object = "a"
+    other: object = "b"
+    for _ in range(900):
+        one, other = [one], [other]
+    raw = {"order_sn": "12345678", "sender_mobile": one, "sender_phone": other}
+    assert refusal(raw).reason is Reason.SPELLINGS_CONFLICT
+
+
+def test_unknown_names_are_ignored_and_case_matters() -> None:
+    assert DECODE({**WHOLE_REQUEST, "Remark": "x" * 99, "": object()}) == DECODE(WHOLE_REQUEST)
+    assert refusal({"Order_sn": "12345678"}).reason is Reason.PARAMETER_MISSING
+
+
+def test_an_unfit_value_names_the_field_the_problem_and_what_to_send() -> None:
+    unfit = refusal({**WHOLE_REQUEST, "vvtype": "3"})
+    assert unfit.reason is Reason.PARAMETER_INVALID
+    for part in ("vvtype", "not one of the known values", "1 (enhanced), 2 (normal)"):
+        assert part in unfit.message("en")
+    assert "vvtype" in unfit.message("zh") and "不是已知取值" in unfit.message("zh")
+
+
+def test_the_field_written_first_is_told_first() -> None:
+    assert refusal({"vvtype": "3"}).values["field"] == "order_sn"
+
+
+def test_a_request_type_must_describe_every_field() -> None:
+    class Bare(msgspec.Struct):
+        name: str
+
+    with pytest.raises(TypeError, match=r"Bare\.name"):
+        declared_fields(Bare)
+
+
+@given(
+    number=st.integers(1, 10**9),
+    as_digits=st.booleans(),
+    name=st.sampled_from(["promotion_id", "material_id"]),
+)
+def test_a_number_comes_as_number_or_digits_under_either_name(
+    number: int, as_digits: bool, name: str
+) -> None:
+    raw = {**WHOLE_REQUEST, name: str(number) if as_digits else number}
+    assert DECODE(raw).promotion_id == number

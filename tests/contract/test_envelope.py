@@ -1,0 +1,35 @@
+"""The envelope is valid JSON, with its five fields in their order, around anything."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
+
+PAYLOADS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=4,
+)
+
+
+@given(
+    code=st.integers(0, 999),
+    msg=st.text(),
+    msec=st.integers(0, 10**9),
+    time_s=st.integers(0, 10**11),
+    data=st.dictionaries(st.text(), PAYLOADS, max_size=3),
+)
+def test_any_message_and_payload_come_back(
+    code: int, msg: str, msec: int, time_s: int, data: dict[str, object]
+) -> None:
+    body = encode_envelope(code, encode_data(msg), msec, time_s, encode_data(data))
+    envelope = json.loads(body)
+    assert list(envelope) == ["code", "msg", "msec", "time", "data"]
+    assert list(envelope.values()) == [code, msg, msec, time_s, data]
+
+
+def test_no_data_is_an_empty_object() -> None:
+    envelope = json.loads(encode_envelope(404, encode_data('say "no"'), 0, 1, NO_DATA))
+    assert envelope == {"code": 404, "msg": 'say "no"', "msec": 0, "time": 1, "data": {}}

@@ -1,0 +1,129 @@
+"""Parameters in a JSON body: what is taken, and what ends in a clear refusal."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tollway.contract.decoding import Decoder
+from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.wire.json_body import read_json
+from tollway.operations.product_analysis.request import ProductAnalysisRequest
+
+JSON = "application/json"
+
+
+def refusal(body: bytes, content_type: str = JSON) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        read_json(content_type, body)
+    return refused.value
+
+
+@pytest.mark.parametrize("content_type", [JSON, "", "Application/JSON", f"{JSON}; charset=utf-8"])
+def test_an_object_is_read(content_type: str) -> None:
+    body = ' {"a": 1, "b": "你", "c": null, "d": {"e": [1.5, true]}} '.encode()
+    values = {"a": 1, "b": "你", "c": None, "d": {"e": [1.5, True]}}
+    assert read_json(content_type, body) == values
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b'{"a":1}x', "not valid JSON"),
+        (b'{"a":1,}', "not valid JSON"),
+        (b"{'a':1}", "not valid JSON"),
+        (b"a=1&b=2", "not valid JSON"),
+        (b'{"a":NaN}', "not valid JSON"),
+        (b'{"a":Infinity}', "not valid JSON"),
+        (b'{"a":-Infinity}', "not valid JSON"),
+        (b'{"a":01}', "not valid JSON"),
+        (b'{"a":"\x00"}', "not valid JSON"),
+        (b"\xef\xbb\xbf{}", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[" * 100_000 + b"]" * 100_000, "not valid JSON"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not valid JSON"),
+        (b'{"a":' + b"9" * 100_000 + b"}", "not valid JSON"),
+        (b'{"a":"\xff"}', "UTF-8"),
+        (b'{"a":"\xed\xa0\x80"}', "UTF-8"),
+        ('{"a":1}'.encode("utf-16"), "UTF-8"),
+        (b"null", "not a JSON object"),
+        (b"[]", "not a JSON object"),
+        (b'[{"a":1}]', "not a JSON object"),
+        (b'"{}"', "not a JSON object"),
+        (b"1", "not a JSON object"),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_what_is_no_json_object_is_refused(body: bytes, problem: str) -> None:
+    refused = refusal(body)
+    assert refused.reason is Reason.BODY_UNREADABLE
+    assert problem in refused.message("en")
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "multipart/form-data", "application/jsonp"])
+def test_another_content_type_is_refused(content_type: str) -> None:
+    assert "Content-Type" in refusal(b"{}", content_type).message("en")
+
+
+def test_a_name_twice_with_one_value_is_taken_once() -> None:
+    assert read_json(JSON, b'{"a":[1,{"b":2}],"a":[1,{"b":2}]}') == {"a": [1, {"b": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b'{"a":1,"a":2}', "a"),
+        (b'{"a":1,"a":"1"}', "a"),
+        (b'{"a":null,"a":1}', "a"),
+        (b'{"a":1,"\\u0061":2}', "a"),
+        (b'{"outer":{"inner":1,"inner":2}}', "inner"),
+    ],
+)
+def test_a_name_twice_with_two_values_is_refused_by_name(body: bytes, named: str) -> None:
+    refused = refusal(body)
+    assert refused.reason is Reason.PARAMETER_REPEATED
+    assert refused.values == {"field": named}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ('"\\ud800"', "half of a surrogate pair"),
+        ('"a\\u0000b"', "NUL"),
+        ("1e999", "not a text"),
+        ("9" * 4000, "4000 characters"),
+        ("[" * 900 + "]" * 900, "not a text"),
+        ("true", "not a text"),
+    ],
+)
+def test_a_value_that_json_allows_but_the_field_does_not_is_told_by_field(
+    value: str, problem: str
+) -> None:
+    raw = read_json(JSON, f'{{"product_id":{value},"query_date":"2026-01-01"}}'.encode())
+    with pytest.raises(Refusal) as refused:
+        Decoder(ProductAnalysisRequest).decode(raw)
+    assert refused.value.reason is Reason.PARAMETER_INVALID
+    assert "product_id" in refused.value.message("en")
+    assert problem in refused.value.message("en")
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+            max_leaves=4,
+        ),
+        max_size=3,
+    )
+)
+def test_what_a_client_encodes_comes_back(values: dict[str, object]) -> None:
+    assert read_json(JSON, json.dumps(values).encode()) == values

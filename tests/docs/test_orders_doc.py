@@ -1,0 +1,57 @@
+"""The page about orders: its examples are run, its tables are complete."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.gateway import Gateway, Store
+from tests.support.orders import order, sealer_of
+from tollway.contract.decoding import declared_fields
+from tollway.intake.order_record import OrderRecord
+from tollway.intake.sources import add_source
+from tollway.operations.orders.request import OrdersRequest
+from tollway.operations.orders.response import OrderEntry, OrderPage
+
+PAGE = (Path(__file__).parents[2] / "docs/operations/orders.md").read_text(encoding="utf-8")
+
+
+def _block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_signing_example_pushes_an_order(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+    made = store.do(lambda database: add_source(database, sealer_of(store), "market", 1))
+    gateway = Gateway(store)
+    environment = {
+        "PUSH_SECRET": made.secret,
+        "PUSH_SOURCE": "market",
+        "BASE_URL": gateway.base_url,
+        "ORDER": json.dumps(order()),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _block("python")],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    gateway.stop()
+    assert json.loads(done.stdout) == {"stored": 1, "unchanged": 0, "rejected": 0}, done.stderr
+
+
+def test_the_sample_answer_has_every_field() -> None:
+    sample = json.loads(_block("json"))
+    assert list(sample) == list(OrderPage.__struct_fields__)
+    assert list(sample["content"][0]) == list(OrderEntry.__struct_fields__)
+
+
+def test_every_field_is_described() -> None:
+    names = [field.name for field in declared_fields(OrdersRequest)]
+    for name in (*names, *OrderRecord.__struct_fields__):
+        assert f"`{name}`" in PAGE

@@ -1,0 +1,68 @@
+"""Loading a file into a database, and looking at what came of it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import pytest
+
+from tests.support.gateway import Store
+from tollway.intake.files import read_records
+from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
+from tollway.intake.product_figures import ProductFigures
+
+TABLES = ("product", "product_day", "product_figure")
+Rows = list[tuple[object, ...]]
+
+
+class Loaded(NamedTuple):
+    result: LoadResult
+    rejects: list[Reject]
+
+    @property
+    def lines(self) -> list[int]:
+        return [reject.line for reject in self.rejects]
+
+
+class Figures:
+    """A database to load files into, without figures."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self._folder = folder
+        connection = apsw.Connection(str(store.path))
+        connection.execute("".join(f"DELETE FROM {table};" for table in TABLES))
+        connection.close()
+
+    def load(self, path: Path) -> Loaded:
+        rejects: list[Reject] = []
+        loader = ProductFigures()
+        chunks = checked_chunks(loader, read_records(path))
+        result = self.store.do(
+            lambda database: load(database, loader, chunks, rejects.append, lambda *_: None)
+        )
+        return Loaded(result, rejects)
+
+    def load_bytes(self, name: str, content: bytes) -> Loaded:
+        path = self._folder / name
+        path.write_bytes(content)
+        return self.load(path)
+
+    def rows(self, table: str) -> Rows:
+        connection = apsw.Connection(str(self.store.path))
+        rows: Rows = connection.execute(f"SELECT * FROM {table}").fetchall()
+        connection.close()
+        return rows
+
+    def everything(self) -> dict[str, Rows]:
+        return {table: self.rows(table) for table in (*TABLES, "version")}
+
+
+@pytest.fixture(scope="package")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("intake") / "figures.db")
+
+
+@pytest.fixture
+def figures(migrated: Store, tmp_path: Path) -> Figures:
+    return Figures(migrated, tmp_path)

@@ -1,0 +1,80 @@
+"""`tollway import product-figures`: the command, its report and its reject file."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.intake.conftest import Figures
+from tollway.cli.main import main
+
+CONTENT = (
+    "kind,product_id,title,shop_name\n"
+    "product,p1,one,shop\n"
+    "product,,nameless,shop\n"
+    "product,p2,two,shop\n"
+    "product,p3,cut\n"
+)
+
+
+@pytest.fixture
+def file(figures: Figures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("TOLLWAY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TOLLWAY_DATABASE", figures.store.url)
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "figures.csv"
+    path.write_text(CONTENT, encoding="utf-8")
+    return path
+
+
+def tollway(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(("import", "product-figures", *arguments))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_good_rows_are_stored_and_bad_ones_are_in_the_reject_file(
+    figures: Figures, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tollway(str(file), "--json") == 0
+    rejects = file.with_name("figures.csv.rejected.jsonl")
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"read": 4, "stored": 2, "changed": 2, "rejected": 2, "rejects": str(rejects)}
+    lines = [json.loads(line) for line in rejects.read_text(encoding="utf-8").splitlines()]
+    assert [(line["line"], line["record"]) for line in lines] == [
+        (3, "product,,nameless,shop"),
+        (5, "product,p3,cut"),
+    ]
+    assert "product_id" in lines[0]["reason"] and "3 cells" in lines[1]["reason"]
+    assert [row[0] for row in figures.rows("product")] == ["p1", "p2"]
+
+
+def test_what_came_of_it_is_told_in_words(
+    file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rejects = tmp_path / "aside.jsonl"
+    assert tollway(str(file), "--rejects", str(rejects)) == 0
+    told = capsys.readouterr().out
+    assert "4 records read, 2 stored (2 of them new or changed), 2 rejected." in told
+    assert rejects.name in told.replace("\n", "")
+    assert len(rejects.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_a_clean_file_leaves_no_reject_file(file: Path, tmp_path: Path) -> None:
+    file.write_text("kind,product_id,title,shop_name\nproduct,p1,one,shop\n", encoding="utf-8")
+    before = set(tmp_path.iterdir())
+    assert tollway(str(file)) == 0
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_file_that_cannot_be_loaded_is_one_sentence_and_status_1(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert file.is_file()
+    assert tollway(str(tmp_path / "nothing.csv")) == 1
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1 and "cannot be read" in answer.err

@@ -1,0 +1,161 @@
+"""Files that are broken: what can be read is stored, what cannot is told with its line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.intake.conftest import Figures
+from tollway.intake.files import IntakeError, read_records
+from tollway.intake.product_figures import ProductFigures
+
+HEADER = b"kind,product_id,title,shop_name\n"
+ONE, TWO = b"product,p1,one,shop\n", b"product,p2,two,shop\n"
+JSON_ONE = b'{"kind":"product","product_id":"p1","title":"one","shop_name":"shop"}\n'
+JSON_TWO = JSON_ONE.replace(b"p1", b"p2")
+
+
+def names(figures: Figures) -> list[object]:
+    return [row[0] for row in figures.rows("product")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"product,p3,three\n", "3 cells, the header 4"),
+        (b"product,p3,three,shop,more\n", "5 cells, the header 4"),
+        (b"product,p3,,shop\n", "`title`"),
+        (b"product,p3,\xff,shop\n", "not UTF-8"),
+        (b"product,p3,a\0b,shop\n", "NUL"),
+        (b"product,p3,a\rb,shop\n", "not CSV"),
+        (b"product,p3," + b"x" * 200_000 + b",shop\n", "not CSV"),
+        (b"product,p3," + b"x" * 2_000_000 + b",shop\n", "over 1 MiB"),
+    ],
+    ids=lambda value: repr(value[:24]),
+)
+def test_a_bad_line_of_csv_is_told_with_its_number(
+    figures: Figures, bad: bytes, reason: str
+) -> None:
+    loaded = figures.load_bytes("f.csv", HEADER + ONE + b"\n" + bad + TWO)
+    assert loaded.lines == [4]
+    assert reason in loaded.rejects[0].reason
+    assert names(figures) == ["p1", "p2"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"product,p3\n", "not a JSON object"),
+        (b"[1, 2]\n", "not a JSON object"),
+        (b"null\n", "not a JSON object"),
+        (b'{"kind":"product"\n', "not a JSON object"),
+        (b'{"kind":NaN}\n', "not a JSON object"),
+        (b"[" * 100_000 + b"\n", "not a JSON object"),
+        (b'{"kind":"\xff"}\n', "not UTF-8"),
+        (b'{"kind":"' + b"x" * 2_000_000 + b'"}\n', "over 1 MiB"),
+        (b"{}\n", "kind"),
+    ],
+    ids=lambda value: repr(value[:24]),
+)
+def test_a_bad_line_of_json_is_told_with_its_number(
+    figures: Figures, bad: bytes, reason: str
+) -> None:
+    loaded = figures.load_bytes("f.jsonl", JSON_ONE + b"\n  \n" + bad + JSON_TWO)
+    assert loaded.lines == [4]
+    assert reason in loaded.rejects[0].reason
+    assert names(figures) == ["p1", "p2"]
+
+
+def test_quoted_cells_keep_their_commas_quotes_and_newlines(figures: Figures) -> None:
+    row = b'product,p3,"a ""fine"", cup\r\nin two lines",shop\n'
+    loaded = figures.load_bytes("f.csv", HEADER + row + TWO)
+    assert loaded.rejects == []
+    assert figures.rows("product")[1] == ("p3", 'a "fine", cup\r\nin two lines', "", "shop")
+
+
+def test_columns_may_come_in_any_order_and_unknown_ones_are_ignored(figures: Figures) -> None:
+    content = b"note,shop_name,title,kind,product_id\nx,shop,one,product,p1\n,shop,two,product,p2"
+    assert figures.load_bytes("f.csv", content).rejects == []
+    assert names(figures) == ["p1", "p2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("f.csv", b"", "no header line"),
+        ("f.csv", b"\n", "no header line"),
+        ("f.csv", b"\xff\xfe\n", "no header line"),
+        ("f.xlsx", b"PK", "neither .csv nor .jsonl"),
+        ("f", b"", "neither .csv nor .jsonl"),
+        ("f.gz", gzip.compress(ONE), "neither .csv nor .jsonl"),
+        ("f.csv.gz", b"", "no header line"),
+        ("f.csv.gz", HEADER + ONE, "not a whole gzip file"),
+        ("f.csv.gz", gzip.compress(HEADER + ONE)[:-9], "not a whole gzip file"),
+        ("f.jsonl.gz", gzip.compress(JSON_ONE * 50)[:-1], "not a whole gzip file"),
+        ("f.jsonl.gz", gzip.compress(JSON_ONE)[:-8] + b"\0" * 8, "not a whole gzip file"),
+        ("f.jsonl.gz", gzip.compress(JSON_ONE)[:12] + b"\xff" * 20, "not a whole gzip file"),
+        ("f.csv.gz", gzip.compress(HEADER + ONE) + b"more", "not a whole gzip file"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_refused_in_a_sentence(
+    figures: Figures, name: str, content: bytes, problem: str
+) -> None:
+    with pytest.raises(IntakeError, match=problem):
+        figures.load_bytes(name, content)
+
+
+def test_a_file_cut_off_can_be_loaded_again_when_it_is_whole(figures: Figures) -> None:
+    lines = [
+        json.dumps({"kind": "product", "product_id": f"n{n}", "title": "t", "shop_name": "s"})
+        for n in range(5000)
+    ]
+    whole = gzip.compress("\n".join(lines).encode(), compresslevel=0)
+    with pytest.raises(IntakeError, match="not a whole gzip file"):
+        figures.load_bytes("f.jsonl.gz", whole[: len(whole) * 9 // 10])
+    before = len(names(figures))
+    assert before > 0, "what came before the cut is stored"
+    loaded = figures.load_bytes("f.jsonl.gz", whole)
+    assert (loaded.result.stored, loaded.result.changed) == (5000, 5000 - before)
+
+
+def test_a_file_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(IntakeError, match="cannot be read: No such file"):
+        list(read_records(tmp_path / "nothing.csv"))
+
+
+def test_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(IntakeError, match="cannot be read: Is a directory"):
+        list(read_records(tmp_path / "folder.csv"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=200)
+    | st.lists(
+        st.sampled_from([b"kind", b"product", b",", b'"', b"\n", b"\r", b"{", b"}", b":", b"\0"])
+    ).map(b"".join),
+    suffix=st.sampled_from([".csv", ".jsonl", ".csv.gz", ".jsonl.gz"]),
+    is_packed=st.booleans(),
+)
+def test_any_bytes_are_read_or_refused_in_a_sentence(
+    tmp_path: Path, content: bytes, suffix: str, is_packed: bool
+) -> None:
+    path = tmp_path / f"any{suffix}"
+    content = HEADER + content if "csv" in suffix else content
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    try:
+        records = list(read_records(path))
+    except IntakeError as error:
+        assert str(error).endswith(".")
+        return
+    for record in records:
+        assert (record.values is None) == bool(record.problem)
+        if record.values is not None:
+            try:
+                ProductFigures().check(record.values)
+            except ValueError as error:
+                assert str(error)

@@ -1,0 +1,249 @@
+"""Orders as they are stored: the newest version stays, and the counts are always true."""
+
+import asyncio
+import gzip
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.gateway import Store
+from tests.support.orders import (
+    OWNER,
+    START_MS,
+    miscounted,
+    order,
+    put_orders,
+    sealer_of,
+    store_orders,
+)
+from tollway.intake import order_files
+from tollway.intake.files import IntakeError, read_records
+from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
+from tollway.intake.orders import Orders
+from tollway.store.database import Transaction
+from tollway.store.migrate import migrate
+from tollway.store.open import open_database, open_sealer
+from tollway.store.order_facets import HOUR_MS
+from tollway.store.order_tables import order_count, shop_order
+from tollway.store.query import Query
+from tollway.telemetry.metrics import Metrics
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Store:
+    return Store(tmp_path / "orders.db")
+
+
+def _rows(store: Store) -> list[tuple[Any, ...]]:
+    query = Query(
+        shop_order.select()
+        .with_only_columns(shop_order.c.order_sn, shop_order.c.newest_first, shop_order.c.status)
+        .order_by(shop_order.c.order_sn)
+    )
+    return list(store.do(lambda database: database.fetch_all(query)))
+
+
+def test_the_same_order_twice_is_stored_once(empty: Store) -> None:
+    assert put_orders(empty, [order(), order()]) == 1
+    assert put_orders(empty, [order(order_status=3)]) == 0
+    assert _rows(empty) == [("260115-000000001", -START_MS, 1)]
+    assert empty.do(miscounted) == {}
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_the_later_version_stays_whatever_order_they_arrive_in(
+    empty: Store, together: bool, turned: bool
+) -> None:
+    later_ms = START_MS + 30 * HOUR_MS
+    versions = [
+        order(remark_tag=1, remark_tag_name="加急"),
+        order(
+            updated_at=START_MS + 1,
+            confirm_time=later_ms,
+            order_status=2,
+            remark_tag=2,
+            remark_tag_name="退款",
+        ),
+    ]
+    if turned:
+        versions.reverse()
+    for chunk in [versions] if together else [[each] for each in versions]:
+        put_orders(empty, chunk)
+    assert _rows(empty) == [("260115-000000001", -later_ms, 2)]
+    assert empty.do(miscounted) == {}
+
+
+def test_two_shops_may_have_the_same_order_number(empty: Store) -> None:
+    assert put_orders(empty, [order(), order(owner_id="other")]) == 2
+    assert empty.do(miscounted) == {}
+
+
+versions = st.builds(
+    order,
+    st.sampled_from(["a", "b", "c", "d"]),
+    owner_id=st.sampled_from(["x", "y"]),
+    updated_at=st.integers(START_MS, START_MS + 4),
+    confirm_time=st.integers(-60, 60).map(lambda n: START_MS + n * HOUR_MS // 2),
+    remark_tag=st.sampled_from([None, 1, 2]),
+    remark_tag_name=st.sampled_from([None, "急", "1:急"]),
+    order_status=st.sampled_from([1, 2, 3]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(chunks=st.lists(st.lists(versions, max_size=8), max_size=6))
+def test_counts_are_always_what_they_count(
+    chunks: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = f"sqlite:///{tmp_path_factory.mktemp('counts')}/orders.db"
+
+    async def run() -> None:
+        database = open_database(url, Metrics())
+        await migrate(database)
+        sealer = open_sealer(url, "")
+        newest: dict[tuple[str, str], dict[str, Any]] = {}
+        for chunk in chunks:
+            await store_orders(database, sealer, chunk)
+            for each in chunk:
+                rival = newest.get((each["owner_id"], each["order_sn"]))
+                if rival is None or rival["updated_at"] < each["updated_at"]:
+                    newest[each["owner_id"], each["order_sn"]] = each
+            assert await miscounted(database) == {}
+        stored = await database.fetch_all(Query(shop_order.select()))
+        assert {(row[0], row[2]): (-row[1], row[4], row[16], row[17]) for row in stored} == {
+            key: (
+                each["confirm_time"],
+                each["order_status"],
+                each["remark_tag"],
+                each["remark_tag_name"],
+            )
+            for key, each in newest.items()
+        }
+        await database.close()
+
+    asyncio.run(run())
+
+
+def test_the_check_of_counts_notices_a_lost_and_a_wrong_one(empty: Store) -> None:
+    put_orders(empty, [order(remark_tag=1)])
+    assert empty.do(miscounted) == {}
+    with apsw.Connection(str(empty.path)) as connection:
+        connection.execute("DELETE FROM order_count WHERE facet = 't:1' AND hours = 1")
+        connection.execute("UPDATE order_count SET orders = 2 WHERE facet = '' AND hours = 24")
+    found = empty.do(miscounted)
+    assert sorted(found.values()) == [(0, 1), (2, 1)]
+
+
+def test_nothing_is_counted_when_the_transaction_fails(empty: Store) -> None:
+    sealer = sealer_of(empty)
+    row = Orders(sealer).check(order())
+
+    async def fails(transaction: Transaction) -> None:
+        await Orders(sealer).store(transaction, [row])
+        raise RuntimeError("cut off")
+
+    with pytest.raises(RuntimeError):
+        empty.do(lambda database: database.write(fails))
+    assert _rows(empty) == []
+    assert list(empty.do(lambda database: database.fetch_all(Query(order_count.select())))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"order_sn": ""}, "order_sn"),
+        ({"owner_id": None}, "owner_id"),
+        ({"confirm_time": 1_768_406_400}, "confirm_time"),
+        ({"order_status": 4}, "order_status"),
+        ({"remark_tag": 6}, "remark_tag"),
+        ({"pay_amount": "1.234"}, "pay_amount"),
+        ({"pay_amount": "NaN"}, "pay_amount"),
+        ({"pay_amount": -1}, "pay_amount"),
+        ({"goods_name": "a\0b"}, "NUL"),
+    ],
+)
+def test_a_wrong_record_is_told_what_is_wrong(
+    empty: Store, change: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises((msgspec.ValidationError, ValueError), match=problem):
+        Orders(sealer_of(empty)).check(order(**change))
+
+
+@pytest.mark.parametrize("name", ["orders.jsonl.gz", "orders.csv"])
+def test_a_file_is_loaded_and_its_wrong_record_set_aside(
+    empty: Store, tmp_path: Path, name: str
+) -> None:
+    records = [order(f"sn-{n}", remark="急" if n % 2 else None) for n in range(50)]
+    records[7]["order_status"] = 9
+    path = tmp_path / name
+    if name.endswith("csv"):
+        lines = [",".join(records[0])] + [
+            ",".join("" if value is None else str(value).lower() for value in each.values())
+            for each in records
+        ]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        path.write_bytes(gzip.compress(b"\n".join(msgspec.json.encode(each) for each in records)))
+    aside: list[Reject] = []
+
+    async def work(database: Any) -> LoadResult:
+        loader = Orders(sealer_of(empty))
+        chunks = checked_chunks(loader, read_records(path), 8)
+        return await load(database, loader, chunks, aside.append, lambda *_: None)
+
+    result = empty.do(work)
+    assert (result.read, result.stored, result.changed, result.rejected) == (50, 49, 49, 1)
+    assert "order_status" in aside[0].reason
+    again = empty.do(work)
+    assert (again.stored, again.changed) == (49, 0)
+    assert empty.do(miscounted) == {}
+
+
+@pytest.mark.parametrize("ends_badly", [False, True])
+def test_a_large_file_is_read_by_a_helper_just_the_same(
+    empty: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_badly: bool
+) -> None:
+    monkeypatch.setattr(order_files, "_LARGE_BYTES", 0)
+    path = tmp_path / "orders.jsonl.gz"
+    lines = [msgspec.json.encode(order(f"sn-{n}", order_status=1 + n // 99)) for n in range(300)]
+    packed = gzip.compress(b"\n".join(lines))
+    path.write_bytes(packed[:-40] if ends_badly else packed)
+    aside: list[Reject] = []
+
+    async def work(database: Any) -> LoadResult:
+        chunks = order_files.order_chunks(path, empty.url, "")
+        loader = Orders(sealer_of(empty))
+        return await load(database, loader, chunks, aside.append, lambda *_: None)
+
+    if ends_badly:
+        with pytest.raises(IntakeError, match="gzip"):
+            empty.do(work)
+    else:
+        result = empty.do(work)
+        assert (result.read, result.stored, result.rejected, len(aside)) == (300, 297, 3, 3)
+        assert len(_rows(empty)) == 297
+    assert empty.do(miscounted) == {}
+
+
+def test_what_is_personal_is_not_in_the_database_nor_its_log(empty: Store) -> None:
+    canaries = ("司徒敏静", "13987650001", "绿杨村路甲七十一号")
+    name, phone, address = canaries
+
+    async def work(database: Any) -> list[bytes]:
+        record = order(receiver_name=name, receiver_phone=phone, receiver_address=address)
+        await store_orders(database, sealer_of(empty), [record])
+        # While it is open, so that the log has not been taken into the database yet.
+        return [path.read_bytes() for path in empty.path.parent.glob("orders.db*")]
+
+    contents = empty.do(work)
+    contents.append(empty.path.read_bytes())
+    assert any("便携保温杯".encode() in content for content in contents), "the test sees the order"
+    assert OWNER.encode() in contents[-1]
+    for canary in canaries:
+        assert not any(canary.encode() in content for content in contents)

@@ -1,0 +1,20 @@
+"""One migrated database for all tests of the books: each test uses accounts of its own."""
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from tests.support.gateway import Store
+
+
+@pytest.fixture(scope="package")
+def books(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("books") / "books.db")
+
+
+@pytest.fixture(scope="package")
+def new_name() -> Callable[[], str]:
+    """A name that no other test uses."""
+    numbers = count()
+    return lambda: f"account {next(numbers)}"

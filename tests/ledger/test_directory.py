@@ -1,0 +1,131 @@
+"""The directory keeps what it read until something changed, and never longer."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.gateway import Store
+from tollway.ledger.accounts import close_account, open_account
+from tollway.ledger.directory import Directory
+from tollway.ledger.entries import top_up
+from tollway.ledger.identity import World
+from tollway.ledger.permissions import Permission, grant, set_closed, set_price
+from tollway.ledger.token_format import token_hash
+from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
+from tollway.store.database import Database
+from tollway.store.versions import Versions
+
+WORLD = World()
+NAME = "orders"
+
+
+async def new_token(database: Database, name: str, **options: object) -> IssuedToken:
+    account = await open_account(database, WORLD, name)
+    await grant(database, account.id, Permission(NAME, 3, 20))
+    return await issue_token(database, WORLD, account.id, **options)  # type: ignore[arg-type]
+
+
+def test_a_valid_token_leads_to_its_account_and_permissions(
+    books: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        for kind in ("live", "test"):
+            issued = await new_token(database, new_name(), kind=kind, lifetime_s=60)
+            await directory.refresh()
+            passport = await directory.passport(token_hash(issued.text))
+            assert passport is not None
+            assert passport.token_id == issued.token.id
+            assert passport.account_id == issued.token.account_id
+            assert passport.is_test == (kind == "test")
+            assert passport.expires_at_s == issued.token.expires_at_s
+            assert passport.permissions == {NAME: Permission(NAME, 3, 20)}
+
+    books.do(work)
+
+
+def test_what_is_kept_is_not_read_again(books: Store, new_name: Callable[[], str]) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        hashed = token_hash((await new_token(database, new_name())).text)
+        await directory.refresh()
+        assert directory.known_passport(hashed) is None
+        passport = await directory.passport(hashed)
+        await directory.refresh()
+        assert directory.known_passport(hashed) is passport
+        assert await directory.passport(hashed) is passport
+
+    books.do(work)
+
+
+@pytest.mark.parametrize("how", ["revoked", "closed", "regranted"])
+def test_a_change_is_seen_after_the_next_refresh(
+    books: Store, new_name: Callable[[], str], how: str
+) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        issued = await new_token(database, new_name())
+        hashed, account = token_hash(issued.text), issued.token.account_id
+        await directory.refresh()
+        assert await directory.passport(hashed)
+        if how == "revoked":
+            await revoke_token(database, WORLD, issued.token.id)
+        elif how == "closed":
+            await close_account(database, WORLD, account)
+        else:
+            await grant(database, account, Permission(NAME, 4, None))
+        await directory.refresh()
+        passport = await directory.passport(hashed)
+        if how == "regranted":
+            assert passport and passport.permissions[NAME] == Permission(NAME, 4, None)
+        else:
+            assert passport is None
+
+    books.do(work)
+
+
+def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
+    books: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        await directory.refresh()
+        assert await directory.passport(b"\0" * 32) is None
+        issued = await new_token(database, new_name())
+        assert await directory.passport(token_hash(issued.text))
+
+    books.do(work)
+
+
+def test_what_a_balance_held_is_only_remembered_until_something_changed(
+    books: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        account = (await new_token(database, new_name())).token.account_id
+        await directory.refresh()
+        assert directory.remembered_amount(account, "credits") == -1
+        assert await directory.amount_left(account, "credits") == 0
+        assert directory.remembered_amount(account, "credits") == 0
+        await top_up(database, WORLD, account, "credits", 9)
+        await directory.refresh()
+        assert directory.remembered_amount(account, "credits") == -1
+        assert await directory.amount_left(account, "credits") == 9
+
+    books.do(work)
+
+
+def test_an_operation_that_is_closed_or_priced_is_seen(books: Store) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        await set_price(database, "waybills", 12)
+        await set_closed(database, "waybills", is_closed=True)
+        await directory.refresh()
+        state = directory.operation_states["waybills"]
+        assert (state.is_closed, state.price) == (True, 12)
+        await set_closed(database, "waybills", is_closed=False)
+        await directory.refresh()
+        state = directory.operation_states["waybills"]
+        assert (state.is_closed, state.price) == (False, 12)
+
+    books.do(work)

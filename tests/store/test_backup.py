@@ -1,0 +1,107 @@
+"""A copy of the database at one moment, while others commit without a pause."""
+
+import threading
+from pathlib import Path
+from time import monotonic
+
+import apsw
+import pytest
+
+from tests.support.gateway import Store
+from tollway.store.sqlite.database import SqliteDatabase
+
+# Two rows that every commit changes together, and enough pages that a copy takes several steps.
+PREPARE = """
+CREATE TABLE pair (id INTEGER PRIMARY KEY, value INTEGER NOT NULL);
+INSERT INTO pair VALUES (1, 0), (2, 0);
+CREATE TABLE ballast (id INTEGER PRIMARY KEY, content BLOB NOT NULL);
+INSERT INTO ballast (content)
+  WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+  SELECT randomblob(4000) FROM n;
+"""
+COMMIT = "UPDATE pair SET value = value + 1; INSERT INTO ballast (content) VALUES (zeroblob(9000));"
+
+
+class Busy:
+    """Another connection that commits as fast as it can, until it is told to stop."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._is_over = threading.Event()
+        self._has_begun = threading.Event()
+        self._thread = threading.Thread(target=self._commit)
+        self.commits = 0
+
+    def _commit(self) -> None:
+        connection = apsw.Connection(str(self._path))
+        connection.set_busy_timeout(10_000)
+        # Not as durable as the gateway's own, so that it commits the more often.
+        connection.execute("PRAGMA synchronous = OFF")
+        while not self._is_over.is_set():
+            connection.execute(f"BEGIN IMMEDIATE; {COMMIT} COMMIT")
+            self.commits += 1
+            self._has_begun.set()
+        connection.close()
+
+    def __enter__(self) -> "Busy":
+        self._thread.start()
+        assert self._has_begun.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    made = Store(tmp_path / "tollway.db")
+    apsw.Connection(str(made.path)).execute(PREPARE).fetchall()
+    return made
+
+
+def test_a_copy_ends_and_is_whole_while_others_commit(store: Store, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    steps: list[tuple[int, int]] = []
+    commits_during: list[int] = []
+
+    async def work(database: SqliteDatabase) -> None:
+        with Busy(store.path) as busy:
+            before = busy.commits
+
+            def progress(pages: int, pages_total: int) -> None:
+                steps.append((pages, pages_total))
+                assert len(steps) < 100, "the copy began again"
+                # A commit surely falls between this step and the next.
+                reached, deadline_s = busy.commits, monotonic() + 10
+                while busy.commits == reached:
+                    assert monotonic() < deadline_s
+
+            database.back_up(str(copy), progress)
+            commits_during.append(busy.commits - before)
+
+    store.do(work)
+    assert commits_during[0] >= len(steps) > 1
+    assert steps[-1][0] == steps[-1][1] and steps == sorted(steps)
+    connection = apsw.Connection(str(copy))
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    first, second = [value for (value,) in connection.execute("SELECT value FROM pair")]
+    (grown,) = connection.execute("SELECT count(*) - 4000 FROM ballast").fetchone()
+    assert first == second == grown
+
+
+def test_the_database_goes_on_being_read_and_written_after_a_copy(
+    store: Store, tmp_path: Path
+) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        database.back_up(str(tmp_path / "one.db"), lambda *_: None)
+        apsw.Connection(str(store.path)).execute(f"BEGIN; {COMMIT} COMMIT")
+        # A read transaction left open would still see the past.
+        database.back_up(str(tmp_path / "two.db"), lambda *_: None)
+
+    store.do(work)
+    values = [
+        apsw.Connection(str(tmp_path / name)).execute("SELECT value FROM pair").fetchall()
+        for name in ("one.db", "two.db")
+    ]
+    assert values == [[(0,), (0,)], [(1,), (1,)]]

@@ -1,0 +1,129 @@
+"""Whether anybody committed anything is seen at once, and what did not happen is not seen."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.support.gateway import Store
+from tollway.store.database import Transaction
+from tollway.store.open import open_database
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.versions import Versions, directory_changed, figures_changed
+from tollway.telemetry.metrics import Metrics
+
+CHANGE = "UPDATE version SET directory = directory + 1"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+def test_a_commit_by_another_connection_is_another_mark(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        other = apsw.Connection(str(store.path))
+        for _ in range(50):
+            before = database.change_mark()
+            other.execute(CHANGE)
+            assert database.change_mark() != before
+
+    store.do(work)
+
+
+def test_a_commit_by_another_process_is_another_mark(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        before = database.change_mark()
+        program = "import apsw, sys; apsw.Connection(sys.argv[1]).execute(sys.argv[2])"
+        command = [sys.executable, "-c", program, str(store.path), CHANGE]
+        process = await asyncio.create_subprocess_exec(*command)
+        assert await process.wait() == 0
+        assert database.change_mark() != before
+
+    store.do(work)
+
+
+def test_a_commit_of_ones_own_is_another_mark(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        before = database.change_mark()
+        await database.write(directory_changed)
+        assert database.change_mark() != before
+
+    store.do(work)
+
+
+def test_reading_rolling_back_and_committing_nothing_leave_the_mark(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        other = apsw.Connection(str(store.path))
+        other.execute(CHANGE)
+        before = database.change_mark()
+        other.execute("SELECT * FROM version").fetchall()
+        other.execute("BEGIN; SELECT * FROM version; COMMIT").fetchall()
+        other.execute(f"BEGIN IMMEDIATE; {CHANGE}; ROLLBACK").fetchall()
+        other.execute("BEGIN IMMEDIATE; COMMIT")
+        other.execute("UPDATE version SET directory = 0 WHERE id = 4711").fetchall()
+        assert database.change_mark() == before
+
+    store.do(work)
+
+
+def test_changes_are_seen_across_checkpoints_and_a_wal_that_begins_anew(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        other = apsw.Connection(str(store.path))
+        for mode in ("PASSIVE", "FULL", "RESTART", "TRUNCATE"):
+            other.execute(CHANGE)
+            other.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+            before = database.change_mark()
+            other.execute(CHANGE)
+            assert database.change_mark() != before
+
+    store.do(work)
+
+
+def test_a_change_is_seen_after_all_other_connections_were_closed(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        for _ in range(3):
+            before = database.change_mark()
+            second = open_database(store.url, Metrics())
+            await second.write(directory_changed)
+            await second.close()
+            assert database.change_mark() != before
+
+    store.do(work)
+
+
+def test_versions_are_fresh_until_something_is_committed(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        versions = Versions(database)
+        assert not versions.is_fresh
+        await versions.refresh()
+        assert versions.is_fresh
+        directory, figures = versions.directory, versions.figures
+        apsw.Connection(str(store.path)).execute(CHANGE)
+        assert not versions.is_fresh
+        await versions.refresh()
+        assert versions.is_fresh
+        assert (versions.directory, versions.figures) == (directory + 1, figures)
+
+    store.do(work)
+
+
+def test_each_kind_of_change_moves_its_own_version_and_only_when_committed(store: Store) -> None:
+    async def both_then_fail(transaction: Transaction) -> None:
+        await directory_changed(transaction)
+        await figures_changed(transaction)
+        raise LookupError
+
+    async def work(database: SqliteDatabase) -> None:
+        versions = Versions(database)
+        await versions.refresh()
+        began = versions.directory, versions.figures
+        await database.write(figures_changed)
+        with pytest.raises(LookupError):
+            await database.write(both_then_fail)
+        await versions.refresh()
+        assert (versions.directory, versions.figures) == (began[0], began[1] + 1)
+
+    store.do(work)

@@ -1,0 +1,48 @@
+"""Only one process serves a database; a second one is told which."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tollway.store.database import StoreError
+from tollway.store.sqlite.lock import ServingLock
+
+
+def test_a_second_holder_is_refused_in_words(tmp_path: Path) -> None:
+    path = str(tmp_path / "tollway.db")
+    lock = ServingLock(path)
+    with pytest.raises(StoreError) as refused:
+        ServingLock(path)
+    sentence = str(refused.value)
+    assert f"{path} is already being served by process {os.getpid()}" in sentence
+    assert "stop that one first" in sentence
+    lock.release()
+    ServingLock(path).release()
+
+
+def test_another_database_is_free(tmp_path: Path) -> None:
+    first, second = ServingLock(str(tmp_path / "a.db")), ServingLock(str(tmp_path / "b.db"))
+    first.release()
+    second.release()
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "tollway.db")
+    hold = (
+        "import sys, signal; from tollway.store.sqlite.lock import ServingLock; "
+        "lock = ServingLock(sys.argv[1]); print('held', flush=True); signal.pause()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, path], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match=f"process {holder.pid}"):
+            ServingLock(path)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    ServingLock(path).release()

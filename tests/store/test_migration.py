@@ -1,0 +1,128 @@
+"""Migrations make exactly the schema that the tables say, on either engine."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from tests.support.gateway import Store
+from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.migrate import (
+    SchemaError,
+    check_current,
+    migrate,
+    migration_script,
+    newest_revision,
+)
+from tollway.store.open import open_database
+from tollway.store.schema import metadata
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+SchemaRow = tuple[str, str, str, str]
+
+
+@pytest.fixture
+def migrated(tmp_path: Path) -> Store:
+    return Store(tmp_path / "migrated.db")
+
+
+def schema_of(path: Path) -> set[SchemaRow]:
+    """Every table and index, with its text but for the white space."""
+    with apsw.Connection(str(path)) as connection:
+        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    return {
+        (kind, name, table, re.sub(r"\s+", " ", text or "").replace(" ,", ",").strip())
+        for kind, name, table, text in rows
+        if table != "alembic_version"
+    }
+
+
+def test_a_migrated_database_has_exactly_the_tables_of_the_schema(
+    migrated: Store, tmp_path: Path
+) -> None:
+    made = tmp_path / "made.db"
+    connection = apsw.Connection(str(made))
+    dialect = sqlite.dialect()
+    for table in metadata.sorted_tables:
+        connection.execute(str(CreateTable(table).compile(dialect=dialect)))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
+    connection.close()
+    assert schema_of(migrated.path) == schema_of(made)
+
+
+def test_a_difference_between_the_two_would_be_seen(migrated: Store) -> None:
+    before = schema_of(migrated.path)
+    apsw.Connection(str(migrated.path)).execute("ALTER TABLE account ADD COLUMN extra TEXT")
+    assert schema_of(migrated.path) != before
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_either_dialect_gets_a_script_with_every_table(dialect: str) -> None:
+    script = migration_script(dialect, None)
+    for table in metadata.sorted_tables:
+        assert f"CREATE TABLE {table.name} (" in script.replace('"', "")
+    assert ("WITHOUT ROWID" in script) == (dialect == "sqlite")
+    assert f"'{newest_revision()}'" in script
+
+
+def test_nothing_is_left_to_do_from_the_newest_revision(migrated: Store) -> None:
+    assert migration_script("sqlite", newest_revision()).strip() == ""
+    assert migrated.do(migrate) == (newest_revision(), newest_revision())
+    migrated.do(check_current)
+
+
+def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: Store) -> None:
+    apsw.Connection(str(migrated.path)).execute("UPDATE alembic_version SET version_num = '9999'")
+    for refuses in (migrate, check_current):
+        with pytest.raises(SchemaError, match=r"schema 9999, which this version does not know"):
+            migrated.do(refuses)
+
+
+def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) -> None:
+    async def run() -> None:
+        database = open_database(f"sqlite:///{tmp_path / 'empty.db'}", Metrics())
+        with pytest.raises(SchemaError, match=r"schema none.*run `tollway migrate`"):
+            await check_current(database)
+        await database.close()
+
+    asyncio.run(run())
+
+
+def test_a_script_that_fails_leaves_nothing_behind(migrated: Store) -> None:
+    before = schema_of(migrated.path)
+
+    async def work(database: SqliteDatabase) -> None:
+        with pytest.raises(apsw.SQLError):
+            await database.run_script("CREATE TABLE half (a); CREATE TABLE account (a);")
+        await database.run_script("CREATE TABLE whole (a);")
+
+    migrated.do(work)
+    assert {row[1] for row in schema_of(migrated.path) - before} == {"whole"}
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("postgresql://localhost/tollway", "starts with postgresql"),
+        ("tollway.db", "starts with nothing"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:////nowhere/at/all/tollway.db", "folder of /nowhere/at/all/tollway.db"),
+    ],
+)
+def test_a_url_that_cannot_be_opened_is_refused_in_a_sentence(url: str, problem: str) -> None:
+    with pytest.raises(StoreError, match=problem):
+        open_database(url, Metrics())
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear all, " * 1000)
+    with pytest.raises(StoreUnavailableError):
+        open_database(f"sqlite:///{path}", Metrics())
+    assert path.read_text() == "Dear all, " * 1000

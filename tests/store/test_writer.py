@@ -1,0 +1,164 @@
+"""The writer: each piece of work is a transaction, and one that fails harms no other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import apsw
+import pytest
+from sqlalchemy import bindparam, func, select
+
+from tests.support.gateway import Store
+from tollway.store.database import (
+    StoreBusyError,
+    StoreUnavailableError,
+    Transaction,
+)
+from tollway.store.open import open_database
+from tollway.store.query import Query
+from tollway.store.schema import product
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+ADD = Query(
+    product.insert().values(
+        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
+    )
+)
+COUNT = Query(select(func.count()).select_from(product))
+
+
+def adds(*names: str, then: Exception | None = None) -> Callable[[Transaction], Awaitable[int]]:
+    async def work(transaction: Transaction) -> int:
+        for name in names:
+            await transaction.execute(ADD, product_id=name)
+        if then is not None:
+            raise then
+        return len(names)
+
+    return work
+
+
+async def stored(database: SqliteDatabase) -> int:
+    row = await database.fetch_one(COUNT)
+    assert row is not None
+    count: int = row[0]
+    return count
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+def test_work_that_raises_is_rolled_back_and_the_next_works(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        with pytest.raises(LookupError, match="no"):
+            await database.write(adds("a", "b", then=LookupError("no")))
+        assert await stored(database) == 0
+        assert await database.write(adds("a")) == 1
+        with pytest.raises(apsw.ConstraintError):
+            await database.write(adds("b", "a"))
+        assert await stored(database) == 1
+
+    store.do(work)
+
+
+def test_work_that_awaits_something_foreign_fails_clearly_and_leaves_nothing(
+    store: Store,
+) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        async def foreign(transaction: Transaction) -> None:
+            await transaction.execute(ADD, product_id="a")
+            await asyncio.sleep(0)
+
+        with pytest.raises(RuntimeError, match="awaited something other than its transaction"):
+            await database.write(foreign)
+        assert await stored(database) == 0
+        assert await database.write(adds("a")) == 1
+
+    store.do(work)
+
+
+def test_a_part_that_raises_is_undone_alone(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        async def parts(transaction: Transaction) -> None:
+            await transaction.execute(ADD, product_id="before")
+            with pytest.raises(LookupError):
+                async with transaction.savepoint():
+                    await adds("inside", then=LookupError())(transaction)
+            async with transaction.savepoint():
+                await transaction.execute(ADD, product_id="after")
+
+        await database.write(parts)
+        assert await stored(database) == 2
+
+    store.do(work)
+
+
+def test_what_others_write_at_once_is_done_one_after_the_other(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        await asyncio.gather(*(database.write(adds(f"n{number}")) for number in range(100)))
+        assert await stored(database) == 100
+
+    store.do(work)
+
+
+def test_a_writer_that_waits_too_long_for_another_says_so(store: Store) -> None:
+    other = apsw.Connection(str(store.path))
+    other.execute("BEGIN IMMEDIATE")
+
+    async def work() -> None:
+        database = open_database(store.url, Metrics(), busy_timeout_s=0.05)
+        with pytest.raises(StoreBusyError):
+            await database.write(adds("a"))
+        assert await stored(database) == 0, "reading must not wait for a writer"
+        other.execute("ROLLBACK")
+        assert await database.write(adds("a")) == 1
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_work_that_was_handed_in_is_finished_before_closing(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        writes = [asyncio.ensure_future(database.write(adds(f"n{n}"))) for n in range(20)]
+        await asyncio.sleep(0)
+        await database.close()
+        assert await asyncio.gather(*writes) == [1] * 20
+        with pytest.raises(StoreUnavailableError, match="closed"):
+            await database.write(adds("late"))
+
+    async def run() -> None:
+        await work(open_database(store.url, Metrics()))
+
+    asyncio.run(run())
+    assert store.do(stored) == 20
+
+
+def test_a_caller_that_gives_up_does_not_undo_a_commit(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        write = asyncio.ensure_future(database.write(adds("a")))
+        await asyncio.sleep(0)
+        write.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await write
+        await database.write(adds("b"))
+        assert await stored(database) == 2
+
+    store.do(work)
+
+
+def test_every_commit_is_measured(store: Store) -> None:
+    metrics = Metrics()
+
+    async def run() -> None:
+        database = open_database(store.url, metrics)
+        await database.write(adds("a"))
+        await stored(database)
+        await database.close()
+
+    asyncio.run(run())
+    told = metrics.render().decode()
+    assert "tollway_database_write_seconds_count 1.0" in told
+    assert "tollway_database_read_seconds_count 1.0" in told

@@ -1,0 +1,90 @@
+"""Orders for tests: records to send, and the check that counts equal what they count."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import select
+
+from tests.support.gateway import Store
+from tollway.intake.orders import Orders
+from tollway.store.database import Database, Reader
+from tollway.store.open import open_sealer
+from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facets_of
+from tollway.store.order_tables import order_count, shop_order
+from tollway.store.query import Query
+from tollway.store.sealing import Sealer
+
+# 2026-01-15 00:00 in Shanghai; not the beginning of a day in UTC.
+START_MS = 1_768_406_400_000
+OWNER = "301580001"
+
+_ROWS = Query(
+    select(
+        shop_order.c.owner_id,
+        shop_order.c.newest_first,
+        shop_order.c.remark_tag,
+        shop_order.c.remark_tag_name,
+    )
+)
+_COUNTS = Query(select(order_count))
+
+
+def order(order_sn: str = "260115-000000001", **changes: Any) -> dict[str, Any]:
+    """A good record."""
+    return {
+        "owner_id": OWNER,
+        "order_sn": order_sn,
+        "updated_at": START_MS,
+        "confirm_time": START_MS,
+        "order_status": 1,
+        "receiver_name": "张小明",
+        "receiver_phone": "13812341234",
+        "receiver_address": "文三路478号3幢1201室",
+        "province": "浙江省",
+        "city": "杭州市",
+        "town": "西湖区",
+        "goods_name": "便携保温杯 500ml",
+        "goods_img": "https://img.tollway.example/goods/2.jpg",
+        "goods_spec": "燕麦色",
+        "goods_count": 2,
+        "pay_amount": 157.5,
+        "is_pre_sale": False,
+        "last_ship_time": START_MS + 172_800_000,
+        "remark": None,
+        "remark_tag": None,
+        "remark_tag_name": None,
+        **changes,
+    }
+
+
+async def store_orders(
+    database: Database, sealer: Sealer, records: Iterable[dict[str, Any]]
+) -> int:
+    """Stores records in one transaction; how many of them changed anything."""
+    loader = Orders(sealer)
+    rows = [loader.check(record) for record in records]
+    return await database.write(lambda transaction: loader.store(transaction, rows))
+
+
+def sealer_of(store: Store) -> Sealer:
+    return open_sealer(store.url, "")
+
+
+def put_orders(store: Store, records: Iterable[dict[str, Any]]) -> int:
+    return store.do(lambda database: store_orders(database, sealer_of(store), records))
+
+
+async def miscounted(reader: Reader) -> dict[tuple[str, str, int, int], tuple[int, int]]:
+    """Every bucket whose count is not the number of its orders: (stored, counted)."""
+    counted: Counter[tuple[str, str, int, int]] = Counter()
+    for owner_id, newest_first, tag, tag_name in await reader.fetch_all(_ROWS):
+        for facet in facets_of(tag, tag_name):
+            for hours in (1, DAY_HOURS):
+                counted[owner_id, facet, hours, -newest_first // (hours * HOUR_MS)] += 1
+    stored = {tuple(row[:4]): row[4] for row in await reader.fetch_all(_COUNTS)}
+    return {
+        bucket: (stored.get(bucket, 0), counted[bucket])
+        for bucket in {*stored, *counted}
+        if stored.get(bucket) != (counted[bucket] or None)
+    }
