@@ -24,6 +24,7 @@ from tollway.ledger.entries import list_balances, top_up
 from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant, set_closed
 from tollway.ledger.tokens import issue_token
+from tollway.operations.orders import reading, searching
 from tollway.operations.orders.descriptor import ORDERS
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
@@ -32,6 +33,7 @@ from tollway.store.database import Database
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database, open_sealer
 from tollway.store.order_facets import HOUR_MS
+from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -281,6 +283,29 @@ def test_names_and_phones_are_masked() -> None:
     assert masked_phone("13812341234") == "138****1234"
     assert masked_phone("87654321") == "87****21"
     assert masked_phone("12345") == "*****"
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (reading._ROWS[False, False], "PRIMARY KEY (owner_id=? AND newest_first>?"),
+        (reading._ROWS[True, False], "COVERING INDEX shop_order_tag ("),
+        (reading._ROWS[False, True], "COVERING INDEX shop_order_tag_name ("),
+        (reading._ROWS[True, True], "COVERING INDEX shop_order_tag_both ("),
+        (reading._COUNT_ROWS[True, False], "COVERING INDEX shop_order_tag ("),
+        (searching._COUNT, "COVERING INDEX shop_order_remark ("),
+        (searching._PAGE, "COVERING INDEX shop_order_remark ("),
+    ],
+)
+def test_no_query_walks_through_orders_that_are_not_asked_for(
+    own: Store, query: Query, index: str
+) -> None:
+    text = query.sqlite.text
+    with apsw.Connection(str(own.path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?"))
+        steps = [row[3] for row in plan if row[3].startswith(("SEARCH", "SCAN"))]
+    assert index in steps[0]
+    assert all(step == "SCAN page" or "order_sn=?" in step for step in steps[1:])
 
 
 half_hours = st.integers(-120, 120).map(lambda n: START_MS + n * HOUR_MS // 2)

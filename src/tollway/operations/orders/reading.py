@@ -8,7 +8,7 @@ an hour the orders themselves are counted.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
 
 from tollway.store.database import Database, Row
 from tollway.store.order_facets import DAY_HOURS, DAY_MS, HOUR_MS, facet_of
@@ -108,16 +108,32 @@ _COUNT_ROWS = {
     )
     for kind in _KINDS
 }
-_ROWS = {
-    kind: Query(
-        _within(select(*_FACTS))
-        .where(*_tag_conditions(*kind))
-        .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
-        .limit(bindparam("take"))
-        .offset(bindparam("skip"))
+_LISTING = (shop_order.c.newest_first, shop_order.c.order_sn)
+
+
+def page_of(keys: Select[Any]) -> Query:
+    """The orders of one page, given the query for all keys in question.
+
+    The keys first, from an index alone; then the orders by their keys. Asked for at once, an engine
+    may rather walk through all orders of the shop in their order, looking for a rare tag.
+    """
+    page = keys.order_by(*_LISTING).limit(bindparam("take")).offset(bindparam("skip")).cte("page")
+    same = [column == page.c[column.name] for column in _LISTING]
+    return Query(
+        select(*_FACTS)
+        .join_from(page, shop_order, and_(*same))
+        .where(shop_order.c.owner_id == bindparam("owner"))
+        .order_by(*_LISTING)
     )
-    for kind in _KINDS
+
+
+_ROWS = {
+    kind: page_of(_within(select(*_LISTING)).where(*_tag_conditions(*kind))) for kind in _KINDS
 }
+# Without a tag the orders already lie in the order of listing.
+_ROWS[False, False] = Query(
+    _within(select(*_FACTS)).order_by(*_LISTING).limit(bindparam("take")).offset(bindparam("skip"))
+)
 
 
 class OrderReader:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import bindparam, func, or_, select
 
-from tollway.operations.orders.reading import Filter, OrderFacts
+from tollway.operations.orders.reading import Filter, OrderFacts, page_of
 from tollway.store.database import Database
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
@@ -25,26 +25,7 @@ _conditions = (
     or_(bindparam("tag_name").is_(None), shop_order.c.remark_tag_name == bindparam("tag_name")),
 )
 _COUNT = Query(select(func.count()).select_from(shop_order).where(*_conditions))
-# The keys first, from the index alone; then the orders of one page by their keys.
-_keys = (
-    select(shop_order.c.newest_first, shop_order.c.order_sn)
-    .where(*_conditions)
-    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
-    .limit(bindparam("take"))
-    .offset(bindparam("skip"))
-    .cte("found")
-)
-_PAGE = Query(
-    select(*(shop_order.c[name] for name in OrderFacts._fields))
-    .join_from(
-        _keys,
-        shop_order,
-        (shop_order.c.newest_first == _keys.c.newest_first)
-        & (shop_order.c.order_sn == _keys.c.order_sn),
-    )
-    .where(shop_order.c.owner_id == bindparam("owner"))
-    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
-)
+_PAGE = page_of(select(shop_order.c.newest_first, shop_order.c.order_sn).where(*_conditions))
 
 
 async def search_page(
