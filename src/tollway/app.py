@@ -1,5 +1,6 @@
 """The composition root: every part is made and joined here, on one screen."""
 
+import logging
 import sys
 from collections.abc import Awaitable
 from pathlib import Path
@@ -34,15 +35,17 @@ from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
 from tollway.push.routes import push_routes
 from tollway.settings import Settings
-from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current
 from tollway.store.open import beside, key_path, open_database
-from tollway.store.versions import Versions
+from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
 from tollway.templates import TEMPLATES_PATH, template_routes
 from tollway.toll.edge import Edge, Receive, Scope, Send
 from tollway.toll.order import Parts, Toll
+
+logger = logging.getLogger("tollway.gateway")
 
 
 class Gateway:
@@ -123,17 +126,17 @@ class Gateway:
         await self._sandbox.fill(self._calendar.today())
 
     async def is_ready(self) -> bool:
-        async def nothing(_: Transaction) -> None:
-            return None
-
         try:
-            await self._database.write(nothing)
+            await self._database.write(write_nothing_new)
         except StoreError:
             return False
         return True
 
     async def stop(self) -> None:
-        await self.tend()
+        try:
+            await self.tend()
+        except StoreError as error:
+            logger.error("the last regular work before the stop failed: %s", error)
         self._recorder.tell()
         await self._database.close()
         await self._sandbox.close()

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import os
+import signal
 import socket
 import sys
 from collections.abc import Awaitable
@@ -20,6 +22,7 @@ from tollway.telemetry.logs import configure_logging
 from tollway.toll.edge import Receive, Scope, Send
 
 _TEND_INTERVAL_S = 30
+_PARENT_INTERVAL_S = 1
 
 # The server's own words go the way of all others.
 _GRANIAN_LOGGING = {
@@ -62,9 +65,13 @@ class Application:
         await send({"type": "lifespan.startup.complete"})
         sys.stdout.write(self._greeting)
         sys.stdout.flush()
-        tending = asyncio.create_task(self._tend(gateway))
+        background = (
+            asyncio.create_task(self._tend(gateway)),
+            asyncio.create_task(_end_with_parent(os.getppid())),
+        )
         await receive()
-        tending.cancel()
+        for task in background:
+            task.cancel()
         await gateway.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -76,6 +83,15 @@ class Application:
                 await gateway.tend()
             except StoreError as error:
                 logger.error("the regular work failed and will be tried again: %s", error)
+
+
+async def _end_with_parent(parent: int) -> None:
+    """Stops this worker when its main process was killed: nobody else would ever stop it, and it
+    would go on holding the database."""
+    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells of it but asking
+        await asyncio.sleep(_PARENT_INTERVAL_S)
+    logger.error("the main process is gone, so this worker stops")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _load(settings: Settings, greeting: str) -> Application:
@@ -91,7 +107,8 @@ def http_server(settings: Settings) -> MPServer:
         port=settings.port,
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
-        http=HTTPModes.auto,
+        # With HTTP/2 allowed, a connection that says nothing yet would be waited for without end.
+        http=HTTPModes.http1,
         websockets=False,
         backpressure=settings.connections_max,
         http1_settings=HTTP1Settings(

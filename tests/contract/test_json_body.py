@@ -127,3 +127,8 @@ def test_a_value_that_json_allows_but_the_field_does_not_is_told_by_field(
 )
 def test_what_a_client_encodes_comes_back(values: dict[str, object]) -> None:
     assert read_json(JSON, json.dumps(values).encode()) == values
+
+
+def test_one_and_true_are_two_values() -> None:
+    with pytest.raises(Refusal):
+        read_json("application/json", b'{"a":1,"a":true}')

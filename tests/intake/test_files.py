@@ -159,3 +159,26 @@ def test_any_bytes_are_read_or_refused_in_a_sentence(
                 ProductFigures().check(record.values)
             except ValueError as error:
                 assert str(error)
+
+
+def test_a_quote_that_is_never_closed_costs_its_own_line_only(tmp_path: Path) -> None:
+    path = tmp_path / "stray.csv"
+    path.write_bytes(b'a,b\n"x,2\n3,4\n5,6\n')
+    records = [(each.line, each.values) for each in read_records(path)]
+    assert records == [(2, None), (3, {"a": "3", "b": "4"}), (4, {"a": "5", "b": "6"})]
+
+
+def test_a_header_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "mac.csv"
+    path.write_bytes(b"kind,product_id\rproduct,p1\r")
+    with pytest.raises(IntakeError, match="header"):
+        list(read_records(path))
+
+
+def test_a_byte_order_mark_does_not_shift_the_lines(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"x":"' + b"a" * (2**20 + 100) + b'"}\n{}\n')
+    assert [(each.line, bool(each.problem)) for each in read_records(path)] == [
+        (1, True),
+        (2, False),
+    ]

@@ -17,7 +17,7 @@ from tollway.store.sealing import Sealer
 
 # 2026-01-15 00:00 in Shanghai; not the beginning of a day in UTC.
 START_MS = 1_768_406_400_000
-OWNER = "301580001"
+OWNER = "880012001"
 
 _ROWS = Query(
     select(

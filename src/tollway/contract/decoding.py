@@ -69,7 +69,7 @@ class Decoder(Generic[R]):
         if value is None or other is None:
             return other if value is None else value
         # The same value may come once as a number and once as its digits.
-        if value != other and str(value) != str(other):
+        if str(value) != str(other):
             raise Refusal(Reason.SPELLINGS_CONFLICT, field=name, other=field.other_spelling)
         return value
 

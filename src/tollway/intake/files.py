@@ -66,10 +66,8 @@ def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
     number = 0
     while raw := content.readline(_LINE_MAX + 1):
         number += 1
-        if number == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
         if len(raw) <= _LINE_MAX or raw.endswith(b"\n"):
-            yield number, raw
+            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             continue
         while raw and not raw.endswith(b"\n"):
             raw = content.readline(_LINE_MAX)
@@ -96,6 +94,9 @@ def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             continue
         try:
             values = _decoder.decode(raw)
+        except UnicodeDecodeError:
+            yield RawRecord(number, None, "the line is not UTF-8", raw, at_byte)
+            continue
         except (msgspec.DecodeError, RecursionError):
             if raw.isspace():
                 continue
@@ -103,30 +104,64 @@ def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
         if isinstance(values, dict):
             yield RawRecord(number, values, "", raw, at_byte)
         else:
-            yield RawRecord(number, None, "the line is not a JSON object in UTF-8", raw, at_byte)
+            yield RawRecord(number, None, "the line is not a JSON object", raw, at_byte)
 
 
 def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     """CSV with a header line. An empty cell is a value that was not given."""
-    rows = csv.reader(_texts(content))
-    header = next(rows, None)
+    lines: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for text in _texts(content):
+            lines.append(text)
+            yield text
+
+    rows = csv.reader(noted())
+    try:
+        header = next(rows, None)
+    except csv.Error as error:
+        raise IntakeError(f"The CSV file's header line cannot be read: {error}.") from None
     if not header or "\0" in header:
         raise IntakeError("The CSV file has no header line: its first line names the columns.")
     while True:
+        lines.clear()
+        first_line = rows.line_num + 1
         try:
-            cells = next(rows)
+            cells: list[str] | None = next(rows)
         except StopIteration:
             return
-        except csv.Error as error:
-            yield RawRecord(rows.line_num, None, f"the line is not CSV: {error}", "", file.tell())
+        except csv.Error:
+            cells = None
+        if cells == []:
             continue
-        if not cells:
-            continue
-        problem = "" if len(cells) == len(header) else _miscount(len(cells), len(header))
-        if "\0" in "".join(cells):
-            problem = "the line is not UTF-8, over 1 MiB, or has a NUL"
-        kept = None if problem else _given(header, cells)
-        yield RawRecord(rows.line_num, kept, problem, cells, file.tell())
+        if len(lines) > 1 and (cells is None or _problem(header, cells)):
+            # A quote that is never closed takes the lines after it along: each is read alone.
+            for offset, line in enumerate(lines):
+                yield _csv_record(first_line + offset, header, _cells(line), file.tell())
+        else:
+            yield _csv_record(first_line, header, cells, file.tell())
+
+
+def _csv_record(line: int, header: list[str], cells: list[str] | None, at_byte: int) -> RawRecord:
+    if cells is None:
+        return RawRecord(line, None, "the line is not CSV", "", at_byte)
+    problem = _problem(header, cells)
+    return RawRecord(line, None if problem else _given(header, cells), problem, cells, at_byte)
+
+
+def _cells(line: str) -> list[str] | None:
+    try:
+        return next(csv.reader([line]), None)
+    except csv.Error:
+        return None
+
+
+def _problem(header: list[str], cells: list[str]) -> str:
+    if "\0" in "".join(cells):
+        return "the line is not UTF-8, over 1 MiB, or has a NUL"
+    if len(cells) != len(header):
+        return f"the line has {len(cells)} cells, the header {len(header)}"
+    return ""
 
 
 def _given(header: list[str], cells: list[str]) -> dict[str, object]:
@@ -134,10 +169,6 @@ def _given(header: list[str], cells: list[str]) -> dict[str, object]:
     if "" in cells:
         return {name: cell for name, cell in values.items() if cell != ""}
     return values
-
-
-def _miscount(found: int, expected: int) -> str:
-    return f"the line has {found} cells, the header {expected}"
 
 
 def _csv_text(cells: list[str]) -> str:

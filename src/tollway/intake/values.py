@@ -18,7 +18,8 @@ def fen_of(yuan: Decimal, field: str) -> int:
     """Decimal yuan as whole fen; raises ValueError that names the field."""
     if not yuan.is_finite() or not 0 <= yuan <= _YUAN_MAX:
         raise ValueError(f"Expected an amount of yuan, 0 or more - at `$.{field}`")
-    fen = yuan * 100
-    if fen != fen.to_integral_value():
+    # Read off the digits as they were sent: arithmetic would round a very long fraction away.
+    exponent = yuan.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < -2:
         raise ValueError(f"Expected at most two decimals - at `$.{field}`")
-    return int(fen)
+    return int(yuan * 100)

@@ -43,6 +43,8 @@ class Sealer:
         return self._prefix + nonce + self._current.encrypt(nonce, plain, context)
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
+        if not sealed:
+            raise SealError("A sealed record is empty.")
         cipher = self._ciphers.get(sealed[0])
         if cipher is None:
             raise SealError(

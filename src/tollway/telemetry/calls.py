@@ -5,6 +5,7 @@ done one by one between calls, the same work takes three times as long.
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TextIO
@@ -51,7 +52,8 @@ class CallRecorder:
         if self._which != "none":
             is_logged = self._which == "all"
             lines = [_line(record) for record in waiting if is_logged or record.code]
-            if lines:
+            # A log that cannot be written (a full disk) must not take anything else with it.
+            with suppress(OSError):
                 self._log.write("".join(lines))
                 self._log.flush()
 

@@ -21,7 +21,9 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
     """The values by name."""
     values: dict[str, V] = {}
     for name, value in pairs:
-        if values.setdefault(name, value) != value:
+        known = values.setdefault(name, value)
+        # By type too: JSON's 1 and true are equal to Python, and not to anybody else.
+        if known != value or type(known) is not type(value):
             raise Refusal(Reason.PARAMETER_REPEATED, field=_shown(name))
     return values
 
