@@ -12,7 +12,7 @@ from tests.support.gateway import Gateway, Store
 from tollway.demo.claims import SIDS, midnight_s
 from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.files import read_records
-from tollway.intake.loading import load
+from tollway.intake.loading import checked_chunks, load
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 from tollway.settings import Settings
 
@@ -136,10 +136,9 @@ def test_a_test_token_sees_the_sandbox_for_nothing(gateway: Gateway, store: Stor
 
 def test_the_sample_in_the_docs_is_what_is_answered(gateway: Gateway, store: Store) -> None:
     rejects: list[object] = []
-    records = read_records(SAMPLES / "claims.csv")
-    store.do(
-        lambda database: load(database, CouponClaims(), records, rejects.append, lambda *_: None)
-    )
+    loader = CouponClaims()
+    chunks = checked_chunks(loader, read_records(SAMPLES / "claims.csv"))
+    store.do(lambda database: load(database, loader, chunks, rejects.append, lambda *_: None))
     assert rejects == []
     caller = new_caller(store, operations=[COUPON_CLAIMS], credits_=1)
     head, _, body = (SAMPLES / "request.http").read_text(encoding="utf-8").partition("\n\n")

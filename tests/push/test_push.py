@@ -50,6 +50,7 @@ def _push(
     message_id: str = "msg_1",
     late_s: int = 0,
     signature: str | None = None,
+    kind: str = "orders",
 ) -> httpx.Response:
     timestamp = str(int(time.time()) - late_s)
     signed = sign(key_of(secret), message_id, timestamp, body)
@@ -59,7 +60,7 @@ def _push(
         "webhook-timestamp": timestamp,
         "webhook-signature": signed if signature is None else signature,
     }
-    return gateway.client.post("/push/orders", content=body, headers=headers)
+    return gateway.client.post(f"/push/{kind}", content=body, headers=headers)
 
 
 def _json(*records: dict[str, Any]) -> bytes:
@@ -180,7 +181,7 @@ def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: S
     sealer = sealer_of(own)
 
     def reject(record: dict[str, Any]) -> dict[str, object]:
-        return sealed_reject(sealer, b"key", SOURCE, _json(record), "not known yet", 5)
+        return sealed_reject(sealer, b"key", SOURCE, "orders", _json(record), "not known yet", 5)
 
     rejects = [reject(order("sn-1")), reject(order("sn-2", order_status=9))]
     own.do(lambda database: database.write(lambda tx: keep_rejects(tx, rejects)))
@@ -246,3 +247,29 @@ def _kill(pid: int) -> None:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     for each in (pid, *map(int, children.split())):
         os.kill(each, signal.SIGKILL)
+
+
+def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, secret: str) -> None:
+    claim = {
+        "coupon_code": "c-1",
+        "sid": "channel",
+        "type": 4,
+        "claim_time": 1_768_449_600,
+        "coupon_name": "外卖通用红包",
+        "money": "5",
+        "min_use_money": "20",
+        "begin_time": 1_768_449_600,
+        "end_time": 1_768_535_999,
+        "app_key": "9f3c2d7b61e84a05",
+    }
+    body = _json(claim, {**claim, "coupon_code": "c-2", "type": 5})
+    for stored in (1, 0):
+        answer = _push(gateway, secret, body, kind="coupon-claims")
+        assert answer.json() == {"stored": stored, "unchanged": 1 - stored, "rejected": 1}
+    with apsw.Connection(str(own.path)) as connection:
+        assert list(connection.execute("SELECT coupon_code FROM coupon_claim")) == [("c-1",)]
+        assert list(connection.execute("SELECT sum(claims) FROM coupon_claim_hour")) == [(1,)]
+    (kept,) = own.do(list_rejected)
+    assert (kept.kind, "type" in kept.reason) == ("coupon-claims", True)
+    again = own.do(lambda database: replay(database, sealer_of(own), None))
+    assert (again.stored, again.rejected) == (0, 1)

@@ -7,6 +7,7 @@ so that one pushed twice is kept once.
 import hashlib
 import hmac
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,13 +15,12 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.files import IntakeError
-from tollway.intake.orders import Orders
+from tollway.intake.kinds import loaders
+from tollway.intake.loading import Loader
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.order_tables import rejected_record
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
-
-ORDERS = "orders"
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ _LIST = Query(
     )
 )
 _FIND = Query(
-    select(rejected_record.c.source, rejected_record.c.sealed).where(
+    select(rejected_record.c.source, rejected_record.c.sealed, rejected_record.c.kind).where(
         rejected_record.c.id == bindparam("wanted")
     )
 )
@@ -57,7 +57,7 @@ _FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam
 
 
 def sealed_reject(
-    sealer: Sealer, key: bytes, source: str, record: bytes, reason: str, at_s: int
+    sealer: Sealer, key: bytes, source: str, kind: str, record: bytes, reason: str, at_s: int
 ) -> dict[str, object]:
     """A wrong record as it is kept. Its id is made with the source's key: without it, nobody can
     find out by trying what a sealed record says."""
@@ -65,7 +65,7 @@ def sealed_reject(
     return {
         "source": source,
         "id": record_id,
-        "kind": ORDERS,
+        "kind": kind,
         "reason": reason,
         "received_at_s": at_s,
         "sealed": sealer.seal(record, _context(source, record_id)),
@@ -88,23 +88,24 @@ async def replay(database: Database, sealer: Sealer, only_id: str | None) -> Rep
         if only_id not in wanted:
             raise IntakeError(f"There is no rejected record {only_id}.")
         wanted = [only_id]
-    loader = Orders(sealer)
+    by_kind = loaders(sealer)
     stored = unchanged = rejected = 0
     for record_id in wanted:
         row = await database.fetch_one(_FIND, wanted=record_id)
         if row is None:
             continue
+        loader = by_kind[row[2]]
         good = _good_now(loader, sealer.open(row[1], _context(row[0], record_id)))
         if good is None:
             rejected += 1
-        elif await database.write(lambda tx, i=record_id, g=good: _settle(tx, loader, i, g)):  # type: ignore[misc]
+        elif await database.write(partial(_settle, loader, record_id, good)):
             stored += 1
         else:
             unchanged += 1
     return Replay(stored, unchanged, rejected)
 
 
-def _good_now(loader: Orders, record: bytes) -> Any:
+def _good_now(loader: Loader, record: bytes) -> Any:
     try:
         values = msgspec.json.decode(record)
         return loader.check(values) if isinstance(values, dict) else None
@@ -112,7 +113,7 @@ def _good_now(loader: Orders, record: bytes) -> Any:
         return None
 
 
-async def _settle(transaction: Transaction, loader: Orders, record_id: str, good: Any) -> int:
+async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transaction) -> int:
     changed = await loader.store(transaction, [good])
     await transaction.execute(_FORGET, wanted=record_id)
     return changed

@@ -1,12 +1,11 @@
-"""From the bytes of a push to orders and rejects: one object, an array, or JSON Lines."""
+"""From the bytes of a push to records and rejects: one object, an array, or JSON Lines."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tollway.intake.order_record import OrderRow
-from tollway.intake.orders import Orders
+from tollway.intake.loading import Loader
 
 _decoder = msgspec.json.Decoder()
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -19,29 +18,29 @@ class MalformedError(Exception):
 
 
 class Pushed(NamedTuple):
-    """What a body came to: orders to store, and records that are wrong, with their reasons."""
+    """What a body came to: records to store, and those that are wrong, with their reasons."""
 
-    orders: list[OrderRow]
+    good: list[Any]
     wrong: list[tuple[bytes, str]]
 
 
-def read_push(loader: Orders, body: bytes) -> Pushed:
-    orders: list[OrderRow] = []
+def read_push(loader: Loader, body: bytes) -> Pushed:
+    good: list[Any] = []
     wrong: list[tuple[bytes, str]] = []
     for record in _records(body):
         try:
             values = _decoder.decode(record)
             if isinstance(values, dict):
-                orders.append(loader.check(values))
+                good.append(loader.check(values))
             else:
                 wrong.append((record, _NOT_OBJECT))
         except (msgspec.ValidationError, ValueError) as error:
             wrong.append((record, _reason(error)))
         except RecursionError:
             wrong.append((record, _NOT_OBJECT))
-    if not orders and all(reason == _NOT_OBJECT for _, reason in wrong):
+    if not good and all(reason == _NOT_OBJECT for _, reason in wrong):
         raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
-    return Pushed(orders, wrong)
+    return Pushed(good, wrong)
 
 
 def _records(body: bytes) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""`POST /push/orders`: from an HTTP request to durably stored orders and their acknowledgement."""
+"""`POST /push/KIND`: from an HTTP request to durably stored records and their acknowledgement."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tollway.intake.orders import Orders
+from tollway.intake.kinds import loaders
+from tollway.intake.loading import Loader
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import active_keys
 from tollway.push.records import MalformedError, Pushed, read_push
@@ -17,15 +18,17 @@ from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.sealing import Sealer
 
-# Orders per commit: the calls that are charged meanwhile wait for one of these at most.
-_CHUNK_ORDERS = 1000
+# Records per commit: the calls that are charged meanwhile wait for one of these at most.
+_CHUNK_RECORDS = 1000
 
 
-class PushedOrders:
-    """Takes pushes of orders into one database."""
+class Pushes:
+    """Takes pushes of one kind into one database."""
 
     def __init__(
         self,
+        kind: str,
+        loader: Loader,
         database: Database,
         sealer: Sealer,
         settings: Settings,
@@ -35,7 +38,8 @@ class PushedOrders:
         self._sealer = sealer
         self._settings = settings
         self._now_s = now_s
-        self._loader = Orders(sealer)
+        self._kind = kind
+        self._loader = loader
 
     async def __call__(self, request: Request) -> Response:
         try:
@@ -63,7 +67,7 @@ class PushedOrders:
             return _error(408, "The push did not arrive whole in time.")
         except StoreError:
             return _error(503, "The push could not be stored: send it again later.")
-        unchanged = len(pushed.orders) - stored
+        unchanged = len(pushed.good) - stored
         return JSONResponse(
             {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
         )
@@ -86,21 +90,21 @@ class PushedOrders:
         return key, read_push(self._loader, body)
 
     async def _store(self, source: str, key: bytes, pushed: Pushed) -> int:
-        """Stores a push; how many of its orders were new or newer.
+        """Stores a push; how many of its records were new or newer.
 
         In several commits if it is large: should the last of them fail, nothing is acknowledged,
         and pushing all of it again stores what is missing.
         """
         at_s = int(self._now_s())
         rejects = [
-            sealed_reject(self._sealer, key, source, record, reason, at_s)
+            sealed_reject(self._sealer, key, source, self._kind, record, reason, at_s)
             for record, reason in pushed.wrong
         ]
         if rejects:
             await self._database.write(lambda tx: keep_rejects(tx, rejects))
         stored = 0
-        for start in range(0, len(pushed.orders), _CHUNK_ORDERS):
-            chunk = pushed.orders[start : start + _CHUNK_ORDERS]
+        for start in range(0, len(pushed.good), _CHUNK_RECORDS):
+            chunk = pushed.good[start : start + _CHUNK_RECORDS]
 
             async def work(transaction: Transaction, chunk=chunk) -> int:  # type: ignore[no-untyped-def]
                 return await self._loader.store(transaction, chunk)
@@ -114,12 +118,15 @@ class _TooLargeError(Exception):
 
 
 def push_routes(database: Database, sealer: Sealer, settings: Settings) -> list[Route]:
-    take = PushedOrders(database, sealer, settings)
+    def route(kind: str, loader: Loader) -> Route:
+        take = Pushes(kind, loader, database, sealer, settings)
 
-    async def push_orders(request: Request) -> Response:
-        return await take(request)
+        async def push(request: Request) -> Response:
+            return await take(request)
 
-    return [Route("/push/orders", push_orders, methods=["POST"])]
+        return Route(f"/push/{kind}", push, methods=["POST"])
+
+    return [route(kind, loader) for kind, loader in loaders(sealer).items()]
 
 
 def _error(status: int, sentence: str) -> Response:
