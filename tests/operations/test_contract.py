@@ -1,24 +1,18 @@
 """One contract over all five operations: every field is there, in its type, in both spellings."""
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
 from tests.support.books import new_caller
+from tests.support.five import ask, good_request
 from tests.support.gateway import Gateway, Reply, Store
-from tests.support.waybills import request as waybill_request
-from tollway.contract.operation import Encoding, Operation, Unit
-from tollway.demo.carriers import WP_CODE
-from tollway.demo.claims import SIDS, midnight_s
-from tollway.demo.figures import product_ids
-from tollway.demo.owners import ADZONE_ID, SHOP, SITE_ID, USER
+from tollway.contract.operation import Operation, Unit
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 
-_SHANGHAI = ZoneInfo("Asia/Shanghai")
 # Where the specification spells one field of an answer twice, both are sent, with one value.
 BOTH_SPELLINGS = (
     ("pageSize", "page_size"),
@@ -32,36 +26,10 @@ BOTH_SPELLINGS = (
 def asked(gateway: Gateway, store: Store, today: date) -> dict[str, Reply]:
     """Each operation's answer in the sandbox, where there is data for all of them."""
     caller = new_caller(store, operations=OPERATIONS, kind="test")
-    requests: dict[str, dict[str, Any]] = {
-        "product_analysis": {"product_id": product_ids(1)[0], "query_date": today.isoformat()},
-        "coupon_claims": {
-            "startTime": str(midnight_s(today - timedelta(days=5), _SHANGHAI)),
-            "endTime": str(midnight_s(today - timedelta(days=1), _SHANGHAI)),
-            "page": "1",
-            "limit": "20",
-            "sid": SIDS[0],
-            "type": "4",
-        },
-        "promotion_material": {
-            "adzone_id": ADZONE_ID,
-            "site_id": SITE_ID,
-            "promotion_id": 37104,
-            "platform_user_id": int(USER.id),
-        },
-        "waybills": waybill_request(WP_CODE),
-        "orders": {"owner_id": SHOP.id},
-    }
     return {
-        name: _ask(gateway, BY_NAME[name], caller.token, sent) for name, sent in requests.items()
+        each.name: ask(gateway, each, caller.token, good_request(each, today))
+        for each in OPERATIONS
     }
-
-
-def _ask(gateway: Gateway, operation: Operation, token: str, sent: dict[str, Any]) -> Reply:
-    if operation.encoding is Encoding.QUERY:
-        return gateway.get(operation.path, token=token, query=sent)
-    if operation.encoding is Encoding.FORM:
-        return gateway.post_form(operation.path, sent, token=token)
-    return gateway.post_json(operation.path, sent, token=token)
 
 
 def test_all_five_are_asked(asked: dict[str, Reply]) -> None:

@@ -1,0 +1,127 @@
+"""The codes that every operation answers, asked of each of them through real HTTP."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import apsw
+import pytest
+
+from tests.support.books import amount_left
+from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.gateway import Gateway, Store
+from tollway.contract.operation import Operation
+from tollway.ledger.permissions import set_closed
+from tollway.operations.catalogue import OPERATIONS
+
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+# A table without which the operation cannot be answered.
+NEEDED = {
+    "product_analysis": "product_figure",
+    "coupon_claims": "coupon_claim",
+    "promotion_material": "promotion_material",
+    "waybills": "waybill",
+    "orders": "shop_order",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    store = Store(tmp_path_factory.mktemp("five") / "tollway.db")
+    small_world(store, today)
+    return store
+
+
+@pytest.fixture(scope="module")
+def served(world: Store) -> Iterator[Gateway]:
+    gateway = Gateway(world, call_timeout_s=1)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@each_operation
+def test_0_is_charged_at_its_price(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    caller = five_caller(world)
+    before = amount_left(world, caller, operation.balance_unit)
+    reply = ask(served, operation, caller.token, good_request(operation, today))
+    assert reply.code == 0
+    after = amount_left(world, caller, operation.balance_unit)
+    assert before - after == operation.default_price
+    assert reply.data.get("withholding_money", 1) == operation.default_price
+
+
+@each_operation
+def test_100_a_missing_parameter(served: Gateway, world: Store, operation: Operation) -> None:
+    reply = ask(served, operation, five_caller(world).token, {"unknown": "1"})
+    assert (reply.code, reply.data) == (100, {})
+    assert "missing" in reply.msg
+
+
+@each_operation
+def test_101_while_another_writer_holds_the_database(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    caller = five_caller(world)
+    sent = good_request(operation, today)
+    before = amount_left(world, caller, operation.balance_unit)
+    other = apsw.Connection(str(world.path))
+    other.execute("BEGIN IMMEDIATE")
+    reply = ask(served, operation, caller.token, sent)
+    other.execute("ROLLBACK")
+    other.close()
+    assert (reply.code, reply.data) == (101, {})
+    assert amount_left(world, caller, operation.balance_unit) == before
+    assert ask(served, operation, caller.token, sent).code == 0
+
+
+@each_operation
+def test_202_throttled(served: Gateway, world: Store, today: date, operation: Operation) -> None:
+    caller = five_caller(world, rate_limit=1)
+    sent = good_request(operation, today)
+    codes = [ask(served, operation, caller.token, sent).code for _ in range(2)]
+    assert codes == [0, 202]
+
+
+@each_operation
+def test_203_closed(served: Gateway, world: Store, today: date, operation: Operation) -> None:
+    caller = five_caller(world)
+    world.do(lambda database: set_closed(database, operation.name, is_closed=True))
+    reply = ask(served, operation, caller.token, good_request(operation, today))
+    world.do(lambda database: set_closed(database, operation.name, is_closed=False))
+    assert (reply.code, reply.data) == (203, {})
+
+
+@each_operation
+def test_204_twice(served: Gateway, world: Store, today: date, operation: Operation) -> None:
+    sent = good_request(operation, today)
+    forbidden = ask(served, operation, five_caller(world, granted=False).token, sent)
+    spent = ask(served, operation, five_caller(world, calls=0, credits_=0).token, sent)
+    assert (forbidden.code, spent.code) == (204, 204)
+    assert "permission" in forbidden.msg and "0 left" in spent.msg
+
+
+@each_operation
+def test_401_and_404(served: Gateway, today: date, operation: Operation) -> None:
+    sent = good_request(operation, today)
+    assert ask(served, operation, None, sent).code == 401
+    assert ask(served, operation, "tw_live_nonsense", sent).code == 401
+    reply = served.get(operation.path, method="DELETE")
+    assert reply.code == 404 and operation.method in reply.msg
+
+
+@each_operation
+def test_200_tells_nothing_of_what_went_wrong(
+    own_store: Store, today: date, operation: Operation
+) -> None:
+    small_world(own_store, today)
+    caller = five_caller(own_store)
+    gateway = Gateway(own_store)
+    table = NEEDED[operation.name]
+    apsw.Connection(str(own_store.path)).execute(f"DROP TABLE {table}")
+    reply = ask(gateway, operation, caller.token, good_request(operation, today))
+    assert (reply.code, reply.data) == (200, {})
+    assert table not in reply.msg
+    before = 100 if operation.balance_unit.startswith("calls") else 1000
+    assert amount_left(own_store, caller, operation.balance_unit) == before
+    assert gateway.stop() == 0
