@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The lock files are complete, so nothing is resolved again.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
 .PHONY: install run test check format bench lock clean
 
@@ -37,6 +38,7 @@ lock: $(TOOLS)  ## choose the newest versions that fit pyproject.toml
 	  pyproject.toml requirements/build.in --output-file requirements/runtime.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 	  pyproject.toml requirements/build.in --group dev --constraint requirements/runtime.lock \
+	  --overrides requirements/overrides.txt \
 	  --output-file requirements/tools.lock
 
 clean:
@@ -49,7 +51,7 @@ $(BIN)/python:
 
 $(RUNTIME): $(BIN)/python requirements/runtime.lock pyproject.toml
 	@$(PIP) --require-hashes -r requirements/runtime.lock
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-build-isolation --editable .
 	@touch $@
 
 $(TOOLS): $(RUNTIME) requirements/tools.lock

@@ -10,6 +10,8 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 PAGES = (README, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")))
+# One page for each operation; their examples are run by tests of their own.
+OPERATION_PAGES = tuple(sorted(DOCS.glob("operations/*.md")))
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")

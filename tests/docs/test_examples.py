@@ -10,6 +10,7 @@ import pytest
 from tests.docs.likeness import is_like
 from tests.docs.pages import PAGES, ROOT, Example, examples_of
 from tests.docs.workplace import ForkServer, Workplace
+from tollway.operations.catalogue import OPERATIONS
 
 # The page on which the reader sets up a gateway; all others work with the demo world.
 OWN_WORLD = "start.md"
@@ -78,6 +79,17 @@ def test_every_make_target_exists() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
+def test_the_tour_shows_every_code_that_can_be_brought_about_by_hand() -> None:
+    shown = "".join(
+        example.shown.text for example in examples_of(ROOT / "README.md") if example.shown
+    )
+    codes = set(re.findall(r'"code": ?(\d+)', shown))
+    assert codes >= {"0", "100", "103", "202", "203", "204", "302", "401", "404"}
+    paths = "".join(example.commands.text for example in examples_of(ROOT / "README.md"))
+    for operation in OPERATIONS:
+        assert operation.path.removeprefix("/papi/tool/") in paths
+
+
 def test_the_readme_begins_with_the_two_commands() -> None:
     first, second = (example.commands.text for example in examples_of(ROOT / "README.md")[:2])
     assert (first, second) == ("make run\n", "make test\n")
@@ -90,6 +102,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
         ('{"code":0,…', "text", '{"code":0,"msg":"Success"}'),
         ("a\n…\nd", "text", "a\nb\nc\nd"),
         ('{"code": 100, "list": [1, "…"]}', "json", '{"code": 100, "list": [5, 6, 7]}'),
+        ('{"password": "…"}', "json", '{"password": "x7asp58s"}'),
     ],
 )
 def test_what_only_differs_in_numbers_is_alike(shown: str, language: str, output: str) -> None:
@@ -107,6 +120,7 @@ def test_what_only_differs_in_numbers_is_alike(shown: str, language: str, output
         ('{"code": 0, "data": {}}', "json", '{"code": 0, "data": {"x": 1}}'),
         ('{"list": [1]}', "json", '{"list": [1, 2]}'),
         ('{"list": [1]}', "json", "not JSON"),
+        ('{"password": "…"}', "json", '{"password": null}'),
     ],
 )
 def test_what_differs_in_words_or_codes_is_not_alike(

@@ -72,6 +72,8 @@ class Workplace:
             "TOLLWAY_PORT": str(self._ports[8080]),
         }
         self._gateway: subprocess.Popen[str] | None = None
+        # The pages send the samples of the project, which is the folder a reader works in.
+        (folder / "docs").symlink_to(ROOT / "docs")
 
     def start_demo(self) -> None:
         """What `make run` does, and what it prints."""

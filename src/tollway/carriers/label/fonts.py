@@ -1,6 +1,7 @@
 """A font that has Chinese characters: the one that is named, or one that the system has."""
 
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,10 +39,24 @@ def find_fonts(named: Path | None = None) -> FontFiles:
         files = FontFiles(Path(pattern.format(regular)), Path(pattern.format(bold)))
         if files.regular.is_file() and files.bold.is_file():
             return files
+    packaged = _packaged_font()
+    if packaged is not None:
+        return FontFiles(packaged, packaged)
     raise CarrierError(
         "No font with Chinese characters was found: install one (on Debian: fonts-noto-cjk), "
         "or name a font file with --font."
     )
+
+
+def _packaged_font() -> Path | None:
+    """The one that the package mplfonts carries, where a machine has no font of its own. The
+    package is only looked into, never imported."""
+    package = find_spec("mplfonts")
+    for folder in (package and package.submodule_search_locations) or ():
+        font = Path(folder) / "fonts" / "NotoSansCJKsc-Regular.otf"
+        if font.is_file():
+            return font
+    return None
 
 
 @lru_cache(maxsize=16)
