@@ -21,6 +21,7 @@ set -e -o pipefail
 SERVER=
 trap 'test -z "$SERVER" || { kill $SERVER; wait $SERVER || true; }' EXIT
 serve_aside() {
+  : > serve.log
   "$PYTHON" -m tollway serve "$@" > serve.log 2>&1 &
   SERVER=$!
   until grep -q Ctrl+C serve.log; do
