@@ -61,7 +61,7 @@ class Application:
         self._gateway = gateway
         # What is loaded now stays: the collector need not look at it again, nor so often.
         gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
+        gc.set_threshold(100_000, 20, 100)
         await send({"type": "lifespan.startup.complete"})
         sys.stdout.write(self._greeting)
         sys.stdout.flush()

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tollway.contract.language import preferred_language
 from tollway.contract.operation import Operation
 from tollway.ledger.directory import Passport
 from tollway.ledger.posting import Act, GrantKey
@@ -29,6 +28,7 @@ class Call:
     request: Any
     data: bytes
     # As they are until a stage has come that far, whatever becomes of the call afterwards.
+    language: str = "en"
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None
@@ -54,12 +54,6 @@ class Call:
         self.read_body = read_body
         self.at_s = at_s
         self.began_s = perf_counter()
-
-    @property
-    def language(self) -> str:
-        """The language that the caller reads."""
-        accepted = self.headers.get(b"accept-language")
-        return "en" if accepted is None else preferred_language(accepted.decode("latin-1"))
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from itertools import count
 from time import time
 from typing import Any
 
-from tollway.contract.language import Phrase
+from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
@@ -54,7 +54,7 @@ class Edge:
     def _call(self, scope: Scope, receive: Receive) -> Call:
         headers = _by_name(scope["headers"])
         at_s = time()
-        return Call(
+        call = Call(
             # Begins with the time, so that the index over request ids grows at one end.
             f"{int(at_s * 1000):011x}{self._process}{next(self._numbers) & 0xFFFFF:05x}",
             scope["method"],
@@ -65,6 +65,10 @@ class Edge:
             partial(self._read_body, headers, receive),
             at_s,
         )
+        accepted = headers.get(b"accept-language")
+        if accepted is not None:
+            call.language = preferred_language(accepted.decode("latin-1"))
+        return call
 
     async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         limit = self._settings.body_max_bytes

@@ -13,7 +13,7 @@ from tollway.store.query import Query
 _PRAGMAS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
-PRAGMA wal_autocheckpoint = 4000;
+PRAGMA wal_autocheckpoint = 16000;
 PRAGMA cache_size = -65536;
 PRAGMA mmap_size = 1073741824;
 PRAGMA temp_store = MEMORY;
