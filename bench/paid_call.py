@@ -89,8 +89,8 @@ def main() -> None:
     parser.add_argument(
         "--connections",
         type=int,
-        default=256,
-        help="an account may call ten times a second, so such a load comes from many clients",
+        default=800,
+        help="an account may call ten times a second, so such a load comes from a thousand clients",
     )
     options = parser.parse_args()
     if shutil.which("wrk") is None:
