@@ -17,6 +17,7 @@ from tollway.console.routes import console_routes
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
 from tollway.ledger.identity import World
+from tollway.ledger.keeping import sweep_kept
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.openapi import openapi
@@ -38,12 +39,14 @@ from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current
 from tollway.store.open import beside, key_path, open_database
+from tollway.store.signing import load_signer
 from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
 from tollway.templates import TEMPLATES_PATH, template_routes
 from tollway.toll.edge import Edge, Receive, Scope, Send
 from tollway.toll.order import Parts, Toll
+from tollway.toll.recall import Memory
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -66,7 +69,9 @@ class Gateway:
             else beside(settings.database, ".secret")
         )
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
-        vault = load_vault(key_path(settings.database, settings.key_file))
+        keys = key_path(settings.database, settings.key_file)
+        vault = load_vault(keys)
+        fingerprinter = load_signer(keys, "request fingerprint")
         directory = Directory(self._database, versions)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._toll = Toll(
@@ -77,11 +82,15 @@ class Gateway:
                 settler=Settler(
                     self._database, metrics, settings.call_timeout_s, directory.remember_amount
                 ),
+                sandbox_settler=self._sandbox.settler(settings.call_timeout_s),
                 live=self._handlers(self._database, versions, vault),
                 sandbox=self._handlers(
                     self._sandbox.database, sandbox_versions, self._sandbox.vault
                 ),
-                sandbox_database=self._sandbox.database,
+                memory=Memory(self._database, vault.sealer, fingerprinter),
+                sandbox_memory=Memory(
+                    self._sandbox.database, self._sandbox.vault.sealer, fingerprinter
+                ),
                 standings=Standings(self._database, versions),
                 sandbox_standings=Standings(self._sandbox.database, sandbox_versions),
                 links=links,
@@ -120,6 +129,7 @@ class Gateway:
 
     async def tend(self) -> None:
         """The small work that is done every now and then."""
+        await sweep_kept(self._database, World().at_ms())
         used = self._toll.authenticate.take_used()
         if used:
             await record_use(self._database, used)

@@ -1,4 +1,4 @@
-"""The waybills that were issued. At most one is in force under a natural key."""
+"""The waybills that were asked for. At most one is in force under a natural key."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tollway.carriers.errors import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import waybill
+from tollway.store.waybill_tables import IN_FORCE, waybill
 
 
 class WaybillKey(NamedTuple):
@@ -34,11 +34,15 @@ class Waybill(msgspec.Struct, frozen=True):
     owner_id: str
     order_sn: str
     wp_code: str
-    number: str
     state: str
+    number: str | None
     price: int
-    issued_at_s: int
-    cancelled_at_s: int | None
+    request_id: str | None
+    hold_id: str | None
+    asked_at_s: int
+    issued_at_s: int | None
+    cancelled_at_s: int | None = None
+    refusal: str | None = None
 
     @property
     def context(self) -> bytes:
@@ -63,7 +67,7 @@ _IN_FORCE = Query(
     _WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
         # Written out, and not a parameter: only so does a planner know that the index fits.
-        waybill.c.state == literal_column("'issued'"),
+        literal_column(IN_FORCE),
     )
 )
 _INSERT = Query(
@@ -77,7 +81,7 @@ _CANCEL = Query(
 )
 _newest = (
     select(*_OPEN)
-    .order_by(waybill.c.issued_at_s.desc(), waybill.c.object_id)
+    .order_by(waybill.c.asked_at_s.desc(), waybill.c.object_id)
     .limit(bindparam("most", type_=Integer))
 )
 _NEWEST = Query(_newest)

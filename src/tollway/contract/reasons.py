@@ -3,7 +3,7 @@
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
-        WAYBILL_DIFFERS
+        WAYBILL_DIFFERS, IDEMPOTENCY_KEY_*
     101 TIMED_OUT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
@@ -152,6 +152,22 @@ class Reason(Enum):
             "(different: {fields}): send the same content, or another order_sn.",
             "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
             "请传入相同内容，或更换 order_sn。",
+        ),
+    )
+    IDEMPOTENCY_KEY_INVALID = Cause(
+        100,
+        400,
+        Phrase(
+            "The header Idempotency-Key is not valid: send 1 to 255 visible ASCII characters.",
+            "请求头 Idempotency-Key 无效：请传入 1 到 255 个可见 ASCII 字符。",
+        ),
+    )
+    IDEMPOTENCY_KEY_REUSED = Cause(
+        100,
+        400,
+        Phrase(
+            "The Idempotency-Key was used for another request: send a new key with a new request.",
+            "Idempotency-Key 已用于另一个请求：新的请求请使用新的值。",
         ),
     )
     FILTER_NEEDS_ENHANCED = Cause(

@@ -24,8 +24,8 @@ from tollway.contract.envelope import encode_data
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Caller
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import Act, Acted, Charge
 from tollway.ledger.identity import World
-from tollway.ledger.posting import Act, Acted
 from tollway.operations.waybills.request import NORMAL, SHOP_CODE, WaybillRequest
 from tollway.operations.waybills.response import WaybillResult
 from tollway.store.database import Transaction
@@ -67,7 +67,7 @@ class WaybillHandler:
             raise Refusal(Reason.SHOP_CODE_WRONG)
 
     async def _issue(
-        self, request: WaybillRequest, caller: Caller, transaction: Transaction
+        self, request: WaybillRequest, caller: Caller, transaction: Transaction, charge: Charge
     ) -> Acted:
         key = WaybillKey(caller.account_id, request.owner_id, request.order_sn, request.wp_code)
         stored = await find_in_force(transaction, key)
@@ -82,30 +82,37 @@ class WaybillHandler:
         number = await take_number(transaction, carrier.wp_code, request.owner_id)
         if number is None:
             return _refused(request, _NO_NUMBERS.fill(caller.language, {}))
-        stored = self._waybill(request, key, carrier, number, caller.price)
+        stored = self._waybill(request, key, carrier, number, charge)
         await store_waybill(transaction, stored)
-        return Acted(self._answer(stored, caller.price), is_paid=True)
+        return Acted(self._answer(stored), is_paid=True)
 
     def _again(self, request: WaybillRequest, stored: StoredWaybill) -> Acted:
-        """The waybill that is there already, free of charge."""
+        """The waybill that is there already, free of charge, in the very answer it had before."""
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)
         if differing:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
-        return Acted(self._answer(stored, 0), is_paid=False)
+        return Acted(self._answer(stored), is_paid=False, replay_of=stored.waybill.request_id)
 
     def _waybill(
-        self, request: WaybillRequest, key: WaybillKey, carrier: Carrier, number: str, price: int
+        self,
+        request: WaybillRequest,
+        key: WaybillKey,
+        carrier: Carrier,
+        number: str,
+        charge: Charge,
     ) -> StoredWaybill:
         made = Waybill(
             **key._asdict(),
             object_id=self._world.new_id("wb_"),
-            number=number,
             state="issued",
-            price=price,
+            number=number,
+            price=charge.amount,
+            request_id=charge.request_id,
+            hold_id=None,
+            asked_at_s=charge.at_ms // 1000,
             issued_at_s=self._world.at_s(),
-            cancelled_at_s=None,
         )
         template_url = f"{self._templates_url}/{request.waybill_type}"
         text = print_data(_label(request, carrier, number), self._vault.label_signer, template_url)
@@ -115,16 +122,16 @@ class WaybillHandler:
             self._vault.seal(text, made.context),
         )
 
-    def _answer(self, stored: StoredWaybill, charged: int) -> bytes:
+    def _answer(self, stored: StoredWaybill) -> bytes:
         result = WaybillResult(
             orderSn=stored.waybill.order_sn,
             objectId=stored.waybill.object_id,
             printData=stored.print_data(self._vault),
-            waybillCode=stored.waybill.number,
+            waybillCode=stored.waybill.number or "",
             parentWaybillCode=None,
             code=1,
             errorMsg=None,
-            withholding_money=charged,
+            withholding_money=stored.waybill.price,
         )
         return encode_data(result)
 
