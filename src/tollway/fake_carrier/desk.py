@@ -101,9 +101,7 @@ def _routing(message: Message) -> dict[str, Any]:
             "routeCode": f"{len(to['city'])}{len(to['district'])}0-01",
         }
     except (KeyError, TypeError):
-        raise MessageError(
-            "S12", "The sender or recipient is not whole.", message.object_id
-        ) from None
+        raise MessageError("S12", "The sender or recipient is amiss.", message.object_id) from None
 
 
 def _yes(message: Message, number: str, routing: dict[str, Any] | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import httpx
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.cainiao import CainiaoConnector
+from tollway.carriers.connectors.connector import Connector
 from tollway.carriers.links import OpenedLink
 
 
@@ -21,7 +22,7 @@ class Remotes:
         self._now_s = now_s
         self._breakers: dict[str, Breaker] = {}
 
-    def connector(self, carrier: Carrier, opened: OpenedLink) -> CainiaoConnector:
+    def connector(self, carrier: Carrier, opened: OpenedLink) -> Connector:
         breaker = self._breakers.get(carrier.wp_code)
         if breaker is None:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)
