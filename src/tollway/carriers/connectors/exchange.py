@@ -38,21 +38,28 @@ async def exchange(
         nonlocal is_sent
         is_sent = is_sent or event == _WRITING_BEGINS
 
+    request = client.build_request(
+        "POST",
+        url,
+        data=form,
+        # Half of it for connecting, so that an unreachable carrier is known as such.
+        timeout=httpx.Timeout(None, connect=deadline_s / 2),
+        extensions={"trace": trace},
+    )
     try:
         async with asyncio.timeout(deadline_s):
-            return await _post(client, url, form, {"trace": trace})
+            return await _answer_to(client, request)
     except (TimeoutError, OSError, httpx.HTTPError, httpx.StreamError) as error:
         # Not the error's own text: it may quote what the carrier sent.
-        why = f"{type(error).__name__} within {deadline_s:g} s"
+        why = f"{type(error).__name__} with a deadline of {deadline_s:.3g} s"
         if is_sent:
             raise OutcomeUnknownError(f"No answer after the message was sent: {why}.") from None
         raise NotSentError(f"The carrier could not be reached: {why}.") from None
 
 
-async def _post(
-    client: httpx.AsyncClient, url: str, form: Mapping[str, str], extensions: dict[str, object]
-) -> bytes:
-    async with client.stream("POST", url, data=form, extensions=extensions) as response:
+async def _answer_to(client: httpx.AsyncClient, request: httpx.Request) -> bytes:
+    response = await client.send(request, stream=True)
+    try:
         if response.status_code != httpx.codes.OK:
             raise OutcomeUnknownError(f"The carrier answered HTTP {response.status_code}.")
         body = b""
@@ -62,3 +69,5 @@ async def _post(
             if len(body) > _ANSWER_MAX_BYTES:
                 raise OutcomeUnknownError("The carrier's answer is too long.")
         return body
+    finally:
+        await response.aclose()
