@@ -30,7 +30,7 @@ class Breaker:
         *,
         failures_max: int = 5,
         pause_s: float = 15.0,
-        in_flight_max: int = 32,
+        in_flight_max: int = 256,
     ) -> None:
         self._wp_code = wp_code
         self._now_s = now_s
@@ -48,6 +48,11 @@ class Breaker:
             return State.CLOSED
         has_paused = self._now_s() - self._opened_at_s >= self._pause_s
         return State.HALF_OPEN if has_paused else State.OPEN
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether a message would not be let in now."""
+        return self._is_shut(self.state) or self.in_flight >= self._in_flight_max
 
     @contextmanager
     def message(self) -> Iterator[None]:
@@ -68,7 +73,7 @@ class Breaker:
     def _enter(self) -> bool:
         """Lets a message in, and tells whether it is the probe."""
         state = self.state
-        if state is State.OPEN or (state is State.HALF_OPEN and self._is_probing):
+        if self._is_shut(state):
             raise NotSentError(
                 f"Carrier {self._wp_code} has not answered {self._failures_max} times in a row: "
                 "nothing is sent to it for a while."
@@ -79,6 +84,9 @@ class Breaker:
             )
         self._is_probing = state is State.HALF_OPEN
         return self._is_probing
+
+    def _is_shut(self, state: State) -> bool:
+        return state is State.OPEN or (state is State.HALF_OPEN and self._is_probing)
 
     def _failed(self, *, is_probe: bool) -> None:
         if is_probe:

@@ -18,12 +18,8 @@ from tollway.carriers.pools import take_number
 from tollway.contract.language import Phrase
 from tollway.store.database import Transaction
 from tollway.store.query import Query
-from tollway.store.schema import waybill
+from tollway.store.waybill_tables import waybill
 
-_NOT_SERVED = Phrase(
-    "The carrier does not deliver to {province}: choose another carrier.",
-    "该快递公司不派送至{province}：请更换快递公司。",
-)
 _NO_NUMBERS = Phrase(
     "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
     "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
@@ -49,8 +45,9 @@ class PoolConnector:
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
         province = order.recipient.address.province
-        if not self._carrier.area.serves(province):
-            return Declined(_NOT_SERVED.fill(self._language, {"province": province}))
+        refusal = self._carrier.area.refusal(province, self._language)
+        if refusal is not None:
+            return Declined(refusal)
         number = await take_number(self._transaction, self._carrier.wp_code, order.ref.owner_id)
         if number is None:
             return Declined(_NO_NUMBERS.fill(self._language, {}))

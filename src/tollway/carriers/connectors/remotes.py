@@ -28,6 +28,11 @@ class Remotes:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)
         return CainiaoConnector(self._client, carrier, opened, breaker)
 
+    def is_refusing(self, wp_code: str) -> bool:
+        """Whether a message to a carrier would not be sent now."""
+        breaker = self._breakers.get(wp_code)
+        return breaker is not None and breaker.is_refusing
+
     @property
     def breakers(self) -> Mapping[str, Breaker]:
         """By wp_code, for whoever measures."""
