@@ -23,7 +23,11 @@ def open_client() -> httpx.AsyncClient:
         follow_redirects=False,
         # The deadline of each message is the only one; how many there may be, its breaker says.
         timeout=None,  # noqa: S113
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
+        # Kept only shortly: on a connection that the carrier is just closing, nobody could tell
+        # whether a message was read.
+        limits=httpx.Limits(
+            max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0
+        ),
         headers={"Accept-Encoding": "identity", "User-Agent": "tollway"},
     )
 
