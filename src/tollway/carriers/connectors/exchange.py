@@ -1,7 +1,8 @@
 """One message over HTTP: a form goes out, a bounded answer comes back before a deadline.
 
 Whether anything was sent decides what a failure means, so it is not guessed from the kind of error:
-the HTTP library reports the moment at which it begins to write.
+the HTTP library reports its steps, and only a message that it was still connecting for when it
+failed counts as not sent.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import httpx
 from tollway.carriers.connectors.connector import NotSentError, OutcomeUnknownError
 
 _ANSWER_MAX_BYTES = 64 * 1024
-_WRITING_BEGINS = "http11.send_request_headers.started"
+_CONNECTING = "connection."
 
 
 def open_client() -> httpx.AsyncClient:
@@ -23,7 +24,11 @@ def open_client() -> httpx.AsyncClient:
         follow_redirects=False,
         # The deadline of each message is the only one; how many there may be, its breaker says.
         timeout=None,  # noqa: S113
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
+        # Kept only shortly: on a connection that the carrier is just closing, nobody could tell
+        # whether a message was read.
+        limits=httpx.Limits(
+            max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0
+        ),
         headers={"Accept-Encoding": "identity", "User-Agent": "tollway"},
     )
 
@@ -32,11 +37,10 @@ async def exchange(
     client: httpx.AsyncClient, url: str, form: Mapping[str, str], deadline_s: float
 ) -> bytes:
     """The body of the answer."""
-    is_sent = False
+    steps: list[str] = []
 
-    async def trace(event: str, _: object) -> None:
-        nonlocal is_sent
-        is_sent = is_sent or event == _WRITING_BEGINS
+    async def trace(step: str, _: object) -> None:
+        steps.append(step)
 
     request = client.build_request(
         "POST",
@@ -52,9 +56,9 @@ async def exchange(
     except (TimeoutError, OSError, httpx.HTTPError, httpx.StreamError) as error:
         # Not the error's own text: it may quote what the carrier sent.
         why = f"{type(error).__name__} with a deadline of {deadline_s:.3g} s"
-        if is_sent:
-            raise OutcomeUnknownError(f"No answer after the message was sent: {why}.") from None
-        raise NotSentError(f"The carrier could not be reached: {why}.") from None
+        if steps and all(step.startswith(_CONNECTING) for step in steps):
+            raise NotSentError(f"The carrier could not be reached: {why}.") from None
+        raise OutcomeUnknownError(f"No answer after the message was sent: {why}.") from None
 
 
 async def _answer_to(client: httpx.AsyncClient, request: httpx.Request) -> bytes:
