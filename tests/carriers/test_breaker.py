@@ -174,7 +174,7 @@ def test_a_refusal_is_an_answer_and_opens_nothing(fake: FakeCarrier) -> None:
 def test_a_carrier_that_hangs_holds_a_bounded_number_of_calls_and_no_other_carrier(
     fake: FakeCarrier,
 ) -> None:
-    fake.misbehave("stall_before_commit", message=ISSUE, times=32)
+    fake.misbehave("stall_before_commit", message=ISSUE, times=256)
     before = fake.received(ISSUE)
 
     async def work() -> None:
@@ -182,13 +182,13 @@ def test_a_carrier_that_hangs_holds_a_bounded_number_of_calls_and_no_other_carri
         link = link_to(fake.url, deadline_ms=30_000)
         hung = [
             asyncio.create_task(remotes.connector(carrier_with(), link).issue(new_order()))
-            for _ in range(32)
+            for _ in range(256)
         ]
         # It is another process that is waited for, so there is no event to wait on.
-        while fake.received(ISSUE) < before + 32:  # noqa: ASYNC110
+        while fake.received(ISSUE) < before + 256:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        assert remotes.breakers["YTO"].in_flight == 32
-        with pytest.raises(NotSentError, match="32 messages"):
+        assert remotes.breakers["YTO"].in_flight == 256
+        with pytest.raises(NotSentError, match="256 messages"):
             await remotes.connector(carrier_with(), link).issue(new_order())
         other = Carrier("ZTO", "中通快递", carrier_with().number_format, carrier_with().area)
         assert isinstance(await remotes.connector(other, link).issue(new_order()), Issued)

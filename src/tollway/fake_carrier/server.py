@@ -38,6 +38,9 @@ async def serve(carrier: Carrier, port: int) -> asyncio.Server:
                 pass
         except (_Cut, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
+        except asyncio.CancelledError:
+            # The program ends while somebody still waits; that is nothing to report.
+            pass
         finally:
             # Cut, and not closed politely: nothing that is still buffered goes out.
             writer.transport.abort()
