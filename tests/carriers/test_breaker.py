@@ -199,4 +199,4 @@ def test_a_carrier_that_hangs_holds_a_bounded_number_of_calls_and_no_other_carri
         await remotes.close()
 
     asyncio.run(work())
-    assert fake.received(ISSUE) == before + 33
+    assert fake.received(ISSUE) == before + 257

@@ -70,16 +70,18 @@ def test_a_waybill_is_found_from_its_commit_until_it_is_cancelled(pools: Store) 
         issued = await pool.issue(new_order())
         assert isinstance(issued, Issued)
         made = Waybill(
-            "a",
-            ref.task_id,
-            ref.owner_id,
-            ref.order_sn,
-            wp_code,
-            issued.number,
-            "issued",
-            1,
-            1,
-            None,
+            account_id="a",
+            object_id=ref.task_id,
+            owner_id=ref.owner_id,
+            order_sn=ref.order_sn,
+            wp_code=wp_code,
+            state="issued",
+            number=issued.number,
+            price=1,
+            request_id="r",
+            hold_id=None,
+            asked_at_s=1,
+            issued_at_s=1,
         )
         await store_waybill(transaction, StoredWaybill(made, Fingerprints(1, {}), b"x"))
         return issued.number

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
@@ -19,6 +19,7 @@ from tollway.store.carrier_tables import carrier_link
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
+from tollway.store.waybill_tables import IS_PENDING, waybill
 
 DEADLINE_MS = 5000
 SETTLE_AFTER_S = 60
@@ -65,6 +66,11 @@ _PUT = Query(
     )
 )
 _DELETE = Query(carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
+_WAITING = Query(
+    select(func.count())
+    .select_from(waybill)
+    .where(waybill.c.wp_code == bindparam("wanted"), literal_column(IS_PENDING))
+)
 
 
 async def connect(
@@ -97,6 +103,12 @@ async def disconnect(database: Database, wp_code: str) -> None:
     """Removes a link: the carrier's numbers come from the pool again."""
 
     async def work(transaction: Transaction) -> None:
+        row = await transaction.fetch_one(_WAITING, wanted=wp_code)
+        if row is not None and row[0]:
+            raise CarrierError(
+                f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
+                "`tollway reconcile` first, because without the link they stay undecided."
+            )
         if not await transaction.execute(_DELETE, wanted=wp_code):
             raise CarrierError(f"Carrier {wp_code} is not connected: its numbers are in the pool.")
 

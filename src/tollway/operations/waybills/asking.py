@@ -5,6 +5,7 @@ held, until the carrier has told what became of it.
 """
 
 import asyncio
+import logging
 import time
 from functools import partial
 
@@ -29,6 +30,8 @@ from tollway.ledger.charges import Act, Acted, Charge
 from tollway.ledger.identity import World
 from tollway.operations.waybills.answers import issued, refused
 from tollway.store.database import Transaction
+
+logger = logging.getLogger("tollway.carriers")
 
 _NOT_SENT = "The carrier could not be reached."
 _POLL_S = 0.02
@@ -96,6 +99,10 @@ class Asking:
             return found or error
         except ConnectorError as error:
             return error
+        except Exception:
+            # Whatever it was, the carrier may have done what it was asked.
+            logger.exception("asking about waybill %s failed", stored.waybill.object_id)
+            return OutcomeUnknownError("The question failed on this side.")
 
     async def _close(
         self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge
