@@ -129,7 +129,9 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     tollway("grant", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
     assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
-    assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
+    assert sheet["balances"] == [
+        {"unit": "credits", "amount": 7, "held": 0, "posted": 0, "entries": 1}
+    ]
     tollway("price", "set", "product_analysis", "0")
     assert tollway("operation", "close", "product_analysis").status == 0
     listed = {each["operation"]: each for each in tollway("operation", "list", "--json").json}
