@@ -10,6 +10,8 @@ import typer
 from tollway import __version__
 from tollway.cli import (
     account,
+    audit,
+    backup,
     carrier,
     consent,
     credit,
@@ -18,9 +20,10 @@ from tollway.cli import (
     import_,
     intake,
     ledger,
-    maintenance,
+    migrate,
     operation,
     pool,
+    restore,
     serve,
     settings,
     shop,
@@ -48,7 +51,10 @@ _GROUPS = (
     waybill.register,
     source.register,
     intake.register,
-    maintenance.register,
+    migrate.register,
+    backup.register,
+    restore.register,
+    audit.register,
     settings.register,
 )
 
