@@ -1,6 +1,7 @@
 """A database as files: whether one is sound, and how one takes the place of another."""
 
 import os
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -40,19 +41,30 @@ def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
         # Not a rename, which would silently replace what came there meanwhile.
         os.link(new, path)
         return
-    _close(path)
+    commits, kept = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
+    if commits.exists():
+        # Opening a database may throw them away, if it is ruined.
+        shutil.copyfile(commits, kept)
+    try:
+        is_whole = _close(path)
+    except BaseException:
+        kept.unlink(missing_ok=True)
+        raise
+    if is_whole:
+        kept.unlink(missing_ok=True)
     # Left there, they would be taken for those of the new one.
     for file in side_files_of(path):
-        file.rename(aside.with_name(aside.name + file.name.removeprefix(path.name)))
+        file.unlink()
     if path.exists():
         os.link(path, aside)
     new.replace(path)
 
 
-def _close(path: Path) -> None:
-    """Brings all commits into the database itself, which fails while anybody has it open."""
+def _close(path: Path) -> bool:
+    """Brings all commits into the database itself, which fails while anybody has it open; whether
+    they are in it now."""
     if not path.exists():
-        return
+        return False
     try:
         with closing(apsw.Connection(str(path))) as connection:
             connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
@@ -60,5 +72,6 @@ def _close(path: Path) -> None:
     except (apsw.BusyError, apsw.LockedError):
         raise StoreError(f"{path} is being used by another program: end that one first.") from None
     except (apsw.CorruptError, apsw.NotADBError):
-        # A ruined database is why one restores. It is kept as it is, with what lies beside it.
-        return
+        # A ruined database is why one restores. It is kept as it is, with what lay beside it.
+        return False
+    return True
