@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Answer, Command, charge_calls
 from tests.support.gateway import Store
 from tests.support.orders import order, put_orders
+from tollway.store.migrate import migration_script, newest_revision
 from tollway.store.sqlite.lock import ServingLock
 
 INTO = ("--database", "sqlite:///again.db")
@@ -96,6 +97,34 @@ def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(
     assert backup.is_file()
 
 
+def test_what_a_killed_gateway_left_beside_its_database_is_kept_too(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    with closing(apsw.Connection("books.db")) as gateway:
+        gateway.execute("UPDATE account SET name = 'renamed'").fetchall()
+        for name in ("books.db", "books.db-wal"):
+            shutil.copyfile(name, name.replace("books", "killed"))
+    killed = ("--database", "sqlite:///killed.db")
+    told = tollway("restore", backup.name, "--replace", "--json", *killed).json
+    assert tollway("account", "list", "--json", *killed).json[0]["name"] == "acme"
+    with closing(apsw.Connection(told["replaced"])) as kept:
+        assert kept.execute("SELECT name FROM account").fetchall() == [("renamed",)]
+    assert list(workplace.glob("killed.db.before*-wal")) == []
+
+
+def test_an_older_backup_is_brought_up_to_date_when_told(tollway: Command, workplace: Path) -> None:
+    older, _, _ = migration_script("sqlite", None).rpartition("-- Running upgrade")
+    sql(older)(workplace / "older.db")
+    before = files(workplace)
+    answer = tollway("restore", "older.db", *INTO)
+    assert_refused(answer, "older.db is at schema ", f"needs {newest_revision()}", "--migrate")
+    assert files(workplace) == before
+    told = tollway("restore", "older.db", "--migrate", "--json", *INTO).json
+    assert told["schema"] == newest_revision()
+    assert tollway("audit", *INTO).status == 0
+    assert files(workplace)["older.db"] == before["older.db"]
+
+
 def test_a_database_that_is_served_or_open_is_not_replaced(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:
@@ -105,10 +134,11 @@ def test_a_database_that_is_served_or_open_is_not_replaced(
     lock.release()
     with closing(apsw.Connection("books.db")) as other:
         other.execute("SELECT * FROM account").fetchall()
-        before = files(workplace)
         answer = tollway("restore", "copy.db", "--replace")
         assert_refused(answer, "books.db is being used by another program")
-        assert files(workplace) == before
+        other.execute("UPDATE account SET name = 'still here'").fetchall()
+    assert list(workplace.glob("*.before-*")) == []
+    assert tollway("account", "list", "--json").json[0]["name"] == "still here"
 
 
 def flip_a_byte(path: Path) -> None:

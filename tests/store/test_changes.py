@@ -94,8 +94,8 @@ def test_a_change_is_seen_after_all_other_connections_were_closed(store: Store) 
     store.do(work)
 
 
-# Ends with 0 if it may lock the byte of the WAL index by which SQLite tells whether anybody else has
-# the database open. Whoever can lock it alone begins the index anew, whatever others do with it.
+# Ends with 0 if it may lock the byte of the WAL index by which SQLite tells whether anybody else
+# has the database open. Whoever can lock it alone begins the index anew, whatever others do.
 WOULD_BEGIN_THE_INDEX_ANEW = """
 import fcntl, sys
 with open(sys.argv[1] + "-shm", "r+b") as index:
@@ -117,7 +117,7 @@ def test_watching_does_not_let_go_of_the_locks_of_sqlite(store: Store) -> None:
         assert database.change_mark()
         assert not await _another_process_would_begin_the_index_anew(store.path)
         # The control: to open and close the file in this process lets go of them.
-        Path(f"{store.path}-shm").read_bytes()
+        await asyncio.to_thread(Path(f"{store.path}-shm").read_bytes)
         assert await _another_process_would_begin_the_index_anew(store.path)
 
     store.do(work)
