@@ -241,7 +241,7 @@ def test_keys_that_did_not_come_along_are_asked_for(
     backup.with_name("copy.db.keys").unlink()
     answer = tollway("restore", "copy.db", *INTO)
     assert answer.status == 0
-    assert "Not there: again.db.keys and again.db.secret." in answer.out
+    assert "Did not come along: again.db.keys and again.db.secret." in answer.out
     assert not (workplace / "again.db.keys").exists()
 
 

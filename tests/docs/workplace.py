@@ -70,6 +70,8 @@ class Workplace:
             "HOME": str(folder),
             "LANG": "C.UTF-8",
             "PYTHON": sys.executable,
+            # The very code that is tested, also where another copy of it is installed.
+            "PYTHONPATH": os.environ["PYTHONPATH"],
             "TOLLWAY_PORT": str(self._ports[8080]),
         }
         self._gateway: subprocess.Popen[str] | None = None

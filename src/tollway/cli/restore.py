@@ -136,6 +136,6 @@ def _print(backup: Path, restored: Restored) -> None:
         print_sentence(f"Its keys are in {' and '.join(restored.keys)}.")
     if restored.keys_missing:
         print_sentence(
-            f"Not there: {' and '.join(restored.keys_missing)}. If the gateway of the backup had "
-            "them, put them there before you serve: new ones open nothing that was sealed before."
+            f"Did not come along: {' and '.join(restored.keys_missing)}. Put those of the backup's "
+            "gateway there: with new ones nothing can be read that was sealed or signed before."
         )
