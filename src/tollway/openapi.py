@@ -13,11 +13,20 @@ from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 Json = dict[str, Any]
 
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
+_KEY_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same request with the same key is answered once more for nothing, for 24 "
+    "hours; another request with it is refused.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+}
 _HEADERS = {
     "X-Request-Id": "Names this call; quote it to support.",
     "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
     "RateLimit": "What is left of it (r), and for how many seconds (t).",
     "Retry-After": "After a 202: how many seconds to wait.",
+    "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
 }
 
 
@@ -52,13 +61,14 @@ def _operation(operation: Operation, mapped: bool) -> Json:
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
+        "parameters": [_KEY_PARAMETER],
         "responses": _responses(operation, fields, mapped),
     }
     if operation.encoding is Encoding.QUERY:
         described["parameters"] = [
             {"name": name, "in": "query", "required": required, "schema": schema}
             for name, required, schema in _spellings(fields)
-        ]
+        ] + [_KEY_PARAMETER]
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
         schema = {

@@ -39,7 +39,18 @@ def _issue(store: Store, wp_code: str, order_sn: str) -> str:
         number = await take_number(transaction, wp_code, "shop")
         assert number is not None
         made = Waybill(
-            "a", WORLD.new_id("wb_"), "shop", order_sn, wp_code, number, "issued", 1, 1, None
+            account_id="a",
+            object_id=WORLD.new_id("wb_"),
+            owner_id="shop",
+            order_sn=order_sn,
+            wp_code=wp_code,
+            state="issued",
+            number=number,
+            price=1,
+            request_id=order_sn,
+            hold_id=None,
+            asked_at_s=1,
+            issued_at_s=1,
         )
         await store_waybill(transaction, StoredWaybill(made, Fingerprints(1, {}), b"x"))
         return number

@@ -58,7 +58,18 @@ RESTORED = {
     "keys_missing",
     "replaced",
 }
+LINK = {
+    "wp_code",
+    "url",
+    "provider_id",
+    "to_code",
+    "deadline_ms",
+    "settle_after_s",
+    "changed_at_s",
+}
 POOL_CHANGE = {"wp_code", "owner_id", "read", "loaded", "rejected", "reasons", "rejects"}
+
+TO_CARRIER = "--url https://link.example --provider TOLLWAY --to-code YTO"
 
 # In this order: later ones see what earlier ones did. A list stands for an array of such objects.
 STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
@@ -81,7 +92,9 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger export acme", [ENTRY]),
     ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
     ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
-    ("carrier list", [CARRIER]),
+    (f"carrier connect YTO {TO_CARRIER} --secret-file link.secret", LINK),
+    ("carrier list", [CARRIER | {"link"}]),
+    ("carrier disconnect YTO", {"wp_code"}),
     ("pool add YTO --numbers YT0000000000001,X", POOL_CHANGE),
     ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
     ("waybill list", []),
@@ -100,6 +113,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
 
 def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
     assert books.path.is_file()
+    books.path.with_name("link.secret").write_text("secret", "utf-8")
     for line, shape in STEPS:
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line
@@ -126,7 +140,9 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     tollway("grant", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
     assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
-    assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
+    assert sheet["balances"] == [
+        {"unit": "credits", "amount": 7, "held": 0, "posted": 0, "entries": 1}
+    ]
     tollway("price", "set", "product_analysis", "0")
     assert tollway("operation", "close", "product_analysis").status == 0
     listed = {each["operation"]: each for each in tollway("operation", "list", "--json").json}

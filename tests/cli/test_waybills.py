@@ -17,7 +17,7 @@ from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import Caller
-from tollway.ledger.posting import Acted
+from tollway.ledger.charges import Acted, Charge
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.request import WaybillRequest
 from tollway.store.open import key_path
@@ -31,7 +31,9 @@ def issue(books: Store, wp_code: str, order_sn: str) -> None:
     async def work(database: SqliteDatabase) -> Acted:
         vault = load_vault(key_path("sqlite:///books.db", ""))
         handler = WaybillHandler(ShopCodes(database), vault, WORLD, "http://t")
-        return await database.write(await handler(wanted, Caller("acc_1", 10)))
+        act = await handler(wanted, Caller("acc_1", 10))
+        charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)
+        return await database.write(lambda transaction: act(transaction, charge))
 
     assert books.do(work).is_paid
 

@@ -7,9 +7,10 @@ from sqlalchemy import bindparam, func, select
 
 from tests.support.gateway import Store
 from tollway.ledger.accounts import find_account, open_account
+from tollway.ledger.charges import Act, Acted, Charge, ShortageError
 from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.identity import World
-from tollway.ledger.posting import Act, Acted, Charge, Remarks, ShortageError, post_charges
+from tollway.ledger.posting import Remarks, post_charges
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema import product
@@ -27,7 +28,7 @@ DONE = Query(
 
 
 def act(name: str, *, is_paid: bool = True, error: Exception | None = None) -> Act:
-    async def work(transaction: Transaction) -> Acted:
+    async def work(transaction: Transaction, _: Charge) -> Acted:
         await transaction.execute(DO, product_id=name)
         if error is not None:
             raise error

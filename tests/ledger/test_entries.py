@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.gateway import Store
 from tollway.ledger.accounts import close_account, open_account
+from tollway.ledger.charges import Charge
 from tollway.ledger.entries import (
     AMOUNT_MAX,
     amount_left,
@@ -18,7 +19,7 @@ from tollway.ledger.entries import (
 )
 from tollway.ledger.errors import LedgerError
 from tollway.ledger.identity import World
-from tollway.ledger.posting import Charge, post_charges
+from tollway.ledger.posting import post_charges
 from tollway.store.database import Database
 
 AT_S = 1_767_225_600.25

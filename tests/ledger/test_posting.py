@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sqlalchemy import bindparam
 
 from tests.support.gateway import Store
+from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.entries import TAKE, amount_left, list_balances, newest_entries
-from tollway.ledger.posting import Charge, ShortageError, post_charges
+from tollway.ledger.posting import post_charges
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema import balance
@@ -51,7 +52,13 @@ async def check(
     async def open_all(transaction: Transaction) -> None:
         for (account, unit), amount in left.items():
             await transaction.execute(
-                OPEN_BALANCE, account_id=account, unit=unit, amount=amount, entries=0
+                OPEN_BALANCE,
+                account_id=account,
+                unit=unit,
+                amount=amount,
+                held=0,
+                posted=0,
+                entries=0,
             )
 
     await database.write(open_all)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.gateway import Store
 from tollway.ledger.accounts import open_account
+from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.identity import World
-from tollway.ledger.posting import Charge, ShortageError
 from tollway.ledger.settlement import Settler
 from tollway.store.database import (
     Database,

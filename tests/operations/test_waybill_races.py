@@ -34,9 +34,7 @@ def test_64_equal_requests_at_once_are_one_waybill_one_charge_and_one_answer(
 ) -> None:
     customer, wp_code = new_customer(store), new_carrier(store, 100)
     answers = _fire(gateway, customer, [request(wp_code, order_sn="the-only-order")] * 64)
-    charged = sorted(answer.pop("withholding_money") for answer in answers)
-    assert charged == [0] * 63 + [PRICE]
-    assert answers[0]["code"] == 1
+    assert (answers[0]["code"], answers[0]["withholding_money"]) == (1, PRICE)
     assert all(answer == answers[0] for answer in answers)
     assert credits_left(store, customer) == 10_000 - PRICE
 
@@ -61,6 +59,5 @@ def test_after_a_restart_the_same_request_is_the_same_waybill(own_store: Store) 
         gateway = Gateway(own_store)
         answers.append(issue(gateway, customer.token, body).data)
         assert gateway.stop() == 0
-    assert [answer.pop("withholding_money") for answer in answers] == [PRICE, 0]
     assert answers[0] == answers[1]
     assert credits_left(own_store, customer) == 10_000 - PRICE

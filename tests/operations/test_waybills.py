@@ -195,8 +195,10 @@ def test_the_same_request_again_is_the_same_waybill_free_of_charge(
     first = issue(gateway, customer.token, body)
     second = issue(gateway, customer.token, body)
     assert (first.code, second.code) == (0, 0)
-    assert _same(first.data) == _same(second.data)
-    assert (first.data["withholding_money"], second.data["withholding_money"]) == (PRICE, 0)
+    assert first.data == second.data
+    assert first.data["withholding_money"] == PRICE
+    assert "x-replay-of" not in first.headers
+    assert second.headers["x-replay-of"] == first.headers["x-request-id"]
     assert credits_left(store, customer) == 0
 
 

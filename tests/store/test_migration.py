@@ -19,8 +19,8 @@ from tollway.store.migrate import (
     newest_revision,
 )
 from tollway.store.open import open_database
-from tollway.store.schema import metadata
 from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.tables import ALL_TABLES
 from tollway.telemetry.metrics import Metrics
 
 SchemaRow = tuple[str, str, str, str]
@@ -48,7 +48,7 @@ def test_a_migrated_database_has_exactly_the_tables_of_the_schema(
     made = tmp_path / "made.db"
     connection = apsw.Connection(str(made))
     dialect = sqlite.dialect()
-    for table in metadata.sorted_tables:
+    for table in ALL_TABLES:
         connection.execute(str(CreateTable(table).compile(dialect=dialect)))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
@@ -65,7 +65,7 @@ def test_a_difference_between_the_two_would_be_seen(migrated: Store) -> None:
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_either_dialect_gets_a_script_with_every_table(dialect: str) -> None:
     script = migration_script(dialect, None)
-    for table in metadata.sorted_tables:
+    for table in ALL_TABLES:
         assert f"CREATE TABLE {table.name} (" in script.replace('"', "")
     assert ("WITHOUT ROWID" in script) == (dialect == "sqlite")
     assert f"'{newest_revision()}'" in script

@@ -72,9 +72,15 @@ def good_request(operation: Operation, today: date) -> dict[str, Any]:
     return requests[operation.name]
 
 
-def ask(gateway: Gateway, operation: Operation, token: str | None, sent: dict[str, Any]) -> Reply:
+def ask(
+    gateway: Gateway,
+    operation: Operation,
+    token: str | None,
+    sent: dict[str, Any],
+    headers: dict[str, str] | None = None,
+) -> Reply:
     if operation.encoding is Encoding.QUERY:
-        return gateway.get(operation.path, token=token, query=sent)
+        return gateway.get(operation.path, token=token, query=sent, headers=headers)
     if operation.encoding is Encoding.FORM:
-        return gateway.post_form(operation.path, sent, token=token)
-    return gateway.post_json(operation.path, sent, token=token)
+        return gateway.post_form(operation.path, sent, token=token, headers=headers)
+    return gateway.post_json(operation.path, sent, token=token, headers=headers)

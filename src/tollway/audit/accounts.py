@@ -8,7 +8,8 @@ from sqlalchemy.sql import Select
 from tollway.audit.check import Breach, Check
 from tollway.store.consent_tables import consent
 from tollway.store.database import Row
-from tollway.store.schema import account, balance, permission, token, waybill
+from tollway.store.schema import account, balance, permission, token
+from tollway.store.waybill_tables import waybill
 
 # Entries are not among them: each has a balance, or the check of balances misses it.
 _OF_AN_ACCOUNT = (token, permission, balance, consent, waybill)

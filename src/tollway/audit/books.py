@@ -14,10 +14,12 @@ from tollway.store.query import Query
 from tollway.store.schema import balance, entry
 
 # Every kind of entry, and the sign that its amounts have.
-SIGNS = {"top_up": 1, "correction": -1, "charge": -1}
+SIGNS = {"top_up": 1, "correction": -1, "charge": -1, "hold": -1, "release": 1}
 # What each column of a balance is: the sum of the amounts of these kinds, times the factor.
 FOLLOWS: dict[str, tuple[int, tuple[str, ...]]] = {
     "amount": (1, tuple(SIGNS)),
+    "held": (-1, ("hold", "release")),
+    "posted": (-1, ("charge",)),
 }
 
 
@@ -28,6 +30,7 @@ class UnitFigures(msgspec.Struct, frozen=True):
     topped_up: int
     corrected: int
     charged: int
+    held: int
     available: int
     entries: int
 
@@ -88,6 +91,7 @@ _FIGURES = Query(
         func.sum(_books.c.sum_top_up),
         func.sum(_books.c.sum_correction),
         -func.sum(_books.c.sum_charge),
+        func.sum(_books.c.stored_held),
         func.sum(_books.c.stored_amount),
         func.sum(_books.c.entries),
     )
@@ -127,7 +131,7 @@ def _tell(row: Row) -> Iterator[Breach]:
         yield Breach("balance_missing", account_id, unit, f"{entries} entries but no balance")
         return
     for column, stored, due in zip(FOLLOWS, amounts[::2], amounts[1::2], strict=True):
-        subject = "the balance" if column == "amount" else f"{column} of the balance"
+        subject = "the balance" if column == "amount" else f"what the balance has {column}"
         if stored < 0:
             yield Breach("balance_negative", account_id, unit, f"{subject} is {stored}")
         if stored != due:

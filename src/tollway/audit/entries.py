@@ -41,7 +41,7 @@ _wrong_entries = (
             entry.c.balance_after != _balance_before + entry.c.amount,
             entry.c.balance_after < 0,
             *(
-                and_(entry.c.kind == kind, entry.c.amount * sign <= 0)
+                and_(entry.c.kind == kind, entry.c.amount * sign < 0)
                 for kind, sign in SIGNS.items()
             ),
             _is_sandbox,
@@ -83,7 +83,7 @@ def _tell_entry(row: Row) -> Iterator[Breach]:
     if after < 0:
         difference = f"entry {number}: the balance after it is {after}"
         yield Breach("balance_negative", account_id, unit, difference)
-    if amount * SIGNS[kind] <= 0:
+    if amount * SIGNS[kind] < 0:
         yield Breach("sign_wrong", account_id, unit, f"entry {number}: a {kind} of {amount:+}")
     if is_sandbox:
         difference = f"entry {number}: a test token was charged"

@@ -6,11 +6,11 @@ are written in one transaction. A waybill's number need not be in a pool.
 
 from collections.abc import Iterator
 
-from sqlalchemy import and_, exists, func, literal_column, select
+from sqlalchemy import and_, exists, func, select, text
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
-from tollway.store.schema import waybill, waybill_number
+from tollway.store.waybill_tables import IN_FORCE, waybill, waybill_number
 
 _NATURAL_KEY = (waybill.c.account_id, waybill.c.owner_id, waybill.c.order_sn, waybill.c.wp_code)
 _same_number = and_(
@@ -21,12 +21,13 @@ _same_number = and_(
 _rivals = (
     select(*_NATURAL_KEY, func.count())
     # Written out, and not a parameter: only so does a planner know that the index fits.
-    .where(waybill.c.state == literal_column("'issued'"))
+    .where(text(IN_FORCE))
     .group_by(*_NATURAL_KEY)
     .having(func.count() > 1)
 )
 _used_again = (
     select(waybill.c.number, waybill.c.wp_code, func.count())
+    .where(waybill.c.number.is_not(None))
     .group_by(waybill.c.number, waybill.c.wp_code)
     .having(func.count() > 1)
 )

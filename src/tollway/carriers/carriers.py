@@ -12,7 +12,7 @@ from tollway.carriers.errors import CarrierError
 from tollway.carriers.formats import KNOWN_FORMATS, check_format
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import carrier
+from tollway.store.waybill_tables import carrier
 
 _CODE = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _NAME_MAX = 40

@@ -15,7 +15,7 @@ from tollway.carriers.carriers import known_carrier
 from tollway.carriers.formats import number_problem
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import waybill_number
+from tollway.store.waybill_tables import waybill_number
 
 # The pool of no shop in particular.
 SHARED = ""

@@ -1,4 +1,4 @@
-"""The waybills that were issued. At most one is in force under a natural key."""
+"""The waybills that were asked for. At most one is in force under a natural key."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tollway.carriers.errors import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import waybill
+from tollway.store.waybill_tables import IN_FORCE, waybill
 
 
 class WaybillKey(NamedTuple):
@@ -34,16 +34,23 @@ class Waybill(msgspec.Struct, frozen=True):
     owner_id: str
     order_sn: str
     wp_code: str
-    number: str
     state: str
+    number: str | None
     price: int
-    issued_at_s: int
-    cancelled_at_s: int | None
+    request_id: str | None
+    hold_id: str | None
+    asked_at_s: int
+    issued_at_s: int | None
+    cancelled_at_s: int | None = None
+    refusal: str | None = None
+
+    @property
+    def key(self) -> WaybillKey:
+        return WaybillKey(self.account_id, self.owner_id, self.order_sn, self.wp_code)
 
     @property
     def context(self) -> bytes:
-        key = WaybillKey(self.account_id, self.owner_id, self.order_sn, self.wp_code)
-        return key.context(self.object_id)
+        return self.key.context(self.object_id)
 
 
 class StoredWaybill(NamedTuple):
@@ -58,18 +65,18 @@ class StoredWaybill(NamedTuple):
 
 
 _OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
-_WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
+WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
 _IN_FORCE = Query(
-    _WHOLE.where(
+    WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
         # Written out, and not a parameter: only so does a planner know that the index fits.
-        waybill.c.state == literal_column("'issued'"),
+        literal_column(IN_FORCE),
     )
 )
 _INSERT = Query(
     waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
 )
-_BY_NUMBER = Query(_WHOLE.where(waybill.c.number == bindparam("wanted")))
+_BY_NUMBER = Query(WHOLE.where(waybill.c.number == bindparam("wanted")))
 _CANCEL = Query(
     waybill.update()
     .where(waybill.c.object_id == bindparam("wanted"), waybill.c.state == "issued")
@@ -77,7 +84,7 @@ _CANCEL = Query(
 )
 _newest = (
     select(*_OPEN)
-    .order_by(waybill.c.issued_at_s.desc(), waybill.c.object_id)
+    .order_by(waybill.c.asked_at_s.desc(), waybill.c.object_id)
     .limit(bindparam("most", type_=Integer))
 )
 _NEWEST = Query(_newest)
@@ -87,7 +94,7 @@ _NEWEST_OF_ACCOUNT = Query(_newest.where(waybill.c.account_id == bindparam("of_a
 async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None:
     values = {f"of_{name}": value for name, value in key._asdict().items()}
     row = await reader.fetch_one(_IN_FORCE, **values)
-    return None if row is None else _stored(row)
+    return None if row is None else stored_waybill(row)
 
 
 async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None:
@@ -101,7 +108,7 @@ async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None
 
 async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
     """The waybill with this number; two carriers may have the same one."""
-    rows = [_stored(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
+    rows = [stored_waybill(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
         raise CarrierError(f"There is no waybill {number}: `tollway waybill list` shows them.")
@@ -134,7 +141,7 @@ async def list_waybills(reader: Reader, account_id: str | None, most: int) -> Se
     return [Waybill(*row) for row in rows]
 
 
-def _stored(row: Row) -> StoredWaybill:
+def stored_waybill(row: Row) -> StoredWaybill:
     *open_, fingerprints, sealed = row
     told = msgspec.json.decode(fingerprints, type=Fingerprints)
     return StoredWaybill(Waybill(*open_), told, sealed)

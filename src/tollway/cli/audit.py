@@ -32,9 +32,9 @@ def _print_report(report: AuditReport) -> None:
         f"Accounts: {report.accounts:,}. Tokens: {report.tokens:,}. Entries: {report.entries:,}."
     )
     print_table(
-        ("unit", "topped up", "corrected", "charged", "available"),
+        ("unit", "topped up", "corrected", "charged", "held", "available"),
         [
-            (unit.unit, unit.topped_up, unit.corrected, unit.charged, unit.available)
+            (unit.unit, unit.topped_up, unit.corrected, unit.charged, unit.held, unit.available)
             for unit in report.units
         ],
         empty="The books are empty.",

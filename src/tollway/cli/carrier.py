@@ -1,17 +1,45 @@
-"""`tollway carrier`: the carriers that waybills can be issued for."""
+"""`tollway carrier`: the carriers that waybills can be issued for, and the links to them."""
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tollway.carriers.areas import AreaKind, ServiceArea
-from tollway.carriers.carriers import Carrier, add_carrier, list_carriers
-from tollway.cli.context import run
+from tollway.carriers.carriers import add_carrier, list_carriers
+from tollway.carriers.links import (
+    DEADLINE_MS,
+    DEADLINE_MS_MAX,
+    SETTLE_AFTER_S,
+    SETTLE_AFTER_S_MAX,
+    Link,
+    connect,
+    disconnect,
+    list_links,
+)
+from tollway.cli.carrier_secret import SecretFileOption, read_secret
+from tollway.cli.context import Session, run
 from tollway.cli.errors import UsageError
 from tollway.cli.options import CarrierArgument, DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table
 
-group = typer.Typer(help="Add and list carriers.", no_args_is_help=True)
+group = typer.Typer(help="Add, connect and list carriers.", no_args_is_help=True)
+
+
+class CarrierLine(msgspec.Struct, frozen=True):
+    """A carrier as it is listed; without a link its numbers come from the pool."""
+
+    wp_code: str
+    name: str
+    number_format: str
+    area: ServiceArea
+    link: Link | None
+
+
+class Disconnected(msgspec.Struct, frozen=True):
+    """The carrier whose link is gone."""
+
+    wp_code: str
 
 
 def register(app: typer.Typer) -> None:
@@ -67,16 +95,93 @@ def add(
 
 @group.command("list")
 def list_(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """List the carriers."""
-    found = run(database, lambda at: list_carriers(at.database))
+    """List the carriers, and where the numbers of each come from."""
+    found = run(database, _lines)
     if as_json:
         print_json(found)
     else:
         print_table(
-            ("carrier", "name", "number format", "delivers"),
+            ("carrier", "name", "number format", "delivers", "numbers from"),
             [_row(each) for each in found],
             empty="There are no carriers: add one with `tollway carrier add`.",
         )
+
+
+@group.command("connect")
+def connect_(
+    carrier: CarrierArgument,
+    url: Annotated[
+        str, typer.Option(help="Where its messages go: https://HOST/PATH.", show_default=False)
+    ],
+    provider: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            help="The logistic_provider_id that it knows this gateway by.",
+            show_default=False,
+        ),
+    ],
+    to_code: Annotated[
+        str,
+        typer.Option(metavar="CODE", help="The to_code of its messages.", show_default=False),
+    ],
+    secret_file: SecretFileOption = None,
+    deadline_ms: Annotated[
+        int,
+        typer.Option(min=1, max=DEADLINE_MS_MAX, help="How long it may take to answer."),
+    ] = DEADLINE_MS,
+    settle_after_s: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=SETTLE_AFTER_S_MAX,
+            help="How old a message must be before it counts as lost if the carrier says so.",
+        ),
+    ] = SETTLE_AFTER_S,
+    plain_http: Annotated[
+        bool,
+        typer.Option("--plain-http", help="Allow http:// to another machine: nothing is hidden."),
+    ] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a carrier give its numbers itself, in Cainiao's LINK form; or change how."""
+    secret = read_secret(secret_file)
+
+    async def work(at: Session) -> Link:
+        changed_at_s = at.world.at_s()
+        link = Link(carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s)
+        await connect(at.database, at.sealer(), link, secret, allows_plain=plain_http)
+        return link
+
+    made = run(database, work)
+    if as_json:
+        print_json(made)
+    else:
+        print_sentence(
+            f"Carrier {made.wp_code} is connected to {made.url}, "
+            f"which has {made.deadline_ms:,} ms to answer."
+        )
+
+
+@group.command("disconnect")
+def disconnect_(
+    carrier: CarrierArgument, database: DatabaseOption = None, as_json: JsonOption = False
+) -> None:
+    """Remove a carrier's link: its numbers come from the pool again."""
+    run(database, lambda at: disconnect(at.database, carrier))
+    if as_json:
+        print_json(Disconnected(carrier))
+    else:
+        print_sentence(f"Carrier {carrier} is no longer connected: its numbers are in the pool.")
+
+
+async def _lines(at: Session) -> list[CarrierLine]:
+    links = {each.wp_code: each for each in await list_links(at.database)}
+    return [
+        CarrierLine(each.wp_code, each.name, each.number_format, each.area, links.get(each.wp_code))
+        for each in await list_carriers(at.database)
+    ]
 
 
 def _area(served: list[str], not_served: list[str]) -> ServiceArea:
@@ -87,8 +192,9 @@ def _area(served: list[str], not_served: list[str]) -> ServiceArea:
     return ServiceArea(AreaKind.EXCEPT if not_served else AreaKind.ALL, tuple(not_served))
 
 
-def _row(carrier: Carrier) -> tuple[str, str, str, str]:
-    return carrier.wp_code, carrier.name, carrier.number_format, _shown(carrier.area)
+def _row(line: CarrierLine) -> tuple[str, ...]:
+    source = line.link.url if line.link else "pool"
+    return line.wp_code, line.name, line.number_format, _shown(line.area), source
 
 
 def _shown(area: ServiceArea) -> str:

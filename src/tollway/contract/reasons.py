@@ -3,8 +3,8 @@
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
-        WAYBILL_DIFFERS
-    101 TIMED_OUT, BODY_TIMED_OUT
+        WAYBILL_DIFFERS, IDEMPOTENCY_KEY_*
+    101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
     202 THROTTLED, STORE_UNAVAILABLE
@@ -154,6 +154,22 @@ class Reason(Enum):
             "请传入相同内容，或更换 order_sn。",
         ),
     )
+    IDEMPOTENCY_KEY_INVALID = Cause(
+        100,
+        400,
+        Phrase(
+            "The header Idempotency-Key is not valid: send 1 to 255 visible ASCII characters.",
+            "请求头 Idempotency-Key 无效：请传入 1 到 255 个可见 ASCII 字符。",
+        ),
+    )
+    IDEMPOTENCY_KEY_REUSED = Cause(
+        100,
+        400,
+        Phrase(
+            "The Idempotency-Key was used for another request: send a new key with a new request.",
+            "Idempotency-Key 已用于另一个请求：新的请求请使用新的值。",
+        ),
+    )
     FILTER_NEEDS_ENHANCED = Cause(
         100,
         400,
@@ -168,6 +184,25 @@ class Reason(Enum):
         Phrase(
             "The request timed out and nothing was charged: try again.",
             "请求超时，未扣费：请重试。",
+        ),
+    )
+    CARRIER_UNREACHABLE = Cause(
+        101,
+        504,
+        Phrase(
+            "The carrier cannot be reached: nothing was issued and nothing charged. Try again "
+            "later, or choose another carrier.",
+            "快递公司暂时无法连接：未取号，未扣费。请稍后重试，或更换快递公司。",
+        ),
+    )
+    CARRIER_SILENT = Cause(
+        101,
+        504,
+        Phrase(
+            "The carrier has not answered in time: {cost} credits are held until it does, and "
+            "nothing is issued twice. Send the same request again later.",
+            "快递公司未及时响应：已冻结 {cost} 点，待其确认后结算，不会重复取号。"
+            "请稍后用相同的请求重试。",
         ),
     )
     BODY_TIMED_OUT = Cause(

@@ -8,6 +8,7 @@ from tollway.carriers.vault import load_vault
 from tollway.demo.carriers import fill_carriers
 from tollway.demo.filling import fill_claims, fill_figures, fill_materials, fill_orders
 from tollway.demo.owners import add_sandbox_owners
+from tollway.ledger.settlement import Settler
 from tollway.store.migrate import migrate
 from tollway.store.open import key_path, open_database
 from tollway.store.sqlite.database import SqliteDatabase
@@ -29,7 +30,8 @@ class Sandbox:
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
         url = f"sqlite:///{self._folder.name}/sandbox.db"
-        self.database: SqliteDatabase = open_database(url, Metrics())
+        self._metrics = Metrics()
+        self.database: SqliteDatabase = open_database(url, self._metrics)
         self.vault = load_vault(key_path(url, ""))
         self._filled_to: date | None = None
 
@@ -58,6 +60,10 @@ class Sandbox:
                 zone=self._zone,
             )
             self._filled_to = today
+
+    def settler(self, timeout_s: float) -> Settler:
+        """Does what test calls do; there is nothing to pay, so nobody is ever short of it."""
+        return Settler(self.database, self._metrics, timeout_s, lambda *_: None)
 
     async def close(self) -> None:
         await self.database.close()

@@ -7,7 +7,7 @@ the whole of an account's history can be checked from its rows alone.
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import ColumnElement, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.accounts import find_account
@@ -23,15 +23,21 @@ AMOUNT_MAX = 10**15
 
 
 class Balance(msgspec.Struct, frozen=True):
-    """What an account has of one unit: `credits`, or `calls:<operation>`."""
+    """What an account has of one unit: `credits`, or `calls:<operation>`.
+
+    `amount` is available; `held` is set aside for calls that are not decided yet; `posted` is what
+    was charged in all.
+    """
 
     unit: str
     amount: int
+    held: int
+    posted: int
     entries: int
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line of the books. `amount` is signed: a charge is negative."""
+    """One line of the books. `amount` is what became available: a charge is negative."""
 
     account_id: str
     unit: str
@@ -51,6 +57,8 @@ _insert_balance = insert(balance).values(
     account_id=bindparam("account_id"),
     unit=bindparam("unit"),
     amount=bindparam("amount"),
+    held=0,
+    posted=0,
     entries=1,
 )
 _ADD = Query(
@@ -62,26 +70,38 @@ _ADD = Query(
         },
     ).returning(balance.c.amount, balance.c.entries)
 )
-# The condition and the change are one statement, so a balance cannot be spent twice.
-TAKE = Query(
-    balance.update()
-    .where(
-        balance.c.account_id == bindparam("of_account"),
-        balance.c.unit == bindparam("of_unit"),
-        balance.c.amount >= bindparam("total"),
+
+
+def taking(**also: ColumnElement[int]) -> Query:
+    """Takes `total` from what is available, in `count` entries, and changes other columns with it.
+
+    The condition and the change are one statement, so a balance cannot be spent twice.
+    """
+    return Query(
+        balance.update()
+        .where(
+            balance.c.account_id == bindparam("of_account"),
+            balance.c.unit == bindparam("of_unit"),
+            balance.c.amount >= bindparam("total"),
+        )
+        .values(
+            amount=balance.c.amount - bindparam("total"),
+            entries=balance.c.entries + bindparam("count"),
+            **also,
+        )
+        .returning(balance.c.amount, balance.c.entries)
     )
-    .values(
-        amount=balance.c.amount - bindparam("total"), entries=balance.c.entries + bindparam("count")
-    )
-    .returning(balance.c.amount, balance.c.entries)
-)
+
+
+TAKE = taking(posted=balance.c.posted + bindparam("total"))
+_TAKE_BACK = taking()
 AMOUNT_LEFT = Query(
     select(balance.c.amount).where(
         balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
     )
 )
 _BALANCES = Query(
-    select(balance.c.unit, balance.c.amount, balance.c.entries)
+    select(*(balance.c[name] for name in Balance.__struct_fields__))
     .where(balance.c.account_id == bindparam("account_id"))
     .order_by(balance.c.unit)
 )
@@ -114,7 +134,7 @@ async def top_up(
             row = await transaction.fetch_one(_ADD, account_id=found.id, unit=unit, amount=amount)
         else:
             row = await transaction.fetch_one(
-                TAKE, of_account=found.id, of_unit=unit, total=-amount, count=1
+                _TAKE_BACK, of_account=found.id, of_unit=unit, total=-amount, count=1
             )
         if row is None:
             raise LedgerError(f"Account {account_wanted} has less than {-amount} {unit}.")

@@ -6,59 +6,21 @@ for the owner in the same transaction.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-import msgspec
-from sqlalchemy import bindparam
-
+from tollway.ledger.charges import Acted, Charge, Keeping, ShortageError
+from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, TAKE, amount_left
-from tollway.store.consent_tables import consent_use
+from tollway.ledger.keeping import KeptAnswer, find_kept, keep
 from tollway.store.database import StoreError, Transaction
-from tollway.store.query import Query
-
-_ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
 
 
-class Acted(msgspec.Struct, frozen=True):
-    """What an act came to: the payload of the answer, and whether it is to be paid."""
+class KeptBefore(Exception):  # noqa: N818 - it is a finding, not a fault
+    """An answer was kept under a charge's key before: nothing was done, nothing was paid."""
 
-    data: bytes
-    is_paid: bool
-
-
-# Something an operation does in the very transaction that charges for it, so that neither is ever
-# there without the other.
-Act = Callable[[Transaction], Awaitable[Acted]]
-
-
-class GrantKey(msgspec.Struct, frozen=True, gc=False):
-    """The grant that a call was made under."""
-
-    owner_kind: str
-    owner_id: str
-    consent_id: str
-
-
-class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What one call owes, which may be nothing when it was made under a grant."""
-
-    account_id: str
-    unit: str
-    amount: int
-    operation: str
-    request_id: str
-    token_id: str
-    at_ms: int
-    act: Act | None = None
-    grant: GrantKey | None = None
-
-
-class ShortageError(Exception):
-    """A charge was refused, because the balance does not cover it."""
-
-    def __init__(self, left: int) -> None:
-        super().__init__(left)
-        self.left = left
+    def __init__(self, kept: KeptAnswer) -> None:
+        super().__init__(kept.request_id)
+        self.kept = kept
 
 
 # By position in a batch, what is more to tell of a charge than that it was posted: what its act
@@ -72,29 +34,24 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> R
     entries: list[tuple[object, ...]] = []
     await _post_plain(transaction, charges, remarks, entries)
     for position, charge in enumerate(charges):
-        if charge.act is not None:
-            remarks[position] = await _post_with_act(transaction, charge, charge.act, entries)
+        if charge.act is not None or charge.keeping is not None:
+            remarks[position] = await _post_alone(transaction, charge, entries)
     await transaction.execute_many(ADD_ENTRY, entries)
     uses = [
-        _use(charge, charge.grant)
+        use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation)
         for position, charge in enumerate(charges)
-        if charge.grant is not None and not isinstance(remarks.get(position), Exception)
+        if charge.grant is not None and _is_done(remarks.get(position))
     ]
     if uses:
-        await transaction.execute_many(_ADD_USE, uses)
+        await add_uses(transaction, uses)
     return remarks
 
 
-def _use(charge: Charge, grant: GrantKey) -> tuple[object, ...]:
-    """What the owner is told of a call, in the order of the table's columns."""
-    return (
-        grant.owner_kind,
-        grant.owner_id,
-        grant.consent_id,
-        charge.request_id,
-        charge.at_ms,
-        charge.operation,
-    )
+def _is_done(remark: Acted | Exception | None) -> bool:
+    """Whether a call has succeeded with this. One that goes on is told of when it has ended."""
+    if isinstance(remark, Acted):
+        return remark.then is None
+    return remark is None
 
 
 async def _post_plain(
@@ -105,7 +62,7 @@ async def _post_plain(
 ) -> None:
     by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for position, charge in enumerate(charges):
-        if charge.act is None and charge.amount:
+        if charge.act is None and charge.keeping is None and charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
     for (account_id, unit), positions in by_balance.items():
         # Almost always the balance covers the whole group, and one debit does. When it does not,
@@ -118,21 +75,58 @@ async def _post_plain(
                 remarks[position] = ShortageError(await amount_left(transaction, account_id, unit))
 
 
-async def _post_with_act(
-    transaction: Transaction, charge: Charge, act: Act, entries: list[tuple[object, ...]]
+async def _post_alone(
+    transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
 ) -> Acted | Exception:
-    """Acts and charges, or does neither; one act's failure leaves the rest of the batch alone."""
+    """Acts, charges and keeps the answer, or does nothing; the rest of the batch is left alone."""
+    entries_before = len(entries)
     try:
-        async with transaction.savepoint():
-            acted = await act(transaction)
-            if acted.is_paid and charge.amount and not await _take(transaction, [charge], entries):
-                left = await amount_left(transaction, charge.account_id, charge.unit)
-                raise ShortageError(left)
+        while True:
+            await _look_for_kept(transaction, charge)
+            try:
+                async with transaction.savepoint():
+                    return await _act(transaction, charge, entries)
+            except _KeptMeanwhileError:
+                del entries[entries_before:]
     except StoreError:
         raise
     except Exception as error:
+        del entries[entries_before:]
         return error
+
+
+class _KeptMeanwhileError(Exception):
+    """Another transaction kept an answer under the same key first: what was done is undone."""
+
+
+async def _look_for_kept(transaction: Transaction, charge: Charge) -> None:
+    if charge.keeping is not None:
+        kept = await find_kept(transaction, charge.account_id, charge.keeping.key, charge.at_ms)
+        if kept is not None:
+            raise KeptBefore(kept)
+
+
+async def _act(
+    transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
+) -> Acted:
+    acted = await _acted(transaction, charge, charge.keeping)
+    if acted.is_paid and charge.amount and not await _take(transaction, [charge], entries):
+        raise ShortageError(await amount_left(transaction, charge.account_id, charge.unit))
+    keeping = charge.keeping
+    if (
+        keeping is not None
+        and acted.is_success
+        and not await keep(transaction, charge, keeping, acted.data)
+    ):
+        raise _KeptMeanwhileError
     return acted
+
+
+async def _acted(transaction: Transaction, charge: Charge, keeping: Keeping | None) -> Acted:
+    if charge.act is not None:
+        return await charge.act(transaction, charge)
+    assert keeping is not None and keeping.data is not None
+    return Acted(keeping.data, is_paid=True)
 
 
 async def _take(

@@ -10,7 +10,8 @@ from time import monotonic
 
 import msgspec
 
-from tollway.ledger.posting import Acted, Charge, ShortageError, post_charges
+from tollway.ledger.charges import Acted, Charge, ShortageError
+from tollway.ledger.posting import post_charges
 from tollway.store.database import Database, StoreBusyError
 from tollway.telemetry.metrics import Metrics
 
@@ -46,8 +47,8 @@ class Settler:
     def settle(self, charge: Charge) -> asyncio.Future[Acted | None]:
         """Done, with what its act came to, once the charge is durable.
 
-        Fails with ShortageError if it was refused, with the act's own error if that failed, with
-        StoreError if it could not be tried.
+        Fails with ShortageError if it was refused, with KeptBefore if its key was used before, with
+        the act's own error if that failed, with StoreError if it could not be tried.
         """
         answer: asyncio.Future[Acted | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(charge, answer, monotonic()))

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tollway.contract.operation import Caller
-from tollway.ledger.posting import Act
+from tollway.ledger.charges import Act
 
 # A handler takes the decoded request. It gives the payload, encoded as it stands in the envelope;
 # or, if it has something to do that must be there exactly when the charge is, an act for the

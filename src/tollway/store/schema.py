@@ -71,18 +71,26 @@ permission = Table(
     sqlite_with_rowid=False,
 )
 
-# `entries` counts the entries behind a balance, so that one that goes missing is noticed.
+# `amount` is what is available. What was reserved is `held` until it is captured or released, and
+# what was charged is `posted`. `entries` counts the entries behind a balance, so that one that goes
+# missing is noticed.
 balance = Table(
     "balance",
     metadata,
     Column("account_id", String, primary_key=True),
     Column("unit", String, primary_key=True),
     Column("amount", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("posted", BigInteger, nullable=False),
     Column("entries", BigInteger, nullable=False),
     CheckConstraint("amount >= 0", name="balance_amount"),
+    CheckConstraint("held >= 0", name="balance_held"),
+    CheckConstraint("posted >= 0", name="balance_posted"),
     sqlite_with_rowid=False,
 )
 
+# `amount` is how much more is available afterwards. A hold takes, its release gives back, and a
+# capture is a release and a charge in one transaction.
 entry = Table(
     "entry",
     metadata,
@@ -97,7 +105,9 @@ entry = Table(
     Column("request_id", String),
     Column("token_id", String),
     Column("note", String),
-    CheckConstraint("kind IN ('top_up', 'correction', 'charge')", name="entry_kind"),
+    CheckConstraint(
+        "kind IN ('top_up', 'correction', 'charge', 'hold', 'release')", name="entry_kind"
+    ),
     Index("entry_request", "request_id"),
     sqlite_with_rowid=False,
 )
@@ -182,64 +192,4 @@ coupon_claim_hour = Table(
     Column("claims", BigInteger, nullable=False),
     CheckConstraint("claims >= 0", name="coupon_claim_hour_claims"),
     sqlite_with_rowid=False,
-)
-# `number_format` is a regular expression, or S10. `area_provinces` is a JSON list.
-carrier = Table(
-    "carrier",
-    metadata,
-    Column("wp_code", String, primary_key=True),
-    Column("name", String, nullable=False),
-    Column("number_format", String, nullable=False),
-    Column("area_kind", String, nullable=False),
-    Column("area_provinces", String, nullable=False),
-    CheckConstraint("area_kind IN ('all', 'only', 'except')", name="carrier_area_kind"),
-    sqlite_with_rowid=False,
-)
-
-# The pools. A number's row stays when it is taken: its key keeps it from ever being loaded again.
-# An empty owner_id is the pool that all shops share.
-waybill_number = Table(
-    "waybill_number",
-    metadata,
-    Column("wp_code", String, primary_key=True),
-    Column("number", String, primary_key=True),
-    Column("owner_id", String, nullable=False),
-    Column("is_taken", Integer, nullable=False),
-    CheckConstraint("is_taken IN (0, 1)", name="waybill_number_is_taken"),
-    Index("waybill_number_next", "wp_code", "owner_id", "is_taken", "number"),
-    sqlite_with_rowid=False,
-)
-
-# `sealed` is the answer's print data, `fingerprints` tell whether another request says the same.
-waybill = Table(
-    "waybill",
-    metadata,
-    Column("account_id", String, primary_key=True),
-    Column("object_id", String, primary_key=True),
-    Column("owner_id", String, nullable=False),
-    Column("order_sn", String, nullable=False),
-    Column("wp_code", String, nullable=False),
-    Column("number", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("price", BigInteger, nullable=False),
-    Column("issued_at_s", BigInteger, nullable=False),
-    Column("cancelled_at_s", BigInteger),
-    Column("fingerprints", String, nullable=False),
-    Column("sealed", LargeBinary, nullable=False),
-    CheckConstraint("state IN ('issued', 'cancelled')", name="waybill_state"),
-    Index("waybill_object", "object_id", unique=True),
-    Index("waybill_number_once", "number", "wp_code", unique=True),
-    sqlite_with_rowid=False,
-)
-# A cancelled waybill frees its key, so only those in force must be alone under it.
-_in_force = waybill.c.state == "issued"
-Index(
-    "waybill_natural_key",
-    waybill.c.account_id,
-    waybill.c.owner_id,
-    waybill.c.order_sn,
-    waybill.c.wp_code,
-    unique=True,
-    sqlite_where=_in_force,
-    postgresql_where=_in_force,
 )

@@ -7,8 +7,11 @@ from typing import Any, Protocol
 import msgspec
 
 from tollway.contract.operation import Operation
+from tollway.ledger.charges import Act, GrantKey, Keeping
 from tollway.ledger.directory import Passport
-from tollway.ledger.posting import Act, GrantKey
+
+# What makes a repetition of a request free; read by Recall.
+KEY_HEADER = b"idempotency-key"
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -34,6 +37,8 @@ class Call:
     admission: Admission | None = None
     act: Act | None = None
     grant: GrantKey | None = None
+    keeping: Keeping | None = None
+    replay_of: str | None = None
     charged: int = 0
 
     def __init__(

@@ -8,7 +8,7 @@ from tollway.consent.standing import SANDBOX_ACCOUNT, Standing, Standings
 from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.posting import GrantKey
+from tollway.ledger.charges import GrantKey
 from tollway.toll.call import Call
 
 _OWNERS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase("user", "用户")}

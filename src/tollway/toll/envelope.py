@@ -6,7 +6,7 @@ from time import perf_counter
 
 from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
-from tollway.ledger.posting import ShortageError
+from tollway.ledger.charges import ShortageError
 from tollway.store.database import StoreBusyError, StoreError
 from tollway.telemetry.calls import CallRecord, CallRecorder
 from tollway.toll.call import Answer, Call
@@ -61,6 +61,8 @@ class Enveloper:
             _CONTENT_TYPE,
             (b"x-request-id", call.request_id.encode("ascii")),
         ]
+        if call.replay_of is not None:
+            headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
         if call.account_id is not None:
             # Where the account stands, on every authenticated answer.
             admission = call.admission or self._throttle.standing(call)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from tollway.consent.links import Links
 from tollway.consent.standing import Standings
 from tollway.ledger.directory import Directory
+from tollway.ledger.keeping import KeptAnswer
+from tollway.ledger.posting import KeptBefore
 from tollway.ledger.settlement import Settler
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.handling import Handler
 from tollway.settings import Settings
-from tollway.store.database import Database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.toll.authenticate import Authenticate
@@ -20,6 +21,7 @@ from tollway.toll.decode import Decode
 from tollway.toll.envelope import Enveloper
 from tollway.toll.perform import Perform
 from tollway.toll.permit import Permit
+from tollway.toll.recall import Memory, Recall
 from tollway.toll.route import Route
 from tollway.toll.settle import Settle
 from tollway.toll.throttle import SlidingSecond, Throttle
@@ -32,9 +34,20 @@ ORDER: tuple[type[Stage], ...] = (
     Throttle,
     Decode,
     Consent,
+    Recall,
     Perform,
     Settle,
 )
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two worlds that a call can be in: the real one, or the sandbox."""
+
+    handlers: Mapping[str, Handler]
+    standings: Standings
+    settler: Settler
+    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -44,13 +57,9 @@ class Parts:
     settings: Settings
     versions: Versions
     directory: Directory
-    settler: Settler
-    standings: Standings
-    sandbox_standings: Standings
     links: Links
-    live: Mapping[str, Handler]
-    sandbox: Mapping[str, Handler]
-    sandbox_database: Database
+    live: Side
+    sandbox: Side
     recorder: CallRecorder
 
 
@@ -60,15 +69,19 @@ class Toll:
     def __init__(self, parts: Parts) -> None:
         throttle = Throttle(SlidingSecond(), parts.settings.rate_limit)
         self.authenticate = Authenticate(parts.directory, parts.versions)
+        permit = Permit(parts.directory)
+        live, sandbox = parts.live, parts.sandbox
+        self._recall = Recall(live.memory, sandbox.memory, permit.check_affordable)
         stages: dict[type[Stage], Stage] = {
             Route: Route(OPERATIONS),
             Authenticate: self.authenticate,
-            Permit: Permit(parts.directory),
+            Permit: permit,
             Throttle: throttle,
             Decode: Decode(OPERATIONS),
-            Consent: Consent(parts.standings, parts.sandbox_standings, parts.links),
-            Perform: Perform(parts.live, parts.sandbox),
-            Settle: Settle(parts.settler, parts.sandbox_database),
+            Consent: Consent(live.standings, sandbox.standings, parts.links),
+            Recall: self._recall,
+            Perform: Perform(live.handlers, sandbox.handlers),
+            Settle: Settle(live.settler, sandbox.settler),
         }
         self._stages = tuple(stages[stage] for stage in ORDER)
         self._enveloper = Enveloper(
@@ -81,6 +94,15 @@ class Toll:
                 waiting = stage(call)
                 if waiting is not None:
                     await waiting
+        except KeptBefore as found:
+            return self._answer_again(call, found.kept)
+        except Exception as error:
+            return self._enveloper.failure(call, error)
+        return self._enveloper.success(call)
+
+    def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
+        try:
+            self._recall.repeat(call, kept)
         except Exception as error:
             return self._enveloper.failure(call, error)
         return self._enveloper.success(call)

@@ -5,11 +5,14 @@ from collections.abc import Awaitable
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Directory
-from tollway.toll.call import Call
+from tollway.toll.call import KEY_HEADER, Call
 
 
 class Permit:
-    """A call that cannot be paid is refused here, before work is done; Settle checks again."""
+    """A call that cannot be paid is refused here, before work is done; Settle checks again.
+
+    One with an Idempotency-Key may have been paid before: Recall finds out, and asks then.
+    """
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -30,12 +33,14 @@ class Permit:
             call.price = 0
             return None
         known = self._directory.remembered_amount(call.passport.account_id, operation.balance_unit)
-        if known >= call.price or operation.may_be_free:
+        if known >= call.price or operation.may_be_free or KEY_HEADER in call.headers:
             return None
-        return self._look_up(call)
+        return self.check_affordable(call)
 
-    async def _look_up(self, call: Call) -> None:
+    async def check_affordable(self, call: Call) -> None:
         operation = call.operation
+        if call.price == 0 or operation.may_be_free:
+            return
         left = await self._directory.amount_left(call.passport.account_id, operation.balance_unit)
         if left < call.price:
             raise cannot_pay(operation, left, call.price)

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable
 
-from tollway.ledger.posting import Act, Charge
+import msgspec
+
+from tollway.ledger.charges import Charge
 from tollway.ledger.settlement import Settler
-from tollway.store.database import Database
 from tollway.toll.call import Call
 
 
@@ -13,33 +14,44 @@ class Settle:
 
     What is free is not entered in the books. What was done under an owner's grant is written down
     for the owner, also when it is free, but not what is done in the sandbox. A balance that no
-    longer covers the call ends it with a ShortageError.
+    longer covers the call ends it with a ShortageError, a key that was used before with KeptBefore.
     """
 
-    def __init__(self, settler: Settler, sandbox: Database) -> None:
-        self._settler = settler
+    def __init__(self, live: Settler, sandbox: Settler) -> None:
+        self._live = live
         self._sandbox = sandbox
 
     def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.act is not None:
-            return self._act(call, call.act)
-        if call.price == 0 and (call.grant is None or call.passport.is_test):
+            return self._act(call)
+        is_told = call.grant is not None and not call.passport.is_test
+        if call.price == 0 and not is_told and call.keeping is None:
             return None
         call.charged = call.price
-        return self._settler.settle(_charge(call))
+        return self._settler(call).settle(_charge(call))
 
-    async def _act(self, call: Call, act: Act) -> None:
-        if call.passport.is_test:
-            acted = await self._sandbox.write(act)
-        else:
-            settled = await self._settler.settle(_charge(call))
-            assert settled is not None
-            acted = settled
+    async def _act(self, call: Call) -> None:
+        settler, charge = self._settler(call), _charge(call)
+        acted = await settler.settle(charge)
+        assert acted is not None
+        while acted.then is not None:
+            # Its hold is committed and carries the grant from here on.
+            act = await acted.then()
+            charge = msgspec.structs.replace(charge, act=act, grant=None)
+            acted = await settler.settle(charge)
+            assert acted is not None
         call.data = acted.data
-        call.charged = call.price if acted.is_paid else 0
+        call.replay_of = acted.replay_of
+        call.charged = call.price if acted.is_paid else acted.captured or 0
+
+    def _settler(self, call: Call) -> Settler:
+        return self._sandbox if call.passport.is_test else self._live
 
 
 def _charge(call: Call) -> Charge:
+    keeping = call.keeping
+    if keeping is not None and call.act is None:
+        keeping = msgspec.structs.replace(keeping, data=call.data)
     return Charge(
         call.passport.account_id,
         call.operation.balance_unit,
@@ -49,5 +61,6 @@ def _charge(call: Call) -> Charge:
         call.passport.token_id,
         int(call.at_s * 1000),
         call.act,
-        call.grant,
+        None if call.passport.is_test else call.grant,
+        keeping,
     )

@@ -1,0 +1,76 @@
+"""What a call owes, what it does in the transaction that charges it, and what came of that."""
+
+from collections.abc import Awaitable, Callable
+from typing import Union
+
+import msgspec
+
+from tollway.store.database import Transaction
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """What an act came to: the payload of the answer, and whether it is still to be paid.
+
+    An act that captured a hold has paid by itself: `captured`. `replay_of` is the request whose
+    answer this is, if it was given before. `then` is what is to be done outside once all this is
+    committed; the act that it gives comes in place of this one.
+    """
+
+    data: bytes
+    is_paid: bool
+    captured: int | None = None
+    replay_of: str | None = None
+    then: Callable[[], Awaitable["Act"]] | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the caller now has what was asked for: then it need not be done again."""
+        return self.is_paid or self.captured is not None or self.replay_of is not None
+
+
+class GrantKey(msgspec.Struct, frozen=True, gc=False):
+    """The grant that a call was made under."""
+
+    owner_kind: str
+    owner_id: str
+    consent_id: str
+
+
+class Keeping(msgspec.Struct, frozen=True, gc=False):
+    """How the answer to a call with an Idempotency-Key is kept for its repetition.
+
+    `data` is the answer if it is known before the charge; an act gives its own.
+    """
+
+    key: str
+    fingerprint: bytes
+    seal: Callable[[bytes], bytes]
+    data: bytes | None
+
+
+class Charge(msgspec.Struct, frozen=True, gc=False):
+    """What one call owes, which may be nothing when it was made under a grant."""
+
+    account_id: str
+    unit: str
+    amount: int
+    operation: str
+    request_id: str
+    token_id: str
+    at_ms: int
+    act: Union["Act", None] = None
+    grant: GrantKey | None = None
+    keeping: Keeping | None = None
+
+
+# Something an operation does in the very transaction that charges for it, so that neither is ever
+# there without the other.
+Act = Callable[[Transaction, Charge], Awaitable[Acted]]
+
+
+class ShortageError(Exception):
+    """A charge was refused, because the balance does not cover it."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(left)
+        self.left = left

@@ -1,0 +1,205 @@
+"""Holds: credits set aside while somebody else decides, then captured or released.
+
+A hold is an entry of its own. Its capture is a release and a charge in one transaction, so that
+every success has exactly one charge in the books, however it came about. A hold stays until one of
+the two is done: after its deadline it is an alarm, never forgotten.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+
+from tollway.ledger.charges import Charge, GrantKey, ShortageError
+from tollway.ledger.consent_uses import add_uses, use_of
+from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
+from tollway.ledger.errors import LedgerError
+from tollway.store.database import Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import balance
+from tollway.store.settlement_tables import IS_HELD, hold
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """Credits that are set aside for one call."""
+
+    account_id: str
+    id: str
+    unit: str
+    amount: int
+    operation: str
+    request_id: str
+    token_id: str
+    at_ms: int
+    deadline_at_ms: int
+    state: str = "held"
+    settled_at_ms: int | None = None
+    owner_kind: str | None = None
+    owner_id: str | None = None
+    consent_id: str | None = None
+
+
+class OpenHolds(msgspec.Struct, frozen=True):
+    """How many holds are open, and how many of them are past their deadline."""
+
+    open: int
+    overdue: int
+
+
+_COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
+_INSERT = Query(hold.insert().values({column.name: bindparam(column.name) for column in hold.c}))
+_SET_ASIDE = taking(held=balance.c.held + bindparam("total"))
+_of_balance = (
+    balance.c.account_id == bindparam("of_account"),
+    balance.c.unit == bindparam("of_unit"),
+)
+_CAPTURE = Query(
+    balance.update()
+    .where(*_of_balance)
+    .values(
+        held=balance.c.held - bindparam("total"),
+        posted=balance.c.posted + bindparam("total"),
+        entries=balance.c.entries + 2,
+    )
+    .returning(balance.c.amount, balance.c.entries)
+)
+_RELEASE = Query(
+    balance.update()
+    .where(*_of_balance)
+    .values(
+        amount=balance.c.amount + bindparam("total"),
+        held=balance.c.held - bindparam("total"),
+        entries=balance.c.entries + 1,
+    )
+    .returning(balance.c.amount, balance.c.entries)
+)
+_END = Query(
+    hold.update()
+    .where(
+        hold.c.account_id == bindparam("of_account"),
+        hold.c.id == bindparam("of_hold"),
+        hold.c.state == "held",
+    )
+    .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
+    .returning(*_COLUMNS)
+)
+# Written out, and not a parameter: only so does a planner know that the index fits.
+_is_held: ColumnElement[bool] = literal_column(IS_HELD)
+_OPEN = Query(
+    select(*_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))
+)
+_COUNT = Query(
+    select(
+        func.count(),
+        func.count().filter(hold.c.deadline_at_ms < bindparam("now_ms")),
+    ).where(_is_held)
+)
+
+
+async def reserve(
+    transaction: Transaction, charge: Charge, hold_id: str, deadline_at_ms: int
+) -> Hold:
+    """Sets aside what a call owes; a ShortageError tells that the balance does not cover it."""
+    row = await transaction.fetch_one(
+        _SET_ASIDE,
+        of_account=charge.account_id,
+        of_unit=charge.unit,
+        total=charge.amount,
+        count=1,
+    )
+    if row is None:
+        raise ShortageError(await amount_left(transaction, charge.account_id, charge.unit))
+    grant = charge.grant
+    made = Hold(
+        charge.account_id,
+        hold_id,
+        charge.unit,
+        charge.amount,
+        charge.operation,
+        charge.request_id,
+        charge.token_id,
+        charge.at_ms,
+        deadline_at_ms,
+        owner_kind=None if grant is None else grant.owner_kind,
+        owner_id=None if grant is None else grant.owner_id,
+        consent_id=None if grant is None else grant.consent_id,
+    )
+    await transaction.execute(_INSERT, **msgspec.structs.asdict(made))
+    await _enter(transaction, made, "hold", -made.amount, row[1], row[0], made.at_ms)
+    return made
+
+
+async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:
+    """Charges what was set aside, and tells the owner under whose grant it was."""
+    ended = await _end(transaction, account_id, hold_id, "captured", at_ms)
+    left, number = await _move(transaction, _CAPTURE, ended)
+    amount = ended.amount
+    await _enter(transaction, ended, "release", amount, number - 1, left + amount, at_ms)
+    await _enter(transaction, ended, "charge", -amount, number, left, at_ms)
+    if ended.owner_kind is not None and ended.owner_id is not None and ended.consent_id is not None:
+        grant = GrantKey(ended.owner_kind, ended.owner_id, ended.consent_id)
+        await add_uses(transaction, [use_of(grant, ended.request_id, at_ms, ended.operation)])
+    return ended
+
+
+async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:
+    """Gives back what was set aside."""
+    ended = await _end(transaction, account_id, hold_id, "released", at_ms)
+    left, number = await _move(transaction, _RELEASE, ended)
+    await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
+    return ended
+
+
+async def open_holds(reader: Reader, most: int) -> Sequence[Hold]:
+    """The holds that are not decided yet, those with the earliest deadline first."""
+    return [Hold(*row) for row in await reader.fetch_all(_OPEN, most=most)]
+
+
+async def count_open_holds(reader: Reader, now_ms: int) -> OpenHolds:
+    row = await reader.fetch_one(_COUNT, now_ms=now_ms)
+    assert row is not None
+    return OpenHolds(*map(int, row))
+
+
+async def _end(
+    transaction: Transaction, account_id: str, hold_id: str, ended_as: str, at_ms: int
+) -> Hold:
+    row = await transaction.fetch_one(
+        _END, of_account=account_id, of_hold=hold_id, ended_as=ended_as, ended_at_ms=at_ms
+    )
+    if row is None:
+        raise LedgerError(f"Hold {hold_id} is not open: it was captured or released before.")
+    return Hold(*row)
+
+
+async def _move(transaction: Transaction, query: Query, ended: Hold) -> tuple[int, int]:
+    row = await transaction.fetch_one(
+        query, of_account=ended.account_id, of_unit=ended.unit, total=ended.amount
+    )
+    assert row is not None
+    return row[0], row[1]
+
+
+async def _enter(
+    transaction: Transaction,
+    of: Hold,
+    kind: str,
+    amount: int,
+    number: int,
+    balance_after: int,
+    at_ms: int,
+) -> None:
+    entry = Entry(
+        of.account_id,
+        of.unit,
+        number,
+        kind,
+        amount,
+        balance_after,
+        at_ms,
+        of.operation,
+        of.request_id,
+        of.token_id,
+        f"hold {of.id}",
+    )
+    await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(entry))

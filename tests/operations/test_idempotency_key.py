@@ -1,0 +1,182 @@
+"""A repetition with the same Idempotency-Key, asked of each operation through real HTTP."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import date
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.books import Caller, amount_left
+from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.gateway import Gateway, Reply, Store
+from tollway.contract.operation import Operation
+from tollway.ledger.keeping import KEPT_MS, sweep_kept
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.store.database import Database
+
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+_orders = count(1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    store = Store(tmp_path_factory.mktemp("keys") / "tollway.db")
+    small_world(store, today)
+    return store
+
+
+@pytest.fixture(scope="module")
+def served(world: Store) -> Iterator[Gateway]:
+    gateway = Gateway(world)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+def wanted(operation: Operation, today: date) -> dict[str, Any]:
+    """A good request; of waybills, one for an order of its own."""
+    sent = good_request(operation, today)
+    if "order_sn" in sent:
+        sent["order_sn"] = f"KEYED{next(_orders):08d}"
+    return sent
+
+
+def asked(
+    served: Gateway, operation: Operation, caller: Caller, sent: dict[str, Any], key: str
+) -> Reply:
+    return ask(served, operation, caller.token, sent, {"Idempotency-Key": key})
+
+
+@each_operation
+def test_a_repetition_gets_the_same_answer_and_pays_nothing(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    price = operation.default_price
+    # Exactly enough for one call: the repetition must not be asked for money it does not owe.
+    caller = five_caller(world, credits_=price, calls=1)
+    sent = wanted(operation, today)
+    first, second = (asked(served, operation, caller, sent, "order 1") for _ in range(2))
+    assert (first.code, second.code) == (0, 0)
+    assert second.data == first.data
+    assert second.headers["x-replay-of"] == first.headers["x-request-id"]
+    assert amount_left(world, caller, operation.balance_unit) == 0
+
+
+@each_operation
+def test_another_request_with_the_same_key_is_100_and_pays_nothing(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    caller = five_caller(world)
+    first = wanted(operation, today)
+    assert asked(served, operation, caller, first, "k").code == 0
+    before = amount_left(world, caller, operation.balance_unit)
+    other = five_changed(operation, first)
+    reply = asked(served, operation, caller, other, "k")
+    assert (reply.code, reply.data) == (100, {})
+    assert "Idempotency-Key was used for another request" in reply.msg
+    assert amount_left(world, caller, operation.balance_unit) == before
+
+
+def five_changed(operation: Operation, sent: dict[str, Any]) -> dict[str, Any]:
+    """The same request with one thing changed that would succeed by itself."""
+    name, value = {
+        "product_analysis": ("product_id", "another"),
+        "coupon_claims": ("page", "2"),
+        "promotion_material": ("page_size", 3),
+        "waybills": ("order_sn", "ANOTHER-ORDER"),
+        "orders": ("page", "1"),
+    }[operation.name]
+    return {**sent, name: value}
+
+
+def test_one_key_of_two_operations_is_two_requests(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = five_caller(world)
+    first, second = OPERATIONS[:2]
+    assert asked(served, first, caller, wanted(first, today), "k").code == 0
+    assert asked(served, second, caller, wanted(second, today), "k").code == 100
+
+
+def test_accounts_do_not_share_keys(served: Gateway, world: Store, today: date) -> None:
+    sent = wanted(COUPON_CLAIMS, today)
+    for caller in (five_caller(world), five_caller(world)):
+        reply = asked(served, COUPON_CLAIMS, caller, sent, "k")
+        assert (reply.code, "x-replay-of" in reply.headers) == (0, False)
+
+
+def test_a_failure_is_not_kept(served: Gateway, world: Store, today: date) -> None:
+    caller = five_caller(world)
+    good = wanted(COUPON_CLAIMS, today)
+    assert asked(served, COUPON_CLAIMS, caller, {**good, "limit": "x"}, "k").code == 100
+    assert asked(served, COUPON_CLAIMS, caller, good, "k").code == 0
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
+def test_a_key_that_is_none_is_100(served: Gateway, world: Store, today: date, key: str) -> None:
+    reply = asked(served, COUPON_CLAIMS, five_caller(world), wanted(COUPON_CLAIMS, today), key)
+    assert reply.code == 100
+    assert "Idempotency-Key is not valid" in reply.msg
+
+
+def test_the_longest_key_is_one(served: Gateway, world: Store, today: date) -> None:
+    caller, sent = five_caller(world), wanted(COUPON_CLAIMS, today)
+    replies = [asked(served, COUPON_CLAIMS, caller, sent, "~" * 255) for _ in range(2)]
+    assert "x-replay-of" in replies[1].headers
+
+
+def test_without_credits_a_new_key_is_204(served: Gateway, world: Store, today: date) -> None:
+    caller = five_caller(world, credits_=0)
+    assert asked(served, COUPON_CLAIMS, caller, wanted(COUPON_CLAIMS, today), "k").code == 204
+
+
+def test_the_sandbox_knows_keys_too(served: Gateway, world: Store, today: date) -> None:
+    tester = five_caller(world, kind="test")
+    sent = wanted(COUPON_CLAIMS, today)
+    replies = [asked(served, COUPON_CLAIMS, tester, sent, "k") for _ in range(2)]
+    assert [reply.code for reply in replies] == [0, 0]
+    assert replies[1].headers["x-replay-of"] == replies[0].headers["x-request-id"]
+
+
+def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = five_caller(world, rate_limit=1000)
+    body = wanted(COUPON_CLAIMS, today)
+    headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "the one"}
+
+    async def fire() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=served.base_url, headers=headers) as client:
+            return await asyncio.gather(
+                *(client.post(COUPON_CLAIMS.path, data=body) for _ in range(64))
+            )
+
+    replies = asyncio.run(fire())
+    answers = [reply.json() for reply in replies]
+    assert {answer["code"] for answer in answers} == {0}
+    assert all(answer["data"] == answers[0]["data"] for answer in answers)
+    # Whoever was charged answers for itself; all the others name that one request.
+    payers = [each for each in replies if "x-replay-of" not in each.headers]
+    assert len(payers) == 1
+    named = {each.headers["x-replay-of"] for each in replies if each is not payers[0]}
+    assert named == {payers[0].headers["x-request-id"]}
+    price = COUPON_CLAIMS.default_price
+    assert amount_left(world, caller, COUPON_CLAIMS.balance_unit) == 1000 - price
+
+
+def test_after_a_day_a_key_is_new_again(served: Gateway, world: Store, today: date) -> None:
+    caller, sent = five_caller(world), wanted(COUPON_CLAIMS, today)
+    first = asked(served, COUPON_CLAIMS, caller, sent, "k")
+    now_ms = int(first.headers["x-request-id"][:11], 16)
+
+    async def sweep(database: Database) -> tuple[int, int]:
+        early = await sweep_kept(database, now_ms + KEPT_MS // 2)
+        return early, await sweep_kept(database, now_ms + KEPT_MS + 60_000)
+
+    early, late = world.do(sweep)
+    assert early == 0 and late >= 1
+    again = asked(served, COUPON_CLAIMS, caller, sent, "k")
+    assert (again.code, "x-replay-of" in again.headers) == (0, False)
