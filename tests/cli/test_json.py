@@ -48,6 +48,16 @@ OPERATION = {
     "default_price",
 }
 CARRIER = {"wp_code", "name", "number_format", "area"}
+RESTORED = {
+    "file",
+    "schema",
+    "accounts",
+    "entries",
+    "is_digest_checked",
+    "keys",
+    "keys_missing",
+    "replaced",
+}
 LINK = {
     "wp_code",
     "url",
@@ -93,8 +103,9 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("source list", [{"name", "added_at_s", "rotated_at_s"}]),
     ("intake rejected list", []),
     ("intake rejected replay", {"stored", "unchanged", "rejected"}),
-    ("backup copy.db", {"file", "bytes"}),
-    ("audit", {"accounts", "tokens", "entries", "units", "breaches"}),
+    ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),
+    ("restore copy.db --database sqlite:///again.db", RESTORED),
+    ("audit", {"accounts", "tokens", "entries", "units", "checks", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),
     ("account close acme", ACCOUNT),
 )

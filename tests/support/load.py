@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from tests.support.gateway import ANALYSIS, Gateway, Store
-from tollway.ledger.audit import audit
+from tollway.audit.report import audit
 from tollway.ledger.entries import entries_of_request
 from tollway.store.database import Database
 
