@@ -57,9 +57,10 @@ class Check:
         self._wrong = Query(wrong.limit(BREACHES_TOLD_MAX))
         self._tell = tell
 
-    async def run(self, database: Database) -> tuple[CheckFigures, list[Breach]]:
-        """Looks at all rows; tells of at most BREACHES_TOLD_MAX of them."""
+    async def run(self, database: Database, now_ms: int) -> tuple[CheckFigures, list[Breach]]:
+        """Looks at all rows; tells of at most BREACHES_TOLD_MAX of them. A query that asks for
+        `now_ms` gets it."""
         ((rows,),) = await database.fetch_long(self._rows)
-        wrong = await database.fetch_long(self._wrong)
+        wrong = await database.fetch_long(self._wrong, now_ms=now_ms)
         breaches = [breach for row in wrong for breach in self._tell(row)]
         return CheckFigures(self.name, self._holds, rows, len(breaches)), breaches

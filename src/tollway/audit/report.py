@@ -33,7 +33,7 @@ _COUNTS = Query(
 
 
 async def audit(
-    database: Database, progress: Callable[[int], None] = lambda _: None
+    database: Database, now_ms: int, progress: Callable[[int], None] = lambda _: None
 ) -> AuditReport:
     """Runs all checks; the progress is told how many more of them are done."""
     ((accounts, tokens),) = await database.fetch_long(_COUNTS)
@@ -41,7 +41,7 @@ async def audit(
     checks: list[CheckFigures] = []
     breaches: list[Breach] = []
     for check in CHECKS:
-        figures, found = await check.run(database)
+        figures, found = await check.run(database, now_ms)
         checks.append(figures)
         breaches += found
         progress(1)

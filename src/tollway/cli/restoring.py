@@ -70,7 +70,7 @@ def check_copy(backup: Path, copy: Path, *, should_migrate: bool) -> tuple[str, 
                     f"{backup} is at schema {schema}, this version needs {newest_revision()}: "
                     "restore it with --migrate, which leaves the backup itself as it is."
                 )
-            return schema, await audit(at.database, advance)
+            return schema, await audit(at.database, at.world.at_ms(), advance)
 
         schema, report = run_on_any_schema(f"sqlite:///{copy}", work)
     _refuse_breaches(backup, report)
