@@ -96,8 +96,9 @@ def watched_run(command: list[str], folder: Path) -> tuple[float, float, float]:
     own = 0.0
     while process.poll() is None:
         now = {pid: memory_mb(pid) for pid in family(process.pid)}
-        for pid, memory in now.items():
-            highest[pid] = max(highest.get(pid, 0), memory.get("VmHWM", 0))
+        # The last word counts: before a new process runs its own program, it is told of as large
+        # as the one that started it.
+        highest.update({pid: memory["VmHWM"] for pid, memory in now.items() if memory})
         own = max(own, sum(memory.get("RssAnon", 0) for memory in now.values()))
         time.sleep(WATCH_S)
     taken_s = time.perf_counter() - began_s
