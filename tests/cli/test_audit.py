@@ -173,9 +173,11 @@ def test_what_is_held_is_told_and_a_hold_that_is_lost_is_named(
     sound.do(lambda database: database.write(lambda tx: reserve(tx, charge, "hold_2", 9000)))
     sound.do(lambda database: database.write(lambda tx: release(tx, account_id, "hold_2", 3000)))
     report = tollway("audit", "--json").json
-    assert report["breaches"] == []
+    # These holds are of no waybill and of long ago; the balances are what this is about.
+    assert {each["name"] for each in report["breaches"]} == {"hold_overdue", "hold_without_waybill"}
     assert [(unit["held"], unit["available"]) for unit in report["units"]] == [(0, 60), (4, 5)]
     apsw.Connection(str(sound.path)).execute("DELETE FROM hold WHERE id = 'hold_1'").fetchall()
-    (breach,) = tollway("audit", "--json").json["breaches"]
-    assert breach["name"] == "holds_differ"
-    assert breach["difference"] == "4 is held of the balance, but its open holds set aside 0"
+    told = {
+        each["name"]: each["difference"] for each in tollway("audit", "--json").json["breaches"]
+    }
+    assert told["holds_differ"] == "4 is held of the balance, but its open holds set aside 0"

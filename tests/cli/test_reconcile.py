@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.books import Caller
 from tests.support.fake_carrier import CANCEL, ISSUE, FakeCarrier
-from tests.support.gateway import Gateway, Store
-from tests.support.remote import books_of, connected_carrier
-from tests.support.waybills import PRICE, issue, new_customer, request
-
-HASTY = {"deadline_ms": 300, "settle_after_s": 1}
+from tests.support.gateway import Store
+from tests.support.remote import books_of, left_pending
+from tests.support.waybills import PRICE
 
 
 @pytest.fixture
@@ -21,20 +17,6 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
     started = FakeCarrier(tmp_path)
     yield started
     assert started.stop() == 0
-
-
-def left_pending(
-    books: Store, carrier: FakeCarrier, fault: str, **link: Any
-) -> tuple[Caller, dict[str, Any]]:
-    """A customer with a waybill whose answer never came, and no gateway that would settle it."""
-    customer = new_customer(books)
-    body = request(connected_carrier(books, carrier, **{**HASTY, **link}))
-    gateway = Gateway(books, reconcile_interval_s=3600)
-    carrier.misbehave(fault)
-    assert issue(gateway, customer.token, body).code == 101
-    assert gateway.stop() == 0
-    carrier.misbehave("none")
-    return customer, body
 
 
 def test_what_the_carrier_knows_is_issued_and_charged(
