@@ -5,7 +5,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from hypothesis import Phase, settings
+from hypothesis import Phase, Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.ledger.books_gateway import Tamper
@@ -17,20 +17,31 @@ STEPS = 30
 _MEMORY = Path("/dev/shm")
 
 
-def run_campaign(examples: int, tamper: Tamper | None = None) -> None:
+def run_campaign(examples: int) -> None:
     """Fails if any example finds the books other than they should be."""
+    how = settings(max_examples=examples, stateful_step_count=STEPS, deadline=None)
+    _run(how, lambda database: database)
+
+
+def run_control(examples: int, tamper: Tamper = lambda database: database) -> None:
+    """The same, the same way every time, and content with any failure instead of the shortest."""
+    found = settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+    )
+    _run(found, tamper)
+
+
+def _run(how: settings, tamper: Tamper) -> None:
     with (
         tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder,
         asyncio.Runner() as runner,
     ):
-        template = make_template(Path(folder))
-        machine = partial(BooksMachine, runner, template, tamper or (lambda database: database))
-        run_state_machine_as_test(machine, settings=_settings(examples, is_control=bool(tamper)))
-
-
-def _settings(examples: int, *, is_control: bool) -> settings:
-    common = settings(max_examples=examples, stateful_step_count=STEPS, deadline=None)
-    if not is_control:
-        return common
-    # A control need not find the shortest way to a failure, but must find one every time.
-    return settings(common, phases=[Phase.generate], derandomize=True, database=None)
+        machine = partial(BooksMachine, runner, make_template(Path(folder)), tamper)
+        run_state_machine_as_test(machine, settings=how)

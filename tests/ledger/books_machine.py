@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.ledger.books_calls import UNHEARD, Asked, Crash, Outcome, Wanted
-from tests.ledger.books_gateway import BooksGateway, CrashedError, Tamper
 from tests.ledger.books_draws import (
     PRICES,
     START_MS,
@@ -26,6 +25,7 @@ from tests.ledger.books_draws import (
     crashes,
     units,
 )
+from tests.ledger.books_gateway import BooksGateway, CrashedError, Tamper
 from tests.ledger.books_model import DAY_MS, Books
 from tests.ledger.books_reading import breaches, compare
 from tests.ledger.books_template import Template, Token
@@ -45,9 +45,7 @@ T = TypeVar("T")
 class BooksMachine(RuleBasedStateMachine):
     """Top up, call, fail, hold, capture, release, revoke, crash, retry."""
 
-    def __init__(
-        self, runner: asyncio.Runner, template: Template, tamper: Tamper = lambda database: database
-    ) -> None:
+    def __init__(self, runner: asyncio.Runner, template: Template, tamper: Tamper) -> None:
         super().__init__()
         self._runner = runner
         self.now_ms = START_MS
@@ -113,6 +111,12 @@ class BooksMachine(RuleBasedStateMachine):
         if crash is not None:
             self.run(self.real.crash())
 
+    @initialize(amount=st.integers(5, 40))
+    def begin(self, amount: int) -> None:
+        """Somebody has bought something, or little could happen."""
+        for account, unit in ((0, "credits"), (1, "credits"), (0, "calls:product_analysis")):
+            self.top_up(account=account, unit=unit, amount=amount)
+
     @rule(account=accounts, unit=units, amount=st.integers(-15, 40).filter(bool))
     def top_up(self, account: int, unit: str, amount: int) -> None:
         account_id = self.account_ids[account]
@@ -160,7 +164,9 @@ class BooksMachine(RuleBasedStateMachine):
         for batch in [again] if is_at_once else [[call] for call in again]:
             self.ask(batch)
 
-    @rule(account=accounts, hold=st.integers(0, 20), state=st.sampled_from(("captured", "released")))
+    @rule(
+        account=accounts, hold=st.integers(0, 20), state=st.sampled_from(("captured", "released"))
+    )
     def end_hold(self, account: int, hold: int, state: str) -> None:
         """By whoever learns what became of it; also of one that has ended, or never was."""
         account_id = self.account_ids[account]
@@ -175,7 +181,7 @@ class BooksMachine(RuleBasedStateMachine):
     @rule(hold=st.integers(0, 20))
     def hold_twice(self, hold: int) -> None:
         account_id, hold_id = list(self.model.holds)[hold % len(self.model.holds)]
-        charge = Charge(account_id, "credits", 0, "waybills", "r0", "tok_x", self.now_ms)
+        charge = Charge(account_id, "credits", 1, "waybills", "r0", "tok_x", self.now_ms)
         work = self.real.database.write(lambda tx: reserve(tx, charge, hold_id, self.now_ms))
         assert not self.is_done(work)
 
