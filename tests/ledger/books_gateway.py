@@ -7,28 +7,22 @@ copied then, and the next life begins with the copies.
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import bindparam, select
-
 from tests.ledger import books_calls as told
 from tests.ledger.books_calls import Crash, Outcome, Wanted
+from tests.ledger.books_work import AsMeantError, perform
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.charges import Act, Acted, Charge, ShortageError
+from tollway.ledger.charges import ShortageError
 from tollway.ledger.directory import Directory
-from tollway.ledger.holds import capture, release, reserve
 from tollway.ledger.posting import KeptBefore
 from tollway.ledger.settlement import Settler
 from tollway.operations.catalogue import BY_NAME
-from tollway.store.database import Database, Row, Transaction
+from tollway.store.database import Database, Transaction
 from tollway.store.open import open_database
-from tollway.store.query import Query
-from tollway.store.schema import product
 from tollway.store.sealing import Sealer
-from tollway.store.settlement_tables import hold
 from tollway.store.signing import Signer
 from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
@@ -43,17 +37,6 @@ Tamper = Callable[[Database], Database]
 _METRICS = Metrics()
 _KEYS = {1: bytes(range(32))}
 _SEALER, _FINGERPRINTER = Sealer(_KEYS, 1), Signer(_KEYS, 1, "request fingerprint")
-# Any table will do to see whether a deed was done.
-_DO = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="", picture_url="", shop_name=""
-    )
-)
-_HOLDS = Query(
-    select(hold.c.id, hold.c.state, hold.c.request_id)
-    .where(hold.c.account_id == bindparam("of_account"), hold.c.id.like(bindparam("ids")))
-    .order_by(hold.c.id)
-)
 
 
 class CrashedError(Exception):
@@ -147,7 +130,7 @@ class BooksGateway:
         call = _call(wanted, BY_NAME[wanted.operation])
         try:
             try:
-                for stage in (self._authenticate, self._permit, self._recall, _perform):
+                for stage in (self._authenticate, self._permit, self._recall, perform):
                     waiting = stage(call)
                     if waiting is not None:
                         await waiting
@@ -193,66 +176,3 @@ _REFUSALS: Mapping[Reason, Outcome] = {
     Reason.CREDITS_USED_UP: told.SHORT,
     Reason.IDEMPOTENCY_KEY_REUSED: told.CONFLICT,
 }
-
-
-class AsMeantError(Exception):
-    """A call failed because it was told to."""
-
-
-def _perform(call: Call) -> None:
-    what, number = call.request.what, call.request.number
-    if what == told.BREAK:
-        raise AsMeantError
-    if what == told.DATA:
-        call.data = call.request_id.encode()
-    elif what in told.ERRANDS:
-        call.act = _errand(what, number)
-    else:
-        call.act = partial(_deed, what)
-
-
-async def _deed(what: str, transaction: Transaction, charge: Charge) -> Acted:
-    if what != told.FREE:
-        await transaction.execute(_DO, product_id=charge.request_id)
-    if what == told.FAIL:
-        raise AsMeantError
-    replay_of = told.EARLIER if what == told.FREE else None
-    return Acted(charge.request_id.encode(), what != told.FREE, replay_of=replay_of)
-
-
-def _errand(what: str, number: int) -> Act:
-    """Sets credits aside, asks somebody else, and then charges them or gives them back."""
-
-    async def holds(transaction: Transaction, charge: Charge) -> list[Row]:
-        ids = f"{number}.%"
-        return list(await transaction.fetch_all(_HOLDS, of_account=charge.account_id, ids=ids))
-
-    async def set_out(transaction: Transaction, charge: Charge) -> Acted:
-        before = await holds(transaction, charge)
-        last_id, state, request_id = before[-1] if before else (None, "released", None)
-        if state == "captured":
-            return Acted(last_id.encode(), is_paid=False, replay_of=request_id)
-        if state == "released":
-            await reserve(transaction, charge, f"{number}.{len(before):03d}", charge.at_ms + 60_000)
-        return Acted(b"", is_paid=False, then=ask)
-
-    async def ask() -> Act:
-        if what == told.SILENT:
-            raise AsMeantError
-        return come_back
-
-    async def come_back(transaction: Transaction, charge: Charge) -> Acted:
-        hold_id, state, request_id = (await holds(transaction, charge))[-1]
-        captured = None
-        if state == "held" and what == told.TAKEN:
-            made = await capture(transaction, charge.account_id, hold_id, charge.at_ms)
-            state, captured = "captured", made.amount
-        elif state == "held":
-            await release(transaction, charge.account_id, hold_id, charge.at_ms)
-            state = "released"
-        if state == "released":
-            return Acted(b"refused", is_paid=False)
-        replay_of = None if request_id == charge.request_id else request_id
-        return Acted(hold_id.encode(), is_paid=False, captured=captured, replay_of=replay_of)
-
-    return set_out
