@@ -97,6 +97,9 @@ class BooksMachine(RuleBasedStateMachine):
             key,
         )
 
+    def once_more(self, call: Wanted) -> Wanted:
+        return call._replace(request_id=f"r{next(self._numbers)}", at_ms=self.now_ms)
+
     def ask(self, wanted: list[Wanted], crash: Crash | None = None) -> None:
         expected = self.model.answer(wanted, crash)
         if crash is not None:
@@ -111,7 +114,7 @@ class BooksMachine(RuleBasedStateMachine):
         if crash is not None:
             self.run(self.real.crash())
 
-    @initialize(amount=st.integers(5, 40))
+    @initialize(amount=st.integers(5, 120))
     def begin(self, amount: int) -> None:
         """Somebody has bought something, or little could happen."""
         for account, unit in ((0, "credits"), (1, "credits"), (0, "calls:product_analysis")):
@@ -143,23 +146,24 @@ class BooksMachine(RuleBasedStateMachine):
     def calls_at_once(self, drawn: list[CallDrawn]) -> None:
         self.ask([self.wanted(each) for each in drawn])
 
+    @precondition(lambda self: self.heard)
+    @rule(which=st.integers(0, 50), copies=st.integers(1, 3))
+    def repeat(self, which: int, copies: int) -> None:
+        """The same request with the same key, once or several times at once."""
+        call, _ = self.heard[-1 - which % len(self.heard)]
+        keyed = call._replace(key=call.key or "k1")
+        self.ask([self.once_more(keyed) for _ in range(copies)])
+
     @rule(drawn=st.lists(calls, min_size=1, max_size=4), crash=crashes)
     def crash_in_calls(self, drawn: list[CallDrawn], crash: Crash) -> None:
+        """Or at rest, if the calls need no second commit."""
         self.ask([self.wanted(each) for each in drawn], crash)
-
-    @rule()
-    def crash_at_rest(self) -> None:
-        self.run(self.real.crash())
 
     @precondition(lambda self: self.unheard)
     @rule(is_at_once=st.booleans())
     def retry(self, is_at_once: bool) -> None:
         """Callers repeat what they heard nothing of; without a key they would not dare to."""
-        again = [
-            call._replace(request_id=f"r{next(self._numbers)}", at_ms=self.now_ms)
-            for call in self.unheard
-            if call.key is not None
-        ]
+        again = [self.once_more(call) for call in self.unheard if call.key is not None]
         self.unheard = []
         for batch in [again] if is_at_once else [[call] for call in again]:
             self.ask(batch)

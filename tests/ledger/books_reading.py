@@ -7,7 +7,8 @@ from sqlalchemy import Table, select
 
 from tests.ledger import books_calls as told
 from tests.ledger.books_calls import Outcome, Wanted
-from tests.ledger.books_model import Books, Line
+from tests.ledger.books_model import Books
+from tests.ledger.books_rows import Line
 from tollway.ledger.audit import audit
 from tollway.store.database import Reader
 from tollway.store.query import Query
