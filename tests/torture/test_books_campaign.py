@@ -1,4 +1,4 @@
-"""The books against their model: 2,000 examples of up to 30 steps, in some minutes."""
+"""The books against their model: 2,000 examples of up to 30 steps, about four minutes."""
 
 import pytest
 
