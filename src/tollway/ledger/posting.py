@@ -100,7 +100,7 @@ class _KeptMeanwhileError(Exception):
 
 
 async def _look_for_kept(transaction: Transaction, charge: Charge) -> None:
-    if charge.keeping is not None:
+    if charge.keeping is not None and not charge.keeping.late:
         kept = await find_kept(transaction, charge.account_id, charge.keeping.key, charge.at_ms)
         if kept is not None:
             raise KeptBefore(kept)
@@ -117,6 +117,7 @@ async def _act(
         keeping is not None
         and acted.is_success
         and not await keep(transaction, charge, keeping, acted.data)
+        and not keeping.late
     ):
         raise _KeptMeanwhileError
     return acted
