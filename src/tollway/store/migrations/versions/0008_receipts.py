@@ -7,4 +7,4 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    op.create_index("waybill_request", "waybill", ["account_id", "request_id"])
+    op.create_index("waybill_request", "waybill", ["request_id"])
