@@ -8,6 +8,10 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from tollway.calendar import Calendar
+from tollway.carriers.connectors.breaker import State
+from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.links import Links
@@ -32,6 +36,7 @@ from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
 from tollway.operations.promotion_material.handler import PromotionMaterialHandler
+from tollway.operations.waybills.asking import Asking
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
@@ -46,7 +51,7 @@ from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
 from tollway.templates import TEMPLATES_PATH, template_routes
 from tollway.toll.edge import Edge, Receive, Scope, Send
-from tollway.toll.order import Parts, Toll
+from tollway.toll.order import Parts, Side, Toll
 from tollway.toll.recall import Memory
 
 logger = logging.getLogger("tollway.gateway")
@@ -56,15 +61,14 @@ class Gateway:
     """One serving process: its database, its toll and its pages."""
 
     def __init__(self, settings: Settings) -> None:
-        metrics = Metrics()
+        self._metrics = metrics = Metrics()
         self._zone = settings.zone
         self._receipt_ms = settings.receipt_days * DAY_MS
         self._calendar = Calendar(self._zone)
         self._templates_url = f"{settings.public_address}{TEMPLATES_PATH}"
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox(self._zone)
-        versions = Versions(self._database)
-        sandbox_versions = Versions(self._sandbox.database)
+        self._remotes = Remotes(open_client())
         secret = load_secret(
             Path(settings.secret_file)
             if settings.secret_file
@@ -73,8 +77,14 @@ class Gateway:
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
         keys = key_path(settings.database, settings.key_file)
         vault = load_vault(keys)
-        fingerprinter = load_signer(keys, "request fingerprint")
+        self._fingerprinter = load_signer(keys, "request fingerprint")
+        self._reconciler = Reconciler(self._database, self._remotes, vault, World())
+        versions = Versions(self._database)
         directory = Directory(self._database, versions)
+        settler = Settler(
+            self._database, metrics, settings.call_timeout_s, directory.remember_amount
+        )
+        sandbox_settler = self._sandbox.settler(settings.call_timeout_s)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
         self._uncharged = UnchargedCalls(self._database, metrics)
         self._toll = Toll(
@@ -84,21 +94,14 @@ class Gateway:
                 database=self._database,
                 versions=versions,
                 directory=directory,
-                settler=Settler(
-                    self._database, metrics, settings.call_timeout_s, directory.remember_amount
-                ),
-                sandbox_settler=self._sandbox.settler(settings.call_timeout_s),
-                live=self._handlers(self._database, versions, vault),
-                sandbox=self._handlers(
-                    self._sandbox.database, sandbox_versions, self._sandbox.vault
-                ),
-                memory=Memory(self._database, vault.sealer, fingerprinter),
-                sandbox_memory=Memory(
-                    self._sandbox.database, self._sandbox.vault.sealer, fingerprinter
-                ),
-                standings=Standings(self._database, versions),
-                sandbox_standings=Standings(self._sandbox.database, sandbox_versions),
                 links=links,
+                live=self._side(self._database, versions, vault, settler),
+                sandbox=self._side(
+                    self._sandbox.database,
+                    Versions(self._sandbox.database),
+                    self._sandbox.vault,
+                    sandbox_settler,
+                ),
                 recorder=self._recorder,
                 uncharged=self._uncharged,
             )
@@ -120,14 +123,21 @@ class Gateway:
         inner = self._pages if scope["path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
-    def _handlers(self, database: Database, versions: Versions, vault: Vault) -> dict[str, Handler]:
-        return {
+    def _side(self, database: Database, versions: Versions, vault: Vault, settler: Settler) -> Side:
+        world = World()
+        reconciler = Reconciler(database, self._remotes, vault, world)
+        asking = Asking(self._remotes, reconciler, vault, world)
+        handlers: dict[str, Handler] = {
             PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
             COUPON_CLAIMS.name: CouponClaimsHandler(database, self._zone),
             PROMOTION_MATERIAL.name: PromotionMaterialHandler(database),
-            WAYBILLS.name: WaybillHandler(ShopCodes(database), vault, World(), self._templates_url),
+            WAYBILLS.name: WaybillHandler(
+                ShopCodes(database), asking, vault, world, self._templates_url
+            ),
             ORDERS.name: OrdersHandler(database, vault.sealer, self._zone),
         }
+        memory = Memory(database, vault.sealer, self._fingerprinter)
+        return Side(handlers, Standings(database, versions), settler, memory)
 
     async def start(self) -> None:
         await check_current(self._database)
@@ -143,6 +153,24 @@ class Gateway:
             await record_use(self._database, used)
         await self._sandbox.fill(self._calendar.today())
 
+    async def reconcile(self) -> None:
+        """Settles the waybills that wait for their carrier; tells of those that wait too long."""
+        findings = await self._reconciler.settle_all()
+        waiting = [each for each in findings if each.is_waiting]
+        overdue = [each for each in waiting if each.is_overdue]
+        self._metrics.waybills_pending.set(len(waiting))
+        self._metrics.waybills_overdue.set(len(overdue))
+        for wp_code, breaker in self._remotes.breakers.items():
+            self._metrics.carrier_shut.labels(wp_code).set(breaker.state is not State.CLOSED)
+        for each in overdue:
+            logger.error(
+                "waybill %s of carrier %s waits for %d s already: %s",
+                each.waybill.object_id,
+                each.waybill.wp_code,
+                each.age_s,
+                each.outcome,
+            )
+
     async def is_ready(self) -> bool:
         try:
             await self._database.write(write_nothing_new)
@@ -157,5 +185,6 @@ class Gateway:
             logger.error("the last regular work before the stop failed: %s", error)
         self._recorder.tell()
         await self._uncharged.finish()
+        await self._remotes.close()
         await self._database.close()
         await self._sandbox.close()

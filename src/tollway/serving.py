@@ -67,6 +67,7 @@ class Application:
         sys.stdout.flush()
         background = (
             asyncio.create_task(self._tend(gateway)),
+            asyncio.create_task(self._reconcile(gateway)),
             asyncio.create_task(_end_with_parent(os.getppid())),
         )
         await receive()
@@ -83,6 +84,15 @@ class Application:
                 await gateway.tend()
             except StoreError as error:
                 logger.error("the regular work failed and will be tried again: %s", error)
+
+    async def _reconcile(self, gateway: Gateway) -> None:
+        # At once: what is pending at the start is what the process before this one left behind.
+        while True:
+            try:
+                await gateway.reconcile()
+            except StoreError as error:
+                logger.error("reconciliation failed and will be tried again: %s", error)
+            await asyncio.sleep(self._settings.reconcile_interval_s)
 
 
 async def _end_with_parent(parent: int) -> None:

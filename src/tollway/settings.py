@@ -86,6 +86,9 @@ class Settings:
         10, "calls a second per account and operation, where a grant sets no other", least=1
     )
     call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
+    reconcile_interval_s: int = _setting(
+        15, "how often carriers are asked about waybills without an answer", least=1
+    )
     body_max_bytes: int = _setting(1_048_576, "a larger request body is refused", least=1024)
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)

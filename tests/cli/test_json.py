@@ -48,7 +48,18 @@ OPERATION = {
     "default_price",
 }
 CARRIER = {"wp_code", "name", "number_format", "area"}
+LINK = {
+    "wp_code",
+    "url",
+    "provider_id",
+    "to_code",
+    "deadline_ms",
+    "settle_after_s",
+    "changed_at_s",
+}
 POOL_CHANGE = {"wp_code", "owner_id", "read", "loaded", "rejected", "reasons", "rejects"}
+
+TO_CARRIER = "--url https://link.example --provider TOLLWAY --to-code YTO"
 
 # In this order: later ones see what earlier ones did. A list stands for an array of such objects.
 STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
@@ -71,7 +82,9 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger export acme", [ENTRY]),
     ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
     ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
-    ("carrier list", [CARRIER]),
+    (f"carrier connect YTO {TO_CARRIER} --secret-file link.secret", LINK),
+    ("carrier list", [CARRIER | {"link"}]),
+    ("carrier disconnect YTO", {"wp_code"}),
     ("pool add YTO --numbers YT0000000000001,X", POOL_CHANGE),
     ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
     ("waybill list", []),
@@ -89,6 +102,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
 
 def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
     assert books.path.is_file()
+    books.path.with_name("link.secret").write_text("secret", "utf-8")
     for line, shape in STEPS:
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line

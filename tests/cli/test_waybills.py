@@ -13,11 +13,15 @@ from tests.cli.conftest import Command
 from tests.support.books import WORLD
 from tests.support.gateway import Store
 from tests.support.waybills import request
+from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import Caller
 from tollway.ledger.charges import Acted, Charge
+from tollway.operations.waybills.asking import Asking
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.request import WaybillRequest
 from tollway.store.open import key_path
@@ -30,7 +34,10 @@ def issue(books: Store, wp_code: str, order_sn: str) -> None:
 
     async def work(database: SqliteDatabase) -> Acted:
         vault = load_vault(key_path("sqlite:///books.db", ""))
-        handler = WaybillHandler(ShopCodes(database), vault, WORLD, "http://t")
+        remotes = Remotes(open_client())
+        reconciler = Reconciler(database, remotes, vault, WORLD)
+        asking = Asking(remotes, reconciler, vault, WORLD)
+        handler = WaybillHandler(ShopCodes(database), asking, vault, WORLD, "http://t")
         act = await handler(wanted, Caller("acc_1", 10))
         charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)
         return await database.write(lambda transaction: act(transaction, charge))

@@ -15,20 +15,20 @@ from tests.docs.pages import ROOT, Example
 
 _TIMEOUT_S = 60
 _MARK = "\N{INFORMATION SEPARATOR TWO}"
-# What a reader does in a second terminal: here it runs beside the other commands.
+# What a reader does in another terminal: here it runs beside the other commands.
 _PREAMBLE = """
 set -e -o pipefail
-SERVER=
-trap 'test -z "$SERVER" || { kill $SERVER; wait $SERVER || true; }' EXIT
-serve_aside() {
-  : > serve.log
-  "$PYTHON" -m tollway serve "$@" > serve.log 2>&1 &
-  SERVER=$!
-  until grep -q Ctrl+C serve.log; do
-    kill -0 $SERVER 2> /dev/null || { cat serve.log; return 1; }
+ASIDE=
+trap 'for each in $ASIDE; do { kill $each; wait $each; } || true; done' EXIT
+aside() {
+  local log=$(mktemp -p .)
+  "$PYTHON" -m "$@" > $log 2>&1 &
+  ASIDE="$ASIDE $!"
+  until grep -q Ctrl+C $log; do
+    kill -0 $! 2> /dev/null || { cat $log; return 1; }
     sleep 0.05
   done
-  cat serve.log
+  cat $log
 }
 """
 
@@ -64,12 +64,13 @@ class Workplace:
 
     def __init__(self, folder: Path, commands: ForkServer) -> None:
         self._folder = folder
-        self._ports = {number: free_port() for number in (8080, 8081)}
+        self._ports = {number: free_port() for number in (8080, 8081, 8090)}
         self._environment = {
             "PATH": f"{commands.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "LANG": "C.UTF-8",
             "PYTHON": sys.executable,
+            "PYTHONPATH": os.environ["PYTHONPATH"],
             "TOLLWAY_PORT": str(self._ports[8080]),
         }
         self._gateway: subprocess.Popen[str] | None = None
@@ -122,7 +123,8 @@ class Workplace:
     def _adapted(self, commands: str) -> str:
         for number, port in self._ports.items():
             commands = re.sub(rf"\b{number}\b", str(port), commands)
-        commands = re.sub(r"^tollway serve\b", "serve_aside", commands, flags=re.MULTILINE)
+        aside = r"^(?:python -m )?(tollway serve|tollway\.fake_carrier)\b"
+        commands = re.sub(aside, r"aside \1", commands, flags=re.MULTILINE)
         # What make does is tested by everything else; only its targets are checked.
         return re.sub(r"^make .*$", ":", commands, flags=re.MULTILINE)
 

@@ -4,6 +4,13 @@ from enum import Enum
 
 import msgspec
 
+from tollway.contract.language import Phrase
+
+_NOT_SERVED = Phrase(
+    "The carrier does not deliver to {province}: choose another carrier.",
+    "该快递公司不派送至{province}：请更换快递公司。",
+)
+
 
 class AreaKind(Enum):
     """How the list of provinces is meant."""
@@ -24,6 +31,12 @@ class ServiceArea(msgspec.Struct, frozen=True):
             return True
         is_listed = _key(province) in {_key(each) for each in self.provinces}
         return is_listed is (self.kind is AreaKind.ONLY)
+
+    def refusal(self, province: str, language: str) -> str | None:
+        """Why nothing can be sent to a province; None if it can."""
+        if self.serves(province):
+            return None
+        return _NOT_SERVED.fill(language, {"province": province})
 
 
 def _key(province: str) -> str:

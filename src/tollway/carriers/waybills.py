@@ -45,9 +45,12 @@ class Waybill(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
     @property
+    def key(self) -> WaybillKey:
+        return WaybillKey(self.account_id, self.owner_id, self.order_sn, self.wp_code)
+
+    @property
     def context(self) -> bytes:
-        key = WaybillKey(self.account_id, self.owner_id, self.order_sn, self.wp_code)
-        return key.context(self.object_id)
+        return self.key.context(self.object_id)
 
 
 class StoredWaybill(NamedTuple):
@@ -62,9 +65,9 @@ class StoredWaybill(NamedTuple):
 
 
 _OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
-_WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
+WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
 _IN_FORCE = Query(
-    _WHOLE.where(
+    WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
         # Written out, and not a parameter: only so does a planner know that the index fits.
         literal_column(IN_FORCE),
@@ -73,7 +76,7 @@ _IN_FORCE = Query(
 _INSERT = Query(
     waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
 )
-_BY_NUMBER = Query(_WHOLE.where(waybill.c.number == bindparam("wanted")))
+_BY_NUMBER = Query(WHOLE.where(waybill.c.number == bindparam("wanted")))
 _CANCEL = Query(
     waybill.update()
     .where(waybill.c.object_id == bindparam("wanted"), waybill.c.state == "issued")
@@ -91,7 +94,7 @@ _NEWEST_OF_ACCOUNT = Query(_newest.where(waybill.c.account_id == bindparam("of_a
 async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None:
     values = {f"of_{name}": value for name, value in key._asdict().items()}
     row = await reader.fetch_one(_IN_FORCE, **values)
-    return None if row is None else _stored(row)
+    return None if row is None else stored_waybill(row)
 
 
 async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None:
@@ -105,7 +108,7 @@ async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None
 
 async def find_by_number(reader: Reader, number: str, wp_code: str | None = None) -> StoredWaybill:
     """The waybill with this number; two carriers may have the same one."""
-    rows = [_stored(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
+    rows = [stored_waybill(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
         raise CarrierError(f"There is no waybill {number}: `tollway waybill list` shows them.")
@@ -138,7 +141,7 @@ async def list_waybills(reader: Reader, account_id: str | None, most: int) -> Se
     return [Waybill(*row) for row in rows]
 
 
-def _stored(row: Row) -> StoredWaybill:
+def stored_waybill(row: Row) -> StoredWaybill:
     *open_, fingerprints, sealed = row
     told = msgspec.json.decode(fingerprints, type=Fingerprints)
     return StoredWaybill(Waybill(*open_), told, sealed)

@@ -2,19 +2,33 @@
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tollway.carriers.areas import AreaKind, ServiceArea
-from tollway.carriers.carriers import Carrier, add_carrier, list_carriers
-from tollway.cli.context import run
+from tollway.carriers.carriers import add_carrier, list_carriers
+from tollway.carriers.links import Link, list_links
+from tollway.cli import carrier_link
+from tollway.cli.context import Session, run
 from tollway.cli.errors import UsageError
 from tollway.cli.options import CarrierArgument, DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table
 
-group = typer.Typer(help="Add and list carriers.", no_args_is_help=True)
+group = typer.Typer(help="Add, connect and list carriers.", no_args_is_help=True)
+
+
+class CarrierLine(msgspec.Struct, frozen=True):
+    """A carrier as it is listed; without a link its numbers come from the pool."""
+
+    wp_code: str
+    name: str
+    number_format: str
+    area: ServiceArea
+    link: Link | None
 
 
 def register(app: typer.Typer) -> None:
+    carrier_link.register(group)
     app.add_typer(group, name="carrier")
 
 
@@ -67,16 +81,24 @@ def add(
 
 @group.command("list")
 def list_(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
-    """List the carriers."""
-    found = run(database, lambda at: list_carriers(at.database))
+    """List the carriers, and where the numbers of each come from."""
+    found = run(database, _lines)
     if as_json:
         print_json(found)
     else:
         print_table(
-            ("carrier", "name", "number format", "delivers"),
+            ("carrier", "name", "number format", "delivers", "numbers from"),
             [_row(each) for each in found],
             empty="There are no carriers: add one with `tollway carrier add`.",
         )
+
+
+async def _lines(at: Session) -> list[CarrierLine]:
+    links = {each.wp_code: each for each in await list_links(at.database)}
+    return [
+        CarrierLine(each.wp_code, each.name, each.number_format, each.area, links.get(each.wp_code))
+        for each in await list_carriers(at.database)
+    ]
 
 
 def _area(served: list[str], not_served: list[str]) -> ServiceArea:
@@ -87,8 +109,9 @@ def _area(served: list[str], not_served: list[str]) -> ServiceArea:
     return ServiceArea(AreaKind.EXCEPT if not_served else AreaKind.ALL, tuple(not_served))
 
 
-def _row(carrier: Carrier) -> tuple[str, str, str, str]:
-    return carrier.wp_code, carrier.name, carrier.number_format, _shown(carrier.area)
+def _row(line: CarrierLine) -> tuple[str, ...]:
+    source = line.link.url if line.link else "pool"
+    return line.wp_code, line.name, line.number_format, _shown(line.area), source
 
 
 def _shown(area: ServiceArea) -> str:

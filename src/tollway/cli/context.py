@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from tollway.carriers.vault import Vault, load_vault
 from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.migrate import check_current
-from tollway.store.open import open_database, open_sealer, sqlite_path
+from tollway.store.open import key_path, open_database, open_sealer, sqlite_path
 from tollway.store.sealing import Sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
@@ -29,6 +30,10 @@ class Session:
     def sealer(self) -> Sealer:
         """Only where it is needed: it makes the key file if there is none."""
         return open_sealer(self.settings.database, self.settings.key_file)
+
+    def vault(self) -> Vault:
+        """The keys of waybills, likewise."""
+        return load_vault(key_path(self.settings.database, self.settings.key_file))
 
 
 def run(url: str | None, work: Callable[[Session], Awaitable[T]]) -> T:

@@ -8,8 +8,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
+from tollway.carriers.cancelling import tell_carrier
+from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.printing import Label, label_of
-from tollway.carriers.vault import load_vault
 from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
@@ -23,7 +25,6 @@ from tollway.cli.files import new_file
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
 from tollway.ledger.accounts import find_account
-from tollway.store.open import key_path
 
 group = typer.Typer(help="List, show, print and cancel waybills.", no_args_is_help=True)
 
@@ -156,10 +157,21 @@ def cancel(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel a waybill: its order can get another one, its number is never used again."""
-    cancelled = run(
-        database, lambda at: cancel_waybill(at.database, number, carrier, at.world.at_s())
-    )
+    """Cancel a waybill: its order can get another one, its number is never used again.
+
+    A waybill that a remote carrier has issued is cancelled there first.
+    """
+
+    async def work(at: Session) -> Waybill:
+        remotes = Remotes(open_client())
+        try:
+            found = (await find_by_number(at.database, number, carrier)).waybill
+            await tell_carrier(at.database, remotes, at.sealer(), found)
+            return await cancel_waybill(at.database, number, found.wp_code, at.world.at_s())
+        finally:
+            await remotes.close()
+
+    cancelled = run(database, work)
     if as_json:
         print_json(cancelled)
     else:
@@ -167,18 +179,18 @@ def cancel(
 
 
 def _label(at: Session, stored: StoredWaybill) -> Label:
-    vault = load_vault(key_path(at.settings.database, at.settings.key_file))
+    vault = at.vault()
     return label_of(stored.print_data(vault), vault.label_signer)
 
 
 def _print_waybills(waybills: Sequence[Waybill], zone: ZoneInfo) -> None:
     print_table(
-        ("issued", "carrier", "number", "state", "order", "shop", "account"),
+        ("asked", "carrier", "number", "state", "order", "shop", "account"),
         [
             (
-                shown_time(each.issued_at_s, zone),
+                shown_time(each.asked_at_s, zone),
                 each.wp_code,
-                each.number,
+                each.number or "",
                 each.state,
                 each.order_sn,
                 each.owner_id,

@@ -4,7 +4,7 @@
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
         WAYBILL_DIFFERS, IDEMPOTENCY_KEY_*
-    101 TIMED_OUT, BODY_TIMED_OUT
+    101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
     202 THROTTLED, STORE_UNAVAILABLE
@@ -184,6 +184,25 @@ class Reason(Enum):
         Phrase(
             "The request timed out and nothing was charged: try again.",
             "请求超时，未扣费：请重试。",
+        ),
+    )
+    CARRIER_UNREACHABLE = Cause(
+        101,
+        504,
+        Phrase(
+            "The carrier cannot be reached: nothing was issued and nothing charged. Try again "
+            "later, or choose another carrier.",
+            "快递公司暂时无法连接：未取号，未扣费。请稍后重试，或更换快递公司。",
+        ),
+    )
+    CARRIER_SILENT = Cause(
+        101,
+        504,
+        Phrase(
+            "The carrier has not answered in time: {cost} credits are held until it does, and "
+            "nothing is issued twice. Send the same request again later.",
+            "快递公司未及时响应：已冻结 {cost} 点，待其确认后结算，不会重复取号。"
+            "请稍后用相同的请求重试。",
         ),
     )
     BODY_TIMED_OUT = Cause(

@@ -35,5 +35,6 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Alembic tells of every step; what came of it is told by whoever asked for it.
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    # These tell of every step and request; what came of it is told by whoever asked for it.
+    for name in ("alembic", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -66,6 +66,23 @@ class Metrics(Collector):
             "tollway_calls_under_way", "Calls being worked on now.", registry=self.registry
         )
 
+        self.waybills_pending = Gauge(
+            "tollway_waybills_pending",
+            "Waybills that wait for their carrier's answer.",
+            registry=self.registry,
+        )
+        self.waybills_overdue = Gauge(
+            "tollway_waybills_overdue",
+            "Those of them that should have been settled by now: look at the carrier.",
+            registry=self.registry,
+        )
+        self.carrier_shut = Gauge(
+            "tollway_carrier_shut",
+            "1 while nothing is sent to a carrier, because it did not answer.",
+            ("wp_code",),
+            registry=self.registry,
+        )
+
     def answered(self, operation: str, code: int, reason: str, elapsed_s: float) -> None:
         self._calls[operation, code, reason] += 1
         latency = self._latencies[operation]

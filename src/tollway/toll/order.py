@@ -49,6 +49,16 @@ RECEIPT_ORDER: tuple[type[Stage], ...] = (RouteReceipt, Authenticate, Throttle, 
 
 
 @dataclass(frozen=True)
+class Side:
+    """One of the two worlds that a call can be in: the real one, or the sandbox."""
+
+    handlers: Mapping[str, Handler]
+    standings: Standings
+    settler: Settler
+    memory: Memory
+
+
+@dataclass(frozen=True)
 class Parts:
     """What the stages work with."""
 
@@ -57,15 +67,9 @@ class Parts:
     database: Database
     versions: Versions
     directory: Directory
-    settler: Settler
-    sandbox_settler: Settler
-    standings: Standings
-    sandbox_standings: Standings
     links: Links
-    live: Mapping[str, Handler]
-    sandbox: Mapping[str, Handler]
-    memory: Memory
-    sandbox_memory: Memory
+    live: Side
+    sandbox: Side
     recorder: CallRecorder
     uncharged: UnchargedCalls
 
@@ -85,17 +89,18 @@ class Toll:
         throttle = Throttle(SlidingSecond(), limit)
         self.authenticate = Authenticate(parts.directory, parts.versions)
         permit = Permit(parts.directory)
-        self._recall = Recall(parts.memory, parts.sandbox_memory, permit.check_affordable)
+        live, sandbox = parts.live, parts.sandbox
+        self._recall = Recall(live.memory, sandbox.memory, permit.check_affordable)
         stages: dict[type[Stage], Stage] = {
             Route: Route(OPERATIONS),
             Authenticate: self.authenticate,
             Permit: permit,
             Throttle: throttle,
             Decode: Decode(OPERATIONS),
-            Consent: Consent(parts.standings, parts.sandbox_standings, parts.links),
+            Consent: Consent(live.standings, sandbox.standings, parts.links),
             Recall: self._recall,
-            Perform: Perform(parts.live, parts.sandbox),
-            Settle: Settle(parts.settler, parts.sandbox_settler),
+            Perform: Perform(live.handlers, sandbox.handlers),
+            Settle: Settle(live.settler, sandbox.settler),
             RouteReceipt: RouteReceipt(),
             ReadReceipt: ReadReceipt(parts.database),
         }

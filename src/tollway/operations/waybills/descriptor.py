@@ -22,6 +22,12 @@ WAYBILLS = Operation(
         scope="waybills",
         asks="issue waybills for your shop",
     ),
-    own_reasons=(Reason.SHOP_CODE_WRONG, Reason.CARRIER_UNKNOWN, Reason.WAYBILL_DIFFERS),
+    own_reasons=(
+        Reason.SHOP_CODE_WRONG,
+        Reason.CARRIER_UNKNOWN,
+        Reason.WAYBILL_DIFFERS,
+        Reason.CARRIER_UNREACHABLE,
+        Reason.CARRIER_SILENT,
+    ),
     may_be_free=True,
 )

@@ -1,7 +1,8 @@
-"""The work of waybill issuing: looks for the waybill, or takes a number and stores one.
+"""The work of waybill issuing: looks for the waybill, or has one issued.
 
-All of it happens in the transaction that charges. So a number is gone exactly when its waybill is
-there and paid, and of many equal requests at once the first issues and the others find.
+From a pool of this gateway all of it happens in the transaction that charges. So a number is gone
+exactly when its waybill is there and paid, and of many equal requests at once the first issues and
+the others find. A remote carrier is asked between two commits (`asking.py`).
 """
 
 from functools import partial
@@ -9,7 +10,10 @@ from functools import partial
 import msgspec
 
 from tollway.carriers.carriers import Carrier, find_carrier
-from tollway.carriers.pools import take_number
+from tollway.carriers.connectors.connector import Declined, IssueOrder, OrderRef
+from tollway.carriers.connectors.pool import PoolConnector
+from tollway.carriers.links import OpenedLink, find_link
+from tollway.carriers.pending import Draft, seal_draft
 from tollway.carriers.printing import Address, Label, Party, ShippingOption, print_data, route
 from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import Vault
@@ -20,36 +24,32 @@ from tollway.carriers.waybills import (
     find_in_force,
     store_waybill,
 )
-from tollway.contract.envelope import encode_data
-from tollway.contract.language import Phrase
 from tollway.contract.operation import Caller
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, Acted, Charge
 from tollway.ledger.identity import World
+from tollway.operations.waybills.answers import issued, refused
+from tollway.operations.waybills.asking import Asking
 from tollway.operations.waybills.request import NORMAL, SHOP_CODE, WaybillRequest
-from tollway.operations.waybills.response import WaybillResult
 from tollway.store.database import Transaction
 
-# What the carrier refuses. The call itself has succeeded, so these are no reasons of the envelope.
-_NOT_SERVED = Phrase(
-    "The carrier does not deliver to {province}: choose another carrier.",
-    "该快递公司不派送至{province}：请更换快递公司。",
-)
-_NO_NUMBERS = Phrase(
-    "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
-    "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
-)
 # Who and what the waybill is for, and how the shop was proved: not what stands on it.
 _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
 class WaybillHandler:
-    """Issues waybills from the pools of one database."""
+    """Issues waybills of the carriers of one database."""
 
     def __init__(
-        self, shop_codes: ShopCodes, vault: Vault, world: World, templates_url: str
+        self,
+        shop_codes: ShopCodes,
+        asking: Asking,
+        vault: Vault,
+        world: World,
+        templates_url: str,
     ) -> None:
         self._shop_codes = shop_codes
+        self._asking = asking
         self._vault = vault
         self._world = world
         self._templates_url = templates_url
@@ -72,83 +72,89 @@ class WaybillHandler:
         key = WaybillKey(caller.account_id, request.owner_id, request.order_sn, request.wp_code)
         stored = await find_in_force(transaction, key)
         if stored is not None:
-            return self._again(request, stored)
+            return self._again(request, caller, stored)
         carrier = await find_carrier(transaction, request.wp_code)
         if carrier is None:
             raise Refusal(Reason.CARRIER_UNKNOWN)
-        province = request.receiver_province
-        if not carrier.area.serves(province):
-            return _refused(request, _NOT_SERVED.fill(caller.language, {"province": province}))
-        number = await take_number(transaction, carrier.wp_code, request.owner_id)
-        if number is None:
-            return _refused(request, _NO_NUMBERS.fill(caller.language, {}))
-        stored = self._waybill(request, key, carrier, number, charge)
-        await store_waybill(transaction, stored)
-        return Acted(self._answer(stored), is_paid=True)
+        refusal = carrier.area.refusal(request.receiver_province, caller.language)
+        if refusal is not None:
+            return refused(request.order_sn, refusal)
+        opened = await find_link(transaction, self._vault.sealer, carrier.wp_code)
+        waybill = self._pending(key, charge)
+        if opened is None:
+            return await self._from_pool(request, caller, waybill, carrier, transaction)
+        return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
 
-    def _again(self, request: WaybillRequest, stored: StoredWaybill) -> Acted:
+    def _again(self, request: WaybillRequest, caller: Caller, stored: StoredWaybill) -> Acted:
         """The waybill that is there already, free of charge, in the very answer it had before."""
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)
         if differing:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
-        return Acted(self._answer(stored), is_paid=False, replay_of=stored.waybill.request_id)
+        if stored.waybill.state == "pending":
+            again = partial(self._issue, request, caller)
+            return Acted(b"", is_paid=False, then=partial(self._asking.join, stored, again))
+        answer = issued(stored, self._vault)
+        return Acted(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
-    def _waybill(
-        self,
-        request: WaybillRequest,
-        key: WaybillKey,
-        carrier: Carrier,
-        number: str,
-        charge: Charge,
-    ) -> StoredWaybill:
-        made = Waybill(
+    def _pending(self, key: WaybillKey, charge: Charge) -> Waybill:
+        return Waybill(
             **key._asdict(),
             object_id=self._world.new_id("wb_"),
-            state="issued",
-            number=number,
+            state="pending",
+            number=None,
             price=charge.amount,
             request_id=charge.request_id,
             hold_id=None,
             asked_at_s=charge.at_ms // 1000,
-            issued_at_s=self._world.at_s(),
-        )
-        template_url = f"{self._templates_url}/{request.waybill_type}"
-        text = print_data(_label(request, carrier, number), self._vault.label_signer, template_url)
-        return StoredWaybill(
-            made,
-            self._vault.fingerprints(_content(request), made.context),
-            self._vault.seal(text, made.context),
+            issued_at_s=None,
         )
 
-    def _answer(self, stored: StoredWaybill) -> bytes:
-        result = WaybillResult(
-            orderSn=stored.waybill.order_sn,
-            objectId=stored.waybill.object_id,
-            printData=stored.print_data(self._vault),
-            waybillCode=stored.waybill.number or "",
-            parentWaybillCode=None,
-            code=1,
-            errorMsg=None,
-            withholding_money=stored.waybill.price,
+    async def _from_pool(
+        self,
+        request: WaybillRequest,
+        caller: Caller,
+        pending: Waybill,
+        carrier: Carrier,
+        transaction: Transaction,
+    ) -> Acted:
+        label = _label(request, carrier)
+        ref = OrderRef(pending.object_id, pending.owner_id, pending.order_sn)
+        order = IssueOrder(ref, label.sender, label.recipient, request.waybill_type)
+        answer = await PoolConnector(transaction, carrier, caller.language).issue(order)
+        if isinstance(answer, Declined):
+            return refused(request.order_sn, answer.reason)
+        made = msgspec.structs.replace(
+            pending, state="issued", number=answer.number, issued_at_s=self._world.at_s()
         )
-        return encode_data(result)
+        label = msgspec.structs.replace(label, waybill_code=answer.number)
+        text = print_data(label, self._vault.label_signer, self._template_url(request))
+        stored = self._stored(request, made, self._vault.seal(text, made.context))
+        await store_waybill(transaction, stored)
+        return Acted(issued(stored, self._vault), is_paid=True)
 
+    async def _from_carrier(
+        self,
+        request: WaybillRequest,
+        pending: Waybill,
+        carrier: Carrier,
+        opened: OpenedLink,
+        transaction: Transaction,
+        charge: Charge,
+    ) -> Acted:
+        made = msgspec.structs.replace(pending, hold_id=self._world.new_id("hold_"))
+        draft = Draft(_label(request, carrier), self._template_url(request))
+        sealed = seal_draft(draft, self._vault, made.context)
+        stored = self._stored(request, made, sealed)
+        return await self._asking.begin(transaction, stored, carrier, opened, charge)
 
-def _refused(request: WaybillRequest, why: str) -> Acted:
-    """What the carrier refuses: nothing is issued, nothing is paid."""
-    result = WaybillResult(
-        orderSn=request.order_sn,
-        objectId="",
-        printData="",
-        waybillCode="",
-        parentWaybillCode=None,
-        code=0,
-        errorMsg=why,
-        withholding_money=0,
-    )
-    return Acted(encode_data(result), is_paid=False)
+    def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
+        prints = self._vault.fingerprints(_content(request), made.context)
+        return StoredWaybill(made, prints, sealed)
+
+    def _template_url(self, request: WaybillRequest) -> str:
+        return f"{self._templates_url}/{request.waybill_type}"
 
 
 def _content(request: WaybillRequest) -> dict[str, str]:
@@ -160,7 +166,8 @@ def _content(request: WaybillRequest) -> dict[str, str]:
     }
 
 
-def _label(request: WaybillRequest, carrier: Carrier, number: str) -> Label:
+def _label(request: WaybillRequest, carrier: Carrier) -> Label:
+    """The label, but for the number."""
     sender = Address(
         request.sender_province, request.sender_city, request.sender_town, request.sender_detail
     )
@@ -171,7 +178,7 @@ def _label(request: WaybillRequest, carrier: Carrier, number: str) -> Label:
         request.receiver_address,
     )
     return Label(
-        waybill_code=number,
+        waybill_code="",
         order_sn=request.order_sn,
         recipient=Party(request.receiver_name, request.receiver_phone, recipient),
         sender=Party(request.sender_name, request.sender_mobile, sender),

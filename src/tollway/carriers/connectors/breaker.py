@@ -1,0 +1,108 @@
+"""Keeps a carrier that does not answer from costing the rest of the gateway anything.
+
+After several failures in a row nothing is sent for a while. Then one message is let through to
+probe: if it is answered, all others may follow; if not, the pause begins anew. Besides, only so
+many messages are under way at once, so that a slow carrier holds up a bounded number of calls.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from tollway.carriers.connectors.connector import NotSentError
+
+
+class State(Enum):
+    """Whether messages are let through."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+class Breaker:
+    """The breaker of one carrier. The clock is one that never jumps."""
+
+    def __init__(
+        self,
+        wp_code: str,
+        now_s: Callable[[], float],
+        *,
+        failures_max: int = 5,
+        pause_s: float = 15.0,
+        in_flight_max: int = 256,
+    ) -> None:
+        self._wp_code = wp_code
+        self._now_s = now_s
+        self._failures_max = failures_max
+        self._pause_s = pause_s
+        self._in_flight_max = in_flight_max
+        self._failures = 0
+        self._opened_at_s: float | None = None
+        self._is_probing = False
+        self.in_flight = 0
+
+    @property
+    def state(self) -> State:
+        if self._opened_at_s is None:
+            return State.CLOSED
+        has_paused = self._now_s() - self._opened_at_s >= self._pause_s
+        return State.HALF_OPEN if has_paused else State.OPEN
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether a message would not be let in now."""
+        return self._is_shut(self.state) or self.in_flight >= self._in_flight_max
+
+    @contextmanager
+    def message(self) -> Iterator[None]:
+        """Around one message: whatever its block raises is a failure."""
+        is_probe = self._enter()
+        self.in_flight += 1
+        try:
+            yield
+        except BaseException:
+            # Also a call that was given up: it was, because the carrier had not answered yet.
+            self._failed(is_probe=is_probe)
+            raise
+        else:
+            self._answered(is_probe=is_probe)
+        finally:
+            self.in_flight -= 1
+
+    def _enter(self) -> bool:
+        """Lets a message in, and tells whether it is the probe."""
+        state = self.state
+        if self._is_shut(state):
+            raise NotSentError(
+                f"Carrier {self._wp_code} has not answered {self._failures_max} times in a row: "
+                "nothing is sent to it for a while."
+            )
+        if self.in_flight >= self._in_flight_max:
+            raise NotSentError(
+                f"Carrier {self._wp_code} has {self.in_flight} messages to answer already."
+            )
+        self._is_probing = state is State.HALF_OPEN
+        return self._is_probing
+
+    def _is_shut(self, state: State) -> bool:
+        return state is State.OPEN or (state is State.HALF_OPEN and self._is_probing)
+
+    def _failed(self, *, is_probe: bool) -> None:
+        if is_probe:
+            self._open()
+        elif self._opened_at_s is None:
+            self._failures += 1
+            if self._failures >= self._failures_max:
+                self._open()
+
+    def _answered(self, *, is_probe: bool) -> None:
+        # A message from before the breaker opened tells nothing of the carrier now.
+        if is_probe or self._opened_at_s is None:
+            self._failures = 0
+            self._opened_at_s = None
+            self._is_probing = False
+
+    def _open(self) -> None:
+        self._opened_at_s = self._now_s()
+        self._is_probing = False

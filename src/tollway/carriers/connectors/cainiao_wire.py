@@ -1,0 +1,124 @@
+"""Cainiao's LINK form: what goes over the wire, in either direction.
+
+A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it. An
+answer is such a form too, with those two fields. The names in the JSON are the carrier's.
+"""
+
+import base64
+import hashlib
+import hmac
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from tollway.carriers.connectors.connector import IssueOrder, OrderRef, OutcomeUnknownError
+from tollway.carriers.links import OpenedLink
+from tollway.carriers.printing import Party, RoutingInfo
+
+ISSUE = "TMS_WAYBILL_GET"
+LOOK_UP = "TMS_WAYBILL_QUERY"
+CANCEL = "TMS_WAYBILL_DISCARD"
+
+# What the LINK gateway says instead of the carrier. With these it has not passed the message on;
+# with any other of its codes (S06 timeout, S07 system error, …) it may have.
+_GATEWAY_CODE = "S"
+NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
+NOT_FOUND = "WAYBILL_NOT_FOUND"
+
+
+class _Order(msgspec.Struct, frozen=True, rename="camel"):
+    cp_code: str
+    object_id: str
+    user_id: str
+    trade_order_list: list[str]
+
+
+class _IssueContent(_Order, frozen=True, rename="camel"):
+    waybill_type: int
+    sender: Party
+    recipient: Party
+
+
+class _CancelContent(_Order, frozen=True, rename="camel"):
+    waybill_code: str
+
+
+class Answer(msgspec.Struct, frozen=True, rename="camel"):
+    """What every answer says; which fields are filled depends on the message."""
+
+    success: bool
+    object_id: str
+    waybill_code: str = ""
+    routing_info: RoutingInfo | None = None
+    error_code: str = ""
+    error_msg: str = ""
+
+    @property
+    def is_of_gateway(self) -> bool:
+        """Whether the LINK gateway speaks, and not the carrier behind it."""
+        code = self.error_code
+        return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
+
+
+def issue_content(wp_code: str, order: IssueOrder) -> str:
+    content = _IssueContent(
+        **_order(wp_code, order.ref),
+        waybill_type=order.waybill_type,
+        sender=order.sender,
+        recipient=order.recipient,
+    )
+    return msgspec.json.encode(content).decode()
+
+
+def look_up_content(wp_code: str, ref: OrderRef) -> str:
+    return msgspec.json.encode(_Order(**_order(wp_code, ref))).decode()
+
+
+def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
+    content = _CancelContent(**_order(wp_code, ref), waybill_code=number)
+    return msgspec.json.encode(content).decode()
+
+
+def signed_form(opened: OpenedLink, message: str, content: str) -> dict[str, str]:
+    return {
+        "msg_type": message,
+        "logistic_provider_id": opened.link.provider_id,
+        "to_code": opened.link.to_code,
+        "logistics_interface": content,
+        "data_digest": digest(content, opened.secret),
+    }
+
+
+def read_answer(opened: OpenedLink, ref: OrderRef, body: bytes) -> Answer:
+    """The answer to a message about this order, if the carrier has signed it."""
+    try:
+        fields = parse_qs(body.decode(), strict_parsing=True, max_num_fields=10)
+        content, signature = fields["logistics_interface"][0], fields["data_digest"][0]
+    except (ValueError, KeyError):
+        raise OutcomeUnknownError("The carrier's answer is not a LINK form.") from None
+    if not hmac.compare_digest(digest(content, opened.secret).encode(), signature.encode()):
+        raise OutcomeUnknownError("The carrier's answer has a wrong digest.")
+    try:
+        answer = msgspec.json.decode(content, type=Answer)
+    except (msgspec.MsgspecError, UnicodeError):
+        raise OutcomeUnknownError("The content of the carrier's answer cannot be read.") from None
+    if answer.object_id != ref.task_id:
+        # Signed, and still no answer to this: for example one that was kept and sent again.
+        raise OutcomeUnknownError("The carrier's answer is about another order.")
+    return answer
+
+
+def digest(content: str, secret: str) -> str:
+    """MD5 is weak, and what the other side computes: the connection itself must be trusted."""
+    raw = hashlib.md5(f"{content}{secret}".encode(), usedforsecurity=False).digest()
+    return base64.b64encode(raw).decode()
+
+
+def _order(wp_code: str, ref: OrderRef) -> dict[str, Any]:
+    return {
+        "cp_code": wp_code,
+        "object_id": ref.task_id,
+        "user_id": ref.owner_id,
+        "trade_order_list": [ref.order_sn],
+    }

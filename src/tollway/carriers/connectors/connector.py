@@ -1,0 +1,75 @@
+"""The door to a carrier: what can be asked of it, and what may come of that.
+
+    ConnectorError
+     ├── NotSentError         nothing was done at the carrier; it can safely be asked again
+     └── OutcomeUnknownError  it may have been done or not; only look_up can tell
+
+What the carrier refuses is no error but an answer, `Declined`.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from tollway.carriers.printing import Party, RoutingInfo
+
+
+class OrderRef(msgspec.Struct, frozen=True):
+    """One waybill to be; `task_id` is the gateway's own id of it, and unique."""
+
+    task_id: str
+    owner_id: str
+    order_sn: str
+
+
+class IssueOrder(msgspec.Struct, frozen=True):
+    """Everything a carrier needs to know to give a number."""
+
+    ref: OrderRef
+    sender: Party
+    recipient: Party
+    waybill_type: int
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """The number; `routing` where the carrier has sorting codes of its own."""
+
+    number: str
+    routing: RoutingInfo | None = None
+
+
+class Declined(msgspec.Struct, frozen=True):
+    """The carrier says no; the reason is its own text, for the caller."""
+
+    reason: str
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """The carrier no longer expects a parcel with this number."""
+
+    number: str
+
+
+class ConnectorError(Exception):
+    """There is no answer that counts; the text is one sentence for the log."""
+
+
+class NotSentError(ConnectorError):
+    """Nothing was done: no connection, too many failures just before, no free slot."""
+
+
+class OutcomeUnknownError(ConnectorError):
+    """The message was sent, and no answer came that can be believed."""
+
+
+class Connector(Protocol):
+    """A way to a carrier. Every method may raise a `ConnectorError`."""
+
+    async def issue(self, order: IssueOrder) -> Issued | Declined:
+        """Asks for a number, once: two of these for one order are two numbers."""
+
+    async def look_up(self, order: OrderRef) -> Issued | None:
+        """What was issued for an order and not cancelled; None if the carrier knows of nothing."""
+
+    async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
+        """Takes a number back; doing it again is harmless."""

@@ -1,0 +1,77 @@
+"""One message over HTTP: a form goes out, a bounded answer comes back before a deadline.
+
+Whether anything was sent decides what a failure means, so it is not guessed from the kind of error:
+the HTTP library reports its steps, and only a message that it was still connecting for when it
+failed counts as not sent.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import httpx
+
+from tollway.carriers.connectors.connector import NotSentError, OutcomeUnknownError
+
+_ANSWER_MAX_BYTES = 64 * 1024
+_CONNECTING = "connection."
+
+
+def open_client() -> httpx.AsyncClient:
+    """The client for all carriers: certificates are checked, and nothing of the environment (a
+    proxy, another list of authorities) changes where personal data goes."""
+    return httpx.AsyncClient(
+        trust_env=False,
+        follow_redirects=False,
+        # The deadline of each message is the only one; how many there may be, its breaker says.
+        timeout=None,  # noqa: S113
+        # Kept only shortly: on a connection that the carrier is just closing, nobody could tell
+        # whether a message was read.
+        limits=httpx.Limits(
+            max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0
+        ),
+        headers={"Accept-Encoding": "identity", "User-Agent": "tollway"},
+    )
+
+
+async def exchange(
+    client: httpx.AsyncClient, url: str, form: Mapping[str, str], deadline_s: float
+) -> bytes:
+    """The body of the answer."""
+    steps: list[str] = []
+
+    async def trace(step: str, _: object) -> None:
+        steps.append(step)
+
+    request = client.build_request(
+        "POST",
+        url,
+        data=form,
+        # Half of it for connecting, so that an unreachable carrier is known as such.
+        timeout=httpx.Timeout(None, connect=deadline_s / 2),
+        extensions={"trace": trace},
+    )
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await _answer_to(client, request)
+    except (TimeoutError, OSError, httpx.HTTPError, httpx.StreamError) as error:
+        # Not the error's own text: it may quote what the carrier sent.
+        why = f"{type(error).__name__} with a deadline of {deadline_s:.3g} s"
+        if steps and all(step.startswith(_CONNECTING) for step in steps):
+            raise NotSentError(f"The carrier could not be reached: {why}.") from None
+        raise OutcomeUnknownError(f"No answer after the message was sent: {why}.") from None
+
+
+async def _answer_to(client: httpx.AsyncClient, request: httpx.Request) -> bytes:
+    response = await client.send(request, stream=True)
+    try:
+        if response.status_code != httpx.codes.OK:
+            raise OutcomeUnknownError(f"The carrier answered HTTP {response.status_code}.")
+        body = b""
+        # As it came: a packed answer could be of any size once unpacked.
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > _ANSWER_MAX_BYTES:
+                raise OutcomeUnknownError("The carrier's answer is too long.")
+        return body
+    finally:
+        await response.aclose()

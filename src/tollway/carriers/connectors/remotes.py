@@ -1,0 +1,42 @@
+"""The connectors of one process: one HTTP client for all carriers, one breaker for each."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import httpx
+
+from tollway.carriers.carriers import Carrier
+from tollway.carriers.connectors.breaker import Breaker
+from tollway.carriers.connectors.cainiao import CainiaoConnector
+from tollway.carriers.connectors.connector import Connector
+from tollway.carriers.links import OpenedLink
+
+
+class Remotes:
+    """Makes connectors; what is known of a carrier's health outlives each of them."""
+
+    def __init__(
+        self, client: httpx.AsyncClient, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._now_s = now_s
+        self._breakers: dict[str, Breaker] = {}
+
+    def connector(self, carrier: Carrier, opened: OpenedLink) -> Connector:
+        breaker = self._breakers.get(carrier.wp_code)
+        if breaker is None:
+            breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)
+        return CainiaoConnector(self._client, carrier, opened, breaker)
+
+    def is_refusing(self, wp_code: str) -> bool:
+        """Whether a message to a carrier would not be sent now."""
+        breaker = self._breakers.get(wp_code)
+        return breaker is not None and breaker.is_refusing
+
+    @property
+    def breakers(self) -> Mapping[str, Breaker]:
+        """By wp_code, for whoever measures."""
+        return self._breakers
+
+    async def close(self) -> None:
+        await self._client.aclose()

@@ -1,0 +1,142 @@
+"""Waybills that wait for their carrier: begun with a hold, ended by its capture or its release.
+
+Each end is one transaction with the books, and happens once: whoever comes second finds that the
+waybill is no longer pending.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import ColumnElement, bindparam, literal_column, select
+
+from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
+from tollway.carriers.printing import Label, print_data
+from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import (
+    WHOLE,
+    StoredWaybill,
+    Waybill,
+    store_waybill,
+    stored_waybill,
+)
+from tollway.ledger.charges import Charge
+from tollway.ledger.holds import capture, release, reserve
+from tollway.store.database import Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.waybill_tables import IS_PENDING, waybill
+
+# Written out, and not a parameter: only so does a planner know that the index fits.
+_is_pending: ColumnElement[bool] = literal_column(IS_PENDING)
+_PENDING = Query(WHOLE.where(_is_pending).order_by(waybill.c.asked_at_s).limit(bindparam("most")))
+_of_pending = (
+    waybill.c.account_id == bindparam("of_account"),
+    waybill.c.object_id == bindparam("of_object"),
+    waybill.c.state == "pending",
+)
+_ISSUE = Query(
+    waybill.update()
+    .where(*_of_pending)
+    .values(
+        state="issued",
+        number=bindparam("given"),
+        issued_at_s=bindparam("at_s"),
+        sealed=bindparam("print_data"),
+    )
+)
+_REFUSE = Query(
+    waybill.update().where(*_of_pending).values(state="refused", refusal=bindparam("why"))
+)
+_STATE = Query(
+    select(waybill.c.state).where(
+        waybill.c.account_id == bindparam("of_account"),
+        waybill.c.object_id == bindparam("of_object"),
+    )
+)
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A label that waits for its number, and where its template is described."""
+
+    label: Label
+    template_url: str
+
+
+async def begin(
+    transaction: Transaction, stored: StoredWaybill, charge: Charge, deadline_at_ms: int
+) -> None:
+    """Stores a pending waybill and holds its price."""
+    hold_id = stored.waybill.hold_id
+    assert hold_id is not None
+    await reserve(transaction, charge, hold_id, deadline_at_ms)
+    await store_waybill(transaction, stored)
+
+
+async def end_issued(
+    transaction: Transaction, stored: StoredWaybill, issued: Issued, vault: Vault, at_ms: int
+) -> bool:
+    """Gives a pending waybill its number and captures its price; False if it is not pending."""
+    pending = stored.waybill
+    draft = _draft(stored, vault)
+    label = msgspec.structs.replace(draft.label, waybill_code=issued.number)
+    if issued.routing is not None:
+        label = msgspec.structs.replace(label, routing_info=issued.routing)
+    text = print_data(label, vault.label_signer, draft.template_url)
+    changed = await transaction.execute(
+        _ISSUE,
+        of_account=pending.account_id,
+        of_object=pending.object_id,
+        given=issued.number,
+        at_s=at_ms // 1000,
+        print_data=vault.seal(text, pending.context),
+    )
+    if changed:
+        await capture(transaction, pending.account_id, _hold_id(pending), at_ms)
+    return bool(changed)
+
+
+async def end_refused(
+    transaction: Transaction, stored: StoredWaybill, why: str, at_ms: int
+) -> bool:
+    """Frees a pending waybill's key and releases its price; False if it is not pending."""
+    pending = stored.waybill
+    changed = await transaction.execute(
+        _REFUSE, of_account=pending.account_id, of_object=pending.object_id, why=why
+    )
+    if changed:
+        await release(transaction, pending.account_id, _hold_id(pending), at_ms)
+    return bool(changed)
+
+
+async def list_pending(reader: Reader, most: int) -> Sequence[StoredWaybill]:
+    """The waybills that wait, those that were asked for first, first."""
+    return [stored_waybill(row) for row in await reader.fetch_all(_PENDING, most=most)]
+
+
+async def is_pending(reader: Reader, of: Waybill) -> bool:
+    row = await reader.fetch_one(_STATE, of_account=of.account_id, of_object=of.object_id)
+    return row is not None and row[0] == "pending"
+
+
+def seal_draft(draft: Draft, vault: Vault, context: bytes) -> bytes:
+    return vault.seal(msgspec.json.encode(draft).decode(), context)
+
+
+def order_of(stored: StoredWaybill, vault: Vault) -> IssueOrder:
+    """What the carrier is asked."""
+    label = _draft(stored, vault).label
+    return IssueOrder(
+        ref_of(stored.waybill), label.sender, label.recipient, label.shipping_option.waybill_type
+    )
+
+
+def ref_of(of: Waybill) -> OrderRef:
+    return OrderRef(of.object_id, of.owner_id, of.order_sn)
+
+
+def _draft(stored: StoredWaybill, vault: Vault) -> Draft:
+    return msgspec.json.decode(stored.print_data(vault), type=Draft)
+
+
+def _hold_id(pending: Waybill) -> str:
+    assert pending.hold_id is not None
+    return pending.hold_id

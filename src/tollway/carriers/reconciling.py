@@ -1,0 +1,146 @@
+"""Settling what is pending: by asking the carrier what became of it, and never by guessing.
+
+A waybill the carrier knows is issued and charged. One it does not know is given up, but only when
+the message that asked for it is so old that it cannot arrive any more. One the carrier says nothing
+about stays as it is; past its deadline that is an alarm.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from tollway.carriers.carriers import find_carrier
+from tollway.carriers.connectors.connector import ConnectorError, Issued
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.links import find_link
+from tollway.carriers.pending import end_issued, end_refused, is_pending, list_pending, ref_of
+from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import StoredWaybill, Waybill
+from tollway.ledger.identity import World
+from tollway.store.database import (
+    Database,
+    StoreBusyError,
+    StoreUnavailableError,
+    Transaction,
+)
+
+logger = logging.getLogger("tollway.carriers")
+
+_GIVEN_UP = "The carrier did not know of it."
+_AT_ONCE_MAX = 1000
+
+
+class Outcome(StrEnum):
+    """What became of a pending waybill."""
+
+    ISSUED = "issued"
+    GIVEN_UP = "given up"
+    # The carrier does not know it yet, which does not count before its time.
+    TOO_EARLY = "too early to tell"
+    NO_ANSWER = "no answer"
+    NOT_CONNECTED = "carrier not connected"
+    # Another process was faster.
+    SETTLED = "settled elsewhere"
+    FAILED = "failed, see the log"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One pending waybill and what was found out about it."""
+
+    waybill: Waybill
+    outcome: Outcome
+    number: str | None
+    age_s: int
+    is_overdue: bool
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.outcome not in (Outcome.ISSUED, Outcome.GIVEN_UP, Outcome.SETTLED)
+
+
+class Reconciler:
+    """Asks carriers about what is pending in one database."""
+
+    def __init__(self, database: Database, remotes: Remotes, vault: Vault, world: World) -> None:
+        self._database = database
+        self._remotes = remotes
+        self._vault = vault
+        self._world = world
+
+    async def settle_all(self) -> Sequence[Finding]:
+        """Settles what can be settled of everything that is pending."""
+        by_carrier: defaultdict[str, list[StoredWaybill]] = defaultdict(list)
+        for stored in await list_pending(self._database, _AT_ONCE_MAX):
+            by_carrier[stored.waybill.wp_code].append(stored)
+        # Side by side, so that a carrier that does not answer holds up its own waybills only.
+        findings = await asyncio.gather(*map(self._settle_in_turn, by_carrier.values()))
+        return [finding for of_carrier in findings for finding in of_carrier]
+
+    async def _settle_in_turn(self, waiting: Sequence[StoredWaybill]) -> list[Finding]:
+        return [await self._settle_safely(stored) for stored in waiting]
+
+    async def _settle_safely(self, stored: StoredWaybill) -> Finding:
+        """One that cannot be settled (a number given twice, a lost key) must not stop the rest."""
+        try:
+            return await self.settle(stored)
+        except (StoreBusyError, StoreUnavailableError):
+            raise
+        except Exception:
+            logger.exception("waybill %s could not be settled", stored.waybill.object_id)
+            return self._finding(stored, Outcome.FAILED, 0)
+
+    async def settle(self, stored: StoredWaybill) -> Finding:
+        """Settles one pending waybill, if its carrier answers."""
+        pending = stored.waybill
+        carrier = await find_carrier(self._database, pending.wp_code)
+        opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
+        if carrier is None or opened is None:
+            return self._finding(stored, Outcome.NOT_CONNECTED, 0)
+        after_s = opened.link.settle_after_s
+        try:
+            issued = await self._remotes.connector(carrier, opened).look_up(ref_of(pending))
+        except ConnectorError:
+            return self._finding(stored, Outcome.NO_ANSWER, after_s)
+        if issued is not None:
+            return await self._issue(stored, issued, after_s)
+        if self._age_s(pending) < after_s:
+            return self._finding(stored, Outcome.TOO_EARLY, after_s)
+        return await self._give_up(stored, after_s)
+
+    async def _issue(self, stored: StoredWaybill, issued: Issued, after_s: int) -> Finding:
+        async def work(transaction: Transaction) -> bool:
+            at_ms = self._world.at_ms()
+            return await end_issued(transaction, stored, issued, self._vault, at_ms)
+
+        outcome = Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
+        return self._finding(stored, outcome, after_s, issued.number)
+
+    async def _give_up(self, stored: StoredWaybill, after_s: int) -> Finding:
+        async def work(transaction: Transaction) -> bool:
+            return await end_refused(transaction, stored, _GIVEN_UP, self._world.at_ms())
+
+        outcome = Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
+        return self._finding(stored, outcome, after_s)
+
+    def _finding(
+        self, stored: StoredWaybill, outcome: Outcome, after_s: int, number: str | None = None
+    ) -> Finding:
+        age_s = self._age_s(stored.waybill)
+        finding = Finding(stored.waybill, outcome, number, age_s, is_overdue=False)
+        is_overdue = finding.is_waiting and age_s >= after_s
+        return msgspec.structs.replace(finding, is_overdue=is_overdue)
+
+    def _age_s(self, pending: Waybill) -> int:
+        return self._world.at_s() - pending.asked_at_s
+
+    async def deadline_s(self, stored: StoredWaybill) -> float:
+        """How long a message to a waybill's carrier may take."""
+        opened = await find_link(self._database, self._vault.sealer, stored.waybill.wp_code)
+        return 0.0 if opened is None else opened.link.deadline_ms / 1000
+
+    async def is_settled(self, stored: StoredWaybill) -> bool:
+        return not await is_pending(self._database, stored.waybill)

@@ -1,0 +1,37 @@
+"""The payloads of waybill issuing."""
+
+from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import StoredWaybill
+from tollway.contract.envelope import encode_data
+from tollway.ledger.charges import Acted
+from tollway.operations.waybills.response import WaybillResult
+
+
+def issued(stored: StoredWaybill, vault: Vault) -> bytes:
+    """A waybill that is there; the same bytes however often it is asked for."""
+    result = WaybillResult(
+        orderSn=stored.waybill.order_sn,
+        objectId=stored.waybill.object_id,
+        printData=stored.print_data(vault),
+        waybillCode=stored.waybill.number or "",
+        parentWaybillCode=None,
+        code=1,
+        errorMsg=None,
+        withholding_money=stored.waybill.price,
+    )
+    return encode_data(result)
+
+
+def refused(order_sn: str, why: str) -> Acted:
+    """What the carrier refuses: nothing is issued, nothing is paid."""
+    result = WaybillResult(
+        orderSn=order_sn,
+        objectId="",
+        printData="",
+        waybillCode="",
+        parentWaybillCode=None,
+        code=0,
+        errorMsg=why,
+        withholding_money=0,
+    )
+    return Acted(encode_data(result), is_paid=False)

@@ -1,0 +1,174 @@
+"""Having a remote carrier issue a waybill: hold, ask, then capture or release.
+
+The carrier is asked once. If its answer does not come, the waybill stays pending and its price
+held, until the carrier has told what became of it.
+"""
+
+import asyncio
+import logging
+import time
+from functools import partial
+
+from tollway.carriers.carriers import Carrier
+from tollway.carriers.connectors.connector import (
+    Connector,
+    ConnectorError,
+    Declined,
+    Issued,
+    NotSentError,
+    OrderRef,
+    OutcomeUnknownError,
+)
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.links import OpenedLink
+from tollway.carriers.pending import begin, end_issued, end_refused, order_of
+from tollway.carriers.reconciling import Reconciler
+from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import StoredWaybill, find_in_force
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import Act, Acted, Charge
+from tollway.ledger.identity import World
+from tollway.operations.waybills.answers import issued, refused
+from tollway.store.database import Transaction
+
+logger = logging.getLogger("tollway.carriers")
+
+_NOT_SENT = "The carrier could not be reached."
+_POLL_S = 0.02
+# What is left of a deadline must be worth a question.
+_QUESTION_MIN_S = 0.02
+
+_Answer = Issued | Declined | ConnectorError
+
+
+class Asking:
+    """The questions to remote carriers that are under way in this process."""
+
+    def __init__(
+        self, remotes: Remotes, reconciler: Reconciler, vault: Vault, world: World
+    ) -> None:
+        self._remotes = remotes
+        self._reconciler = reconciler
+        self._vault = vault
+        self._world = world
+        self._under_way: dict[str, asyncio.Future[_Answer]] = {}
+
+    async def begin(
+        self,
+        transaction: Transaction,
+        stored: StoredWaybill,
+        carrier: Carrier,
+        opened: OpenedLink,
+        charge: Charge,
+    ) -> Acted:
+        """Holds the price; the carrier is asked once that is committed."""
+        if self._remotes.is_refusing(carrier.wp_code):
+            # Known beforehand, so nothing need be held and given back.
+            raise Refusal(Reason.CARRIER_UNREACHABLE)
+        connector = self._remotes.connector(carrier, opened)
+        deadline_at_ms = charge.at_ms + opened.link.settle_after_s * 1000
+        await begin(transaction, stored, charge, deadline_at_ms)
+        deadline_s = opened.link.deadline_ms / 1000
+        return Acted(b"", is_paid=False, then=partial(self._ask, stored, connector, deadline_s))
+
+    async def _ask(self, stored: StoredWaybill, connector: Connector, deadline_s: float) -> Act:
+        object_id = stored.waybill.object_id
+        under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._under_way[object_id] = under_way
+        try:
+            answer = await self._answer(stored, connector, deadline_s)
+            under_way.set_result(answer)
+        finally:
+            del self._under_way[object_id]
+            # Whoever waits for it asks the carrier for itself then.
+            under_way.cancel()
+        if isinstance(answer, OutcomeUnknownError):
+            raise _silent(stored)
+        return partial(self._close, stored, answer)
+
+    async def _answer(
+        self, stored: StoredWaybill, connector: Connector, deadline_s: float
+    ) -> _Answer:
+        order = order_of(stored, self._vault)
+        ends_at_s = time.monotonic() + deadline_s
+        try:
+            return await connector.issue(order)
+        except OutcomeUnknownError as error:
+            # A connection that broke early leaves time to find out at once.
+            found = await _look_up(connector, order.ref, ends_at_s - time.monotonic())
+            return found or error
+        except ConnectorError as error:
+            return error
+        except Exception:
+            # Whatever it was, the carrier may have done what it was asked.
+            logger.exception("asking about waybill %s failed", stored.waybill.object_id)
+            return OutcomeUnknownError("The question failed on this side.")
+
+    async def _close(
+        self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge
+    ) -> Acted:
+        at_ms = self._world.at_ms()
+        if isinstance(answer, Issued):
+            await end_issued(transaction, stored, answer, self._vault, at_ms)
+            # Read back: reconciliation may have been faster, which is just as well.
+            found = await find_in_force(transaction, stored.waybill.key)
+            assert found is not None and found.waybill.state == "issued"
+            return Acted(issued(found, self._vault), is_paid=False, captured=charge.amount)
+        if isinstance(answer, Declined):
+            await end_refused(transaction, stored, answer.reason, at_ms)
+            return refused(stored.waybill.order_sn, answer.reason)
+        await end_refused(transaction, stored, _NOT_SENT, at_ms)
+        return Acted(b"", is_paid=False, then=_unreachable)
+
+    async def join(self, stored: StoredWaybill, again: Act) -> Act:
+        """Waits for a waybill that another request has begun; `again` then looks once more."""
+        under_way = self._under_way.get(stored.waybill.object_id)
+        if under_way is not None:
+            await asyncio.wait([under_way])
+            if not under_way.cancelled():
+                answer = under_way.result()
+                if isinstance(answer, Declined):
+                    return partial(_say_refused, stored.waybill.order_sn, answer.reason)
+                if isinstance(answer, NotSentError):
+                    return await _unreachable()
+                if isinstance(answer, OutcomeUnknownError):
+                    raise _silent(stored)
+        if await self._is_settled_soon(stored):
+            return again
+        finding = await self._reconciler.settle(stored)
+        if finding.is_waiting:
+            raise _silent(stored)
+        return again
+
+    async def _is_settled_soon(self, stored: StoredWaybill) -> bool:
+        """Whether whoever asked, here or on another node, commits the answer in time."""
+        asked_at_s = stored.waybill.asked_at_s
+        wait_s = asked_at_s + await self._reconciler.deadline_s(stored) - self._world.now_s()
+        ends_at_s = time.monotonic() + wait_s
+        while not await self._reconciler.is_settled(stored):
+            if time.monotonic() >= ends_at_s:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+
+async def _look_up(connector: Connector, ref: OrderRef, left_s: float) -> Issued | None:
+    if left_s < _QUESTION_MIN_S:
+        return None
+    try:
+        async with asyncio.timeout(left_s):
+            return await connector.look_up(ref)
+    except (ConnectorError, TimeoutError):
+        return None
+
+
+async def _say_refused(order_sn: str, why: str, _: Transaction, __: Charge) -> Acted:
+    return refused(order_sn, why)
+
+
+async def _unreachable() -> Act:
+    raise Refusal(Reason.CARRIER_UNREACHABLE)
+
+
+def _silent(stored: StoredWaybill) -> Refusal:
+    return Refusal(Reason.CARRIER_SILENT, cost=stored.waybill.price)

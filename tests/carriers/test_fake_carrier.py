@@ -1,0 +1,57 @@
+"""The fake carrier itself: it must be strict, and tell when it is told nonsense."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tollway.carriers.connectors.cainiao_wire import digest
+from tollway.fake_carrier.link_form import digest_of
+
+
+def test_both_sides_compute_the_digest_that_the_form_prescribes() -> None:
+    # base64 of the raw MD5 of "ab".
+    assert digest("a", "b") == digest_of("a", "b") == "GH70Q2Ei0cwvQNwrkvDroA=="
+
+
+@given(st.text(), st.text())
+def test_both_sides_compute_the_same_digest_of_any_text(content: str, secret: str) -> None:
+    assert digest(content, secret) == digest_of(content, secret)
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"fault": "nonsense"}, "one of delay, stall_before_commit"),
+        ({"fault": "delay", "speed": 1}, "with the fields fault, message"),
+        ({"fault": "delay", "times": "1"}, "times cannot be '1'"),
+        ({"fault": "delay", "delay_ms": -1}, "delay_ms cannot be -1"),
+        ([], "JSON object"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused(fake: FakeCarrier, wish: object, sentence: str) -> None:
+    answer = httpx.post(f"{fake.url}/control", json=wish, trust_env=False)
+    assert answer.status_code == 400 and sentence in answer.text
+    assert httpx.get(f"{fake.url}/control", trust_env=False).json()["faults"] == []
+
+
+def test_a_message_without_a_right_digest_changes_nothing(fake: FakeCarrier) -> None:
+    before = fake.journal()
+    form = {"msg_type": ISSUE, "logistics_interface": "{}", "data_digest": "x"}
+    answer = httpx.post(fake.url, data=form, trust_env=False)
+    assert "S02" in answer.text
+    assert fake.journal() == before
+
+
+def test_it_does_not_start_without_its_secret(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tollway.fake_carrier", "--journal", "j", "--secret-file", "s"]
+    ended = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "No such file" in ended.stderr and "Traceback" not in ended.stderr

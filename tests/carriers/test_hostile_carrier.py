@@ -1,0 +1,179 @@
+"""A carrier, or somebody in its place, that answers what no carrier should."""
+
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.carriers.conftest import ask, link_to, new_order
+from tests.support.fake_carrier import ISSUE, SECRET, FakeCarrier
+from tollway.carriers.connectors.connector import Issued, NotSentError, OutcomeUnknownError
+from tollway.fake_carrier.link_form import written_answer
+
+
+class Impostor:
+    """Listens, and gives every connection the same bytes, whatever it was sent."""
+
+    def __init__(self, reply: bytes | None, tls: ssl.SSLContext | None = None) -> None:
+        self._reply = reply
+        self._tls = tls
+        self.heard = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> "Impostor":
+        if self._reply is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Wakes the thread, which a close alone would leave waiting.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        if self._reply is not None:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, suppress(OSError), self._wrapped(connection) as stream:
+                    self.heard = _request(stream)
+                    stream.sendall(self._reply or b"")
+
+    @contextmanager
+    def _wrapped(self, connection: socket.socket) -> Iterator[socket.socket]:
+        if self._tls is None:
+            yield connection
+        else:
+            with self._tls.wrap_socket(connection, server_side=True) as stream:
+                yield stream
+
+
+def _request(stream: socket.socket) -> bytes:
+    """All of a request: to close before it is read would cut the answer off as well."""
+    heard = b""
+    while chunk := stream.recv(65536):
+        heard += chunk
+        head, _, body = heard.partition(b"\r\n\r\n")
+        length = re.search(rb"Content-Length: (\d+)", head)
+        if length is not None and len(body) >= int(length[1]):
+            break
+    return heard
+
+
+def _http(status: str, body: bytes, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (_http("500 Oops", b""), "HTTP 500"),
+        (_http("200 OK", b"x" * 100_000), "too long"),
+        (_http("200 OK", b"\xff\xfe"), "not a LINK form"),
+        (_http("200 OK", b"data_digest=x"), "not a LINK form"),
+        (_http("200 OK", b"logistics_interface=%7B%7D&data_digest=%E9"), "wrong digest"),
+        (_http("200 OK", written_answer({"success": 1}, SECRET)), "cannot be read"),
+        (
+            _http("200 OK", written_answer({"success": True, "objectId": "wb_other"}, SECRET)),
+            "about another order",
+        ),
+        (b"nonsense\r\n\r\n", "No answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", "No answer"),
+    ],
+)
+def test_what_is_no_answer_leaves_the_outcome_unknown(reply: bytes, sentence: str) -> None:
+    with Impostor(reply) as impostor, pytest.raises(OutcomeUnknownError, match=sentence):
+        ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(new_order()))
+
+
+def test_a_redirect_is_not_followed(fake: FakeCarrier) -> None:
+    before = fake.received(ISSUE)
+    reply = _http("307 Elsewhere", b"", f"Location: {fake.url}/")
+    with Impostor(reply) as impostor, pytest.raises(OutcomeUnknownError, match="HTTP 307"):
+        ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(new_order()))
+    assert fake.received(ISSUE) == before
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("S02", NotSentError), ("S06", OutcomeUnknownError), ("S99", OutcomeUnknownError)],
+)
+def test_the_gateway_before_the_carrier_may_or_may_not_have_passed_a_message_on(
+    code: str, error: type[Exception]
+) -> None:
+    order = new_order()
+    content = {"success": False, "objectId": order.ref.task_id, "errorCode": code}
+    reply = _http("200 OK", written_answer(content, SECRET))
+    with Impostor(reply) as impostor, pytest.raises(error, match="LINK gateway"):
+        ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "error"), [("https", NotSentError), ("http", OutcomeUnknownError)]
+)
+def test_a_deadline_says_whether_anything_was_sent_yet(scheme: str, error: type[Exception]) -> None:
+    """Nobody answers either; but over TLS the message waits for a handshake that never comes."""
+    with Impostor(None) as silent, pytest.raises(error, match="Timeout"):
+        link = link_to(f"{scheme}://127.0.0.1:{silent.port}", deadline_ms=300)
+        ask(link, lambda to: to.issue(new_order()))
+
+
+def test_a_certificate_that_nobody_vouches_for_gets_no_message(tmp_path: Path) -> None:
+    order = new_order()
+    content = {"success": True, "objectId": order.ref.task_id, "waybillCode": "YT0000000000001"}
+    reply = _http("200 OK", written_answer(content, SECRET))
+    with Impostor(reply, _self_signed(tmp_path)) as impostor:
+        with pytest.raises(NotSentError, match="ConnectError"):
+            ask(link_to(f"https://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
+        assert impostor.heard == b""
+
+
+def test_control_the_same_answer_without_tls_is_taken() -> None:
+    order = new_order()
+    content = {"success": True, "objectId": order.ref.task_id, "waybillCode": "YT0000000000001"}
+    with Impostor(_http("200 OK", written_answer(content, SECRET))) as impostor:
+        issued = ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
+        assert issued == Issued("YT0000000000001")
+        assert ISSUE.encode() in impostor.heard
+
+
+def _self_signed(folder: Path) -> ssl.SSLContext:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "impostor.pem"
+    pem.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context

@@ -1,0 +1,262 @@
+"""Waybills of a remote carrier through real HTTP: each outcome, and never two of one order."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.books import Caller
+from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
+from tests.support.gateway import Gateway, Reply, Store
+from tests.support.remote import Books, books_of, connected_carrier, eventually
+from tests.support.waybills import PRICE, issue, new_customer, request
+from tollway.operations.waybills.descriptor import WAYBILLS
+
+# Long enough never to be felt on a busy machine, and short for the tests that wait for it.
+PATIENT = {"deadline_ms": 20_000, "settle_after_s": 60}
+DEADLINE_MS = 1000
+HASTY = {"deadline_ms": DEADLINE_MS, "settle_after_s": 3}
+CREDITS = 10_000
+
+
+@pytest.fixture(scope="module")
+def remote_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("remote") / "tollway.db")
+
+
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path_factory.mktemp("carrier"))
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def served(remote_store: Store) -> Iterator[Gateway]:
+    started = Gateway(remote_store, reconcile_interval_s=1)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def wp_code(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
+    """A connected carrier of its own for each test, so that breakers do not carry over."""
+    yield connected_carrier(remote_store, carrier, **PATIENT)
+    carrier.misbehave("none")
+
+
+@pytest.fixture
+def hasty(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
+    """The same, with a deadline that a test can wait for."""
+    yield connected_carrier(remote_store, carrier, **HASTY)
+    carrier.misbehave("none")
+
+
+@pytest.fixture
+def customer(remote_store: Store) -> Caller:
+    return new_customer(remote_store, credits_=CREDITS)
+
+
+def numbers(carrier: FakeCarrier, body: dict[str, Any]) -> list[str]:
+    """What the carrier's journal has for an order."""
+    return [
+        line["number"]
+        for line in carrier.journal()
+        if line["event"] == "issued" and line["order_sn"] == body["order_sn"]
+    ]
+
+
+def settled(store: Store, caller: Caller) -> Books:
+    return eventually(lambda: books_of(store, caller), lambda books: books.held == 0)
+
+
+def test_the_carrier_gives_the_number_and_the_price_is_captured(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    body = request(wp_code)
+    reply = issue(served, customer.token, body)
+    assert (reply.code, reply.data["code"]) == (0, 1)
+    assert [reply.data["waybillCode"]] == numbers(carrier, body)
+    # The sorting codes are the carrier's own.
+    assert "转运中心" in reply.data["printData"]
+    books = books_of(remote_store, customer)
+    assert (books.available, books.held, books.posted) == (CREDITS - PRICE, 0, PRICE)
+    assert books.kinds == ["top_up", "hold", "release", "charge"]
+    assert reply.data["withholding_money"] == PRICE
+
+
+def test_asked_again_it_is_the_same_answer_and_the_carrier_hears_nothing(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    body = request(wp_code)
+    first, second = (issue(served, customer.token, body) for _ in range(2))
+    assert first.data == second.data
+    assert second.headers["x-replay-of"] == first.headers["x-request-id"]
+    assert len(numbers(carrier, body)) == 1
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def test_64_equal_requests_at_once_are_one_number_one_charge_and_one_answer(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    carrier.misbehave("delay", message=ISSUE, delay_ms=200, times=1)
+    body = request(wp_code)
+    answers = fire(served, customer, [body] * 64)
+    assert {answer["code"] for answer in answers} == {0}
+    assert all(answer["data"] == answers[0]["data"] for answer in answers)
+    assert [answers[0]["data"]["waybillCode"]] == numbers(carrier, body)
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def fire(served: Gateway, caller: Caller, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    async def run() -> list[dict[str, Any]]:
+        headers = {"Authorization": f"Bearer {caller.token}"}
+        async with httpx.AsyncClient(
+            base_url=served.base_url, headers=headers, timeout=60
+        ) as client:
+            replies = await asyncio.gather(
+                *(client.post(WAYBILLS.path, json=body) for body in bodies)
+            )
+        return [reply.json() for reply in replies]
+
+    return asyncio.run(run())
+
+
+def test_what_the_carrier_refuses_is_an_inner_failure_and_costs_nothing(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    carrier.misbehave("refuse", message=ISSUE, reason="月结账号已冻结", times=1)
+    body = request(wp_code)
+    reply = issue(served, customer.token, body)
+    assert (reply.code, reply.data["code"]) == (0, 0)
+    assert reply.data["errorMsg"] == "月结账号已冻结"
+    assert reply.data["withholding_money"] == 0
+    books = books_of(remote_store, customer)
+    assert (books.available, books.held, books.posted) == (CREDITS, 0, 0)
+    assert books.kinds == ["top_up", "hold", "release"]
+    # The order is free to be asked for again.
+    assert issue(served, customer.token, body).data["code"] == 1
+
+
+@pytest.mark.parametrize("fault", ["cut_after_commit", "cut_in_answer", "garbage", "wrong_digest"])
+def test_an_answer_that_is_lost_is_looked_up_at_once(
+    served: Gateway,
+    remote_store: Store,
+    carrier: FakeCarrier,
+    customer: Caller,
+    wp_code: str,
+    fault: str,
+) -> None:
+    carrier.misbehave(fault, message=ISSUE, times=1)
+    body = request(wp_code)
+    reply = issue(served, customer.token, body)
+    assert (reply.code, reply.data["code"]) == (0, 1)
+    assert [reply.data["waybillCode"]] == numbers(carrier, body)
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def test_101_a_carrier_that_hangs_costs_its_deadline_and_is_settled_later(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("stall_after_commit", message=ISSUE, times=1)
+    carrier.misbehave("stall_before_commit", message=LOOK_UP)
+    body = request(hasty)
+    began_s = time.monotonic()
+    reply = issue(served, customer.token, body)
+    assert time.monotonic() - began_s < 3 * DEADLINE_MS / 1000
+    assert_silent(reply)
+    books = books_of(remote_store, customer)
+    assert (books.available, books.held, books.posted) == (CREDITS - PRICE, PRICE, 0)
+    # Asked again, it is neither issued nor held again.
+    assert_silent(issue(served, customer.token, body))
+    carrier.misbehave("none")
+    settled(remote_store, customer)
+    after = issue(served, customer.token, body)
+    assert [after.data["waybillCode"]] == numbers(carrier, body)
+    assert after.headers["x-replay-of"] == reply.headers["x-request-id"]
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def assert_silent(reply: Reply) -> None:
+    assert (reply.code, reply.data) == (101, {})
+    assert f"{PRICE} credits are held" in reply.msg
+
+
+def test_101_what_never_reached_the_carrier_is_given_up_only_after_its_time(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
+    body = request(hasty)
+    assert_silent(issue(served, customer.token, body))
+    # The carrier says at once that it does not know it. That does not count yet.
+    assert books_of(remote_store, customer).held == PRICE
+    books = settled(remote_store, customer)
+    assert (books.available, books.posted) == (CREDITS, 0)
+    assert numbers(carrier, body) == []
+    assert issue(served, customer.token, body).data["code"] == 1
+    assert len(numbers(carrier, body)) == 1
+
+
+def test_a_late_commit_of_the_carrier_is_not_issued_twice(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    # The carrier does it after the gateway has stopped waiting, and after it was first asked again.
+    carrier.misbehave("stall_after_commit", message=ISSUE, times=1, delay_ms=DEADLINE_MS + 300)
+    body = request(hasty)
+    assert_silent(issue(served, customer.token, body))
+    settled(remote_store, customer)
+    reply = issue(served, customer.token, body)
+    assert [reply.data["waybillCode"]] == numbers(carrier, body)
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def test_101_a_carrier_that_is_not_there_holds_nothing(
+    served: Gateway, remote_store: Store, customer: Caller, carrier: FakeCarrier
+) -> None:
+    nobody = connected_carrier(remote_store, carrier, url="http://127.0.0.1:9", **PATIENT)
+    for _ in range(8):  # The later ones are refused by the breaker, and not even held.
+        reply = issue(served, customer.token, request(nobody))
+        assert (reply.code, reply.data) == (101, {})
+        assert "cannot be reached" in reply.msg
+    books = books_of(remote_store, customer)
+    assert (books.available, books.held, books.posted) == (CREDITS, 0, 0)
+    assert books.kinds.count("hold") == 5
+
+
+def test_204_without_credits_the_carrier_is_not_asked(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, wp_code: str
+) -> None:
+    poor = new_customer(remote_store, credits_=PRICE - 1)
+    before = carrier.received(ISSUE)
+    assert issue(served, poor.token, request(wp_code)).code == 204
+    assert carrier.received(ISSUE) == before
+    assert books_of(remote_store, poor).kinds == ["top_up"]
+
+
+def test_a_restart_settles_what_the_process_before_left_behind(
+    tmp_path_factory: pytest.TempPathFactory, carrier: FakeCarrier
+) -> None:
+    store = Store(tmp_path_factory.mktemp("restart") / "tollway.db")
+    customer = new_customer(store, credits_=CREDITS)
+    wp_code = connected_carrier(store, carrier, **PATIENT)
+    body = request(wp_code)
+    carrier.misbehave("stall_after_commit", message=ISSUE, times=1)
+    gateway = Gateway(store)
+    before = carrier.received(ISSUE)
+    headers = {"Authorization": f"Bearer {customer.token}"}
+    with pytest.raises(httpx.TimeoutException):
+        httpx.post(gateway.base_url + WAYBILLS.path, json=body, headers=headers, timeout=0.5)
+    eventually(lambda: carrier.received(ISSUE), lambda received: received > before)
+    eventually(lambda: numbers(carrier, body), bool)
+    gateway.kill()
+    gateway.stop()
+    carrier.misbehave("none")
+    gateway = Gateway(store)
+    books = settled(store, customer)
+    assert books.posted == PRICE
+    reply = issue(gateway, customer.token, body)
+    assert [reply.data["waybillCode"]] == numbers(carrier, body)
+    assert gateway.stop() == 0
