@@ -68,11 +68,14 @@ _WAYBILL = Query(
 
 
 class _Traces(msgspec.Struct, frozen=True):
-    """What a call has left behind: its note, its charge, and what was held for it."""
+    """What a call has left behind: its note, its entries by their kind, and its hold.
+
+    What became of a hold is told by the entries, which were read at one moment; its row may have
+    been read at a later one.
+    """
 
     note: UnchargedCall | None
-    charge: Entry | None
-    hold_entry: Entry | None
+    entries: dict[str, Entry]
     hold: Hold | None
 
 
@@ -83,12 +86,12 @@ async def find_receipt(
     found = await entries_of_request(database, request_id)
     entries = {each.kind: each for each in found if account_id in (None, each.account_id)}
     note = await _note(database, account_id, request_id)
-    owner_id = note.account_id if note else next((e.account_id for e in entries.values()), None)
-    if owner_id is None:
+    of_account = note.account_id if note else next((e.account_id for e in entries.values()), None)
+    if of_account is None:
         return None
-    row = await database.fetch_one(_HOLD, wanted=request_id, of_account=owner_id)
+    row = await database.fetch_one(_HOLD, wanted=request_id, of_account=of_account)
     held = None if row is None else Hold(*row)
-    receipt = _receipt(_Traces(note, entries.get("charge"), entries.get("hold"), held), language)
+    receipt = _receipt(_Traces(note, entries, held), language)
     return msgspec.structs.replace(
         receipt,
         consent=await _consent(database, receipt, held),
@@ -97,10 +100,11 @@ async def find_receipt(
 
 
 def _receipt(traces: _Traces, language: str) -> Receipt:
-    if traces.charge is not None:
-        return _charged(traces, traces.charge, language)
-    if traces.hold is not None and traces.hold_entry is not None:
-        return _held(traces, traces.hold, traces.hold_entry, language)
+    charge, reserved = traces.entries.get("charge"), traces.entries.get("hold")
+    if charge is not None:
+        return _charged(traces, charge, language)
+    if traces.hold is not None and reserved is not None:
+        return _held(traces, traces.hold, reserved, language)
     assert traces.note is not None
     return _noted(traces.note, language)
 
@@ -111,20 +115,20 @@ def _charged(traces: _Traces, charge: Entry, language: str) -> Receipt:
         charge.request_id or "",
         charge.account_id,
         charge.operation or "",
-        # The entry of what was held has the time of the capture.
+        # The charge of what was held has the time of its capture.
         charge.at_ms if held is None else held.at_ms,
         Outcome.CHARGED,
         0 if note is None else note.code,
         "SUCCESS" if note is None else note.reason,
         (CHARGED if held is None else CAPTURED).fill(language, {}),
         **_money(charge),
-        hold=_shown(held),
+        hold=None if held is None else _shown(held, traces.entries),
     )
 
 
-def _held(traces: _Traces, held: Hold, entry: Entry, language: str) -> Receipt:
-    note, is_open = traces.note, held.state == "held"
-    money = _money(entry) if is_open else {"token_id": held.token_id}
+def _held(traces: _Traces, held: Hold, reserved: Entry, language: str) -> Receipt:
+    note, is_open = traces.note, "release" not in traces.entries
+    money = _money(reserved) if is_open else {"token_id": held.token_id}
     return Receipt(
         held.request_id,
         held.account_id,
@@ -135,7 +139,7 @@ def _held(traces: _Traces, held: Hold, entry: Entry, language: str) -> Receipt:
         None if note is None else note.reason,
         (HELD if is_open else RELEASED).fill(language, {}),
         **money,
-        hold=_shown(held),
+        hold=_shown(held, traces.entries),
     )
 
 
@@ -168,10 +172,12 @@ def _money(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _shown(held: Hold | None) -> ReceiptHold | None:
-    if held is None:
-        return None
-    return ReceiptHold(held.id, held.state, held.amount, held.deadline_at_ms, held.settled_at_ms)
+def _shown(held: Hold, entries: dict[str, Entry]) -> ReceiptHold:
+    release = entries.get("release")
+    state, settled_at_ms = "held", None
+    if release is not None:
+        state, settled_at_ms = "captured" if "charge" in entries else "released", release.at_ms
+    return ReceiptHold(held.id, state, held.amount, held.deadline_at_ms, settled_at_ms)
 
 
 async def _note(reader: Reader, account_id: str | None, request_id: str) -> UnchargedCall | None:

@@ -23,7 +23,7 @@ _RETRY_AFTER_S = 1.0
 # Rows per commit: the calls that are charged meanwhile wait for one of these at most.
 _BATCH_MAX = 500
 _WAITING_MAX = 20_000
-_SWEEP_MAX = 2000
+_SWEEP_MAX = 500
 DAY_MS = 24 * 3600 * 1000
 
 logger = logging.getLogger("tollway.receipts")
