@@ -43,6 +43,10 @@ WRONG_WISHES = (
     ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
     ("backup books.db", "books.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
+    ("restore nothing.db", "There is no file nothing.db"),
+    ("restore books.db", "books.db is the database itself"),
+    ("restore other.db", "books.db exists already: name another database, or add --replace"),
+    ("restore other.db --database sqlite:///none/b.db", "folder of none/b.db does not exist"),
 )
 
 
@@ -53,6 +57,7 @@ def test_a_wish_that_cannot_be_granted_says_why(
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
     tollway("account", "close", "shut")
+    (workplace / "other.db").write_bytes(b"")
     before = sorted(workplace.iterdir())
     for line, part in WRONG_WISHES:
         assert_one_sentence(tollway(*line.split()), 1, part)

@@ -44,7 +44,7 @@ def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
     assert "correction" in ledger
     assert "is revoked" in says("token", "revoke", text, run=process)
     assert "revoked" in says("token", "list", "acme")
-    assert "Every balance follows from its entries." in says("audit")
+    assert "All of it holds." in says("audit")
     assert "is closed" in says("account", "close", "acme")
 
 

@@ -84,6 +84,22 @@ def test_two_shops_may_have_the_same_order_number(empty: Store) -> None:
     assert empty.do(miscounted) == {}
 
 
+def test_new_and_known_orders_may_follow_each_other_in_any_way(empty: Store) -> None:
+    loader = Orders(sealer_of(empty))
+
+    def stored(*numbers: int, later_ms: int = 0) -> int:
+        rows = [loader.check(order(f"sn-{n}", updated_at=START_MS + later_ms)) for n in numbers]
+        return empty.do(lambda database: database.write(lambda tx: loader.store(tx, rows)))
+
+    assert stored(1, 2) == 2
+    assert stored(2, 3) == 1
+    assert stored(4) == 1
+    assert stored(5, 6) == 2
+    assert stored(1, 6, 7, later_ms=1) == 3
+    assert [sn for sn, _, _ in _rows(empty)] == [f"sn-{n}" for n in range(1, 8)]
+    assert empty.do(miscounted) == {}
+
+
 versions = st.builds(
     order,
     st.sampled_from(["a", "b", "c", "d"]),

@@ -10,6 +10,8 @@ import typer
 from tollway import __version__
 from tollway.cli import (
     account,
+    audit,
+    backup,
     carrier,
     consent,
     credit,
@@ -18,11 +20,12 @@ from tollway.cli import (
     import_,
     intake,
     ledger,
-    maintenance,
+    migrate,
     operation,
     pool,
     receipt,
     reconcile,
+    restore,
     serve,
     settings,
     shop,
@@ -52,7 +55,10 @@ _GROUPS = (
     reconcile.register,
     source.register,
     intake.register,
-    maintenance.register,
+    migrate.register,
+    backup.register,
+    restore.register,
+    audit.register,
     settings.register,
 )
 

@@ -37,7 +37,7 @@ async def migrate(database: Migratable) -> tuple[str | None, str]:
     """Migrates to the newest revision; gives the revision before and after."""
     before, newest = await database.schema_revision(), newest_revision()
     if before != newest:
-        _check_known(before)
+        check_known(before)
         await database.run_script(migration_script(database.dialect, before))
     return before, newest
 
@@ -46,7 +46,7 @@ async def check_current(database: Migratable) -> None:
     """Refuses a database that has not been migrated, or that a newer version has."""
     found, newest = await database.schema_revision(), newest_revision()
     if found != newest:
-        _check_known(found)
+        check_known(found)
         raise SchemaError(
             f"The database is at schema {found or 'none'}, this version needs {newest}: "
             "run `tollway migrate`."
@@ -62,7 +62,8 @@ def migration_script(dialect: str, start: str | None) -> str:
     return output.getvalue()
 
 
-def _check_known(revision: str | None) -> None:
+def check_known(revision: str | None) -> None:
+    """Refuses the revision of a newer version."""
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if revision is not None and revision not in known:
         raise SchemaError(

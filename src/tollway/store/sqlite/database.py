@@ -66,9 +66,9 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         self._writer.close()
-        self._changes.close()
         self._long_reader.close()
         self._reader.close()
+        self._changes.close()
 
     async def schema_revision(self) -> str | None:
         with our_errors():
