@@ -24,6 +24,7 @@ from tollway.ledger.identity import World
 from tollway.ledger.keeping import sweep_kept
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
+from tollway.ledger.uncharged import DAY_MS, UnchargedCalls, sweep_uncharged
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
@@ -62,6 +63,7 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         self._metrics = metrics = Metrics()
         self._zone = settings.zone
+        self._receipt_ms = settings.receipt_days * DAY_MS
         self._calendar = Calendar(self._zone)
         self._templates_url = f"{settings.public_address}{TEMPLATES_PATH}"
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
@@ -84,9 +86,12 @@ class Gateway:
         )
         sandbox_settler = self._sandbox.settler(settings.call_timeout_s)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
+        self._uncharged = UnchargedCalls(self._database, metrics)
         self._toll = Toll(
             Parts(
                 settings=settings,
+                metrics=metrics,
+                database=self._database,
                 versions=versions,
                 directory=directory,
                 links=links,
@@ -98,6 +103,7 @@ class Gateway:
                     sandbox_settler,
                 ),
                 recorder=self._recorder,
+                uncharged=self._uncharged,
             )
         )
         self._edge = Edge(self._toll, settings, metrics)
@@ -139,7 +145,9 @@ class Gateway:
 
     async def tend(self) -> None:
         """The small work that is done every now and then."""
-        await sweep_kept(self._database, World().at_ms())
+        now_ms = World().at_ms()
+        await sweep_kept(self._database, now_ms)
+        await sweep_uncharged(self._database, now_ms - self._receipt_ms)
         used = self._toll.authenticate.take_used()
         if used:
             await record_use(self._database, used)
@@ -176,6 +184,7 @@ class Gateway:
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)
         self._recorder.tell()
+        await self._uncharged.finish()
         await self._remotes.close()
         await self._database.close()
         await self._sandbox.close()

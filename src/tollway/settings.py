@@ -73,6 +73,9 @@ class Settings:
         60, "how long the link of an answer 302 can be opened", least=1
     )
     consent_days: int = _setting(365, "how long an owner's approval holds", least=1)
+    receipt_days: int = _setting(
+        90, "how long the receipts of calls that were not charged are kept", least=1, most=36_500
+    )
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
     http_status: str = _setting(
         "always_200",
