@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import tollway
 from tests.support.books import Caller, new_caller
@@ -20,7 +20,8 @@ PRODUCT = product_ids(1)[0]
 os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 
 # No deadline per example: on a shared machine it would measure the neighbours.
-settings.register_profile("tollway", deadline=None)
+# On a busy machine an example may take long to make; that is no fault of the code under test.
+settings.register_profile("tollway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", deadline=None, max_examples=5000)
 settings.load_profile("tollway")
 
