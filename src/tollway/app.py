@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Awaitable
-from pathlib import Path
 
 from starlette.applications import Starlette
 
@@ -37,7 +36,7 @@ from tollway.push.routes import push_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current
-from tollway.store.open import beside, key_path, open_database
+from tollway.store.open import key_path, open_database, secret_path
 from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
@@ -60,11 +59,7 @@ class Gateway:
         self._sandbox = Sandbox(self._zone)
         versions = Versions(self._database)
         sandbox_versions = Versions(self._sandbox.database)
-        secret = load_secret(
-            Path(settings.secret_file)
-            if settings.secret_file
-            else beside(settings.database, ".secret")
-        )
+        secret = load_secret(secret_path(settings.database, settings.secret_file))
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
         vault = load_vault(key_path(settings.database, settings.key_file))
         directory = Directory(self._database, versions)

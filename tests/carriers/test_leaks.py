@@ -3,7 +3,8 @@
 import apsw
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.carriers.vault import load_vault
 from tollway.carriers.waybills import find_by_number

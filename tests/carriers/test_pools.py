@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.books import WORLD
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
 from tollway.carriers.errors import CarrierError
 from tollway.carriers.pools import list_pools, take_number

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.cli.main import main
 from tollway.ledger.settlement import Charge, post_charges
 from tollway.store.database import Transaction

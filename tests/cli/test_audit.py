@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
-from tests.support.gateway import Store
+from tests.support.stores import Store
 
 
 @pytest.fixture
@@ -21,7 +21,6 @@ def sound(tollway: Command, books: Store) -> Store:
 
 
 def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None:
-    assert sound.path.is_file()
     answer = tollway("audit", "--json")
     assert answer.status == 0
     assert answer.json == {
@@ -51,7 +50,6 @@ def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None
 
 
 def test_empty_books_are_sound(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     answer = tollway("audit")
     assert answer.status == 0
     assert "The books are empty." in answer.out

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.open import open_database
 
 
@@ -49,7 +49,6 @@ WRONG_WISHES = (
 def test_a_wish_that_cannot_be_granted_says_why(
     tollway: Command, books: Store, workplace: Path
 ) -> None:
-    assert books.path.is_file()
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
     tollway("account", "close", "shut")
@@ -122,7 +121,6 @@ def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
 
 
 def test_a_text_that_steers_terminals_is_shown_harmless(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     tollway("account", "open", "acme")
     tollway("token", "issue", "acme", "--label", "\x1b[2Jgone\x07")
     tollway("credit", "add", "acme", "1", "--note", "\x1b]0;title\x07")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
 from tollway.intake.product_figures import ProductFigures
@@ -59,7 +59,7 @@ class Figures:
 
 
 @pytest.fixture(scope="package")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def migrated(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     return Store(tmp_path_factory.mktemp("intake") / "figures.db")
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gateway import Store
 from tests.support.orders import (
     OWNER,
     START_MS,
@@ -21,6 +20,7 @@ from tests.support.orders import (
     sealer_of,
     store_orders,
 )
+from tests.support.stores import Store
 from tollway.intake import order_files
 from tollway.intake.files import IntakeError, read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.books import amount_left
 from tests.support.five import ask, five_caller, good_request, small_world
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import set_closed
 from tollway.operations.catalogue import OPERATIONS
@@ -25,7 +26,7 @@ NEEDED = {
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
     store = Store(tmp_path_factory.mktemp("five") / "tollway.db")
     small_world(store, today)
     return store

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.books import Caller, credits_left, new_caller
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 

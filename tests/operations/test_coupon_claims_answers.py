@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.books import CREDITS, Caller, credits_left, new_caller, newest_entry
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.demo.claims import SIDS, midnight_s
 from tollway.intake.coupon_claims import CouponClaims
 from tollway.intake.files import read_records

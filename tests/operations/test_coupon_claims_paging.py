@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.coupons import NOON_S, claim, put_claims
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.contract.operation import Caller
 from tollway.intake.coupon_claims import ClaimRow
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
@@ -41,7 +41,7 @@ claims = st.builds(
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteDatabase]:
+def database(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[SqliteDatabase]:
     store = Store(tmp_path_factory.mktemp("paging") / "tollway.db")
     opened = open_database(store.url, Metrics())
     yield opened

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gateway import Gateway, Reply, Store, reply_of
+from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.orders import OWNER, START_MS, order, put_orders, store_orders
 from tests.support.owners import authorize, shop
+from tests.support.stores import Store
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import Caller
 from tollway.contract.reasons import Refusal
@@ -46,7 +47,7 @@ class Shopper(msgspec.Struct):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def own(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     store = Store(tmp_path_factory.mktemp("orders") / "tollway.db")
     tag = {"remark": "请尽快发货", "remark_tag": 1, "remark_tag_name": "加急"}
     records = [

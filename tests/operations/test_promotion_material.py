@@ -20,7 +20,8 @@ from tests.support.consent import (
     new_asker,
     new_person,
 )
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.demo.filling import fill_materials
 from tollway.demo.owners import USER, USER_UNAUTHORIZED

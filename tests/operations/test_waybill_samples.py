@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer
 from tollway.contract.decoding import declared_fields
 from tollway.demo.carriers import fill_carriers

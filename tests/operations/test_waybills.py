@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.support.books import WORLD, Caller
-from tests.support.gateway import Gateway, Store, reply_of
+from tests.support.gateway import Gateway, reply_of
 from tests.support.owners import authorize
+from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
     authorize_shops,

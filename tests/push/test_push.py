@@ -13,8 +13,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.orders import START_MS, miscounted, order, sealer_of
+from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
 from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
 from tollway.push.signature import SignatureError, read_claim, sign, signing_key

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import Transaction
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase

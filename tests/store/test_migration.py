@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.migrate import (
     SchemaError,

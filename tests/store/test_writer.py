@@ -8,7 +8,7 @@ import apsw
 import pytest
 from sqlalchemy import bindparam, func, select
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import (
     StoreBusyError,
     StoreUnavailableError,

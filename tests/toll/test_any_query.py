@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import PRODUCT
 from tests.support.books import CALLS, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 
 
 class Wire(NamedTuple):

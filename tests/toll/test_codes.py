@@ -7,7 +7,8 @@ import apsw
 import pytest
 
 from tests.support.books import WORLD, Caller, calls_left, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 from tollway.ledger.accounts import close_account
 from tollway.ledger.permissions import set_closed
 from tollway.ledger.tokens import revoke_token

@@ -7,7 +7,8 @@ import apsw
 import pytest
 
 from tests.support.books import WORLD, Caller, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Reply, Store
+from tests.support.gateway import ANALYSIS, Gateway, Reply
+from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 from tollway.ledger.permissions import set_closed
 from tollway.ledger.tokens import revoke_token
@@ -18,7 +19,7 @@ Get = Callable[[Caller], Reply]
 
 
 @pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
     made = Store(tmp_path_factory.mktemp("mapped") / "tollway.db")
     made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
     return made

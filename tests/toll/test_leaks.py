@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Caller, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.raw import request, talk
+from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 from tollway.ledger.token_format import mint
 
@@ -16,7 +17,7 @@ CANARY = "canary7f3a9"
 
 
 @pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
     made = Store(tmp_path_factory.mktemp("leaks") / "tollway.db")
     made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
     return made

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from tests.support.books import new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 
 NAME = PRODUCT_ANALYSIS.name

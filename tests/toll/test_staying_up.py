@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.raw import talk
+from tests.support.stores import Store
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def quick(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
     gateway = Gateway(Store(tmp_path_factory.mktemp("quick") / "tollway.db"), header_timeout_s=1)
     yield gateway
     assert gateway.stop() == 0

@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.load import assert_books_hold, call_until_cut_off
+from tests.support.stores import Store
 
 CALLS = 100_000
 DEADLINE_S = 20

@@ -1,6 +1,7 @@
 """The sandbox: a small demo world of this process's own, which is all that test tokens ever see."""
 
 from datetime import date, timedelta
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
@@ -9,10 +10,10 @@ from tollway.demo.carriers import fill_carriers
 from tollway.demo.filling import fill_claims, fill_figures, fill_materials, fill_orders
 from tollway.demo.owners import add_sandbox_owners
 from tollway.store.migrate import migrate
-from tollway.store.open import key_path, open_database
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
+_PATIENCE_S = 10.0
 _PRODUCTS = 3
 _DAYS = 60
 _CLAIMS_PER_DAY = 50
@@ -28,9 +29,8 @@ class Sandbox:
         self._zone = zone
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
-        url = f"sqlite:///{self._folder.name}/sandbox.db"
-        self.database: SqliteDatabase = open_database(url, Metrics())
-        self.vault = load_vault(key_path(url, ""))
+        self.database = SqliteDatabase(f"{self._folder.name}/sandbox.db", _PATIENCE_S, Metrics())
+        self.vault = load_vault(Path(self._folder.name) / "keys")
         self._filled_to: date | None = None
 
     async def fill(self, today: date) -> None:

@@ -39,6 +39,9 @@ class _Stored(NamedTuple):
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
+# Locked, so that what is decided by them is still true when it is written. An order that another
+# transaction brings at the same moment is met when it is put, and all is done once more.
+#
 # A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
 # all orders of the owner.
 _asked = (
@@ -51,7 +54,7 @@ _STORED = Query(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
-    )
+    ).with_for_update(of=shop_order)
 )
 _PUT = Query(shop_order.insert().values({c.name: bindparam(c.name) for c in shop_order.c}))
 _REMOVE = Query(
