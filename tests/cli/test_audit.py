@@ -1,6 +1,5 @@
 """The audit is green on sound books, and each kind of sabotage turns it red under its own name."""
 
-import apsw
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
@@ -116,17 +115,14 @@ SABOTAGE = {
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_sabotage_turns_the_audit_red(tollway: Command, sound: Store, what: str) -> None:
     sabotage, breaches = SABOTAGE[what]
-    connection = apsw.Connection(str(sound.path))
-    connection.execute("PRAGMA ignore_check_constraints = ON")
-    connection.execute(sabotage).fetchall()
+    sound.run_unchecked(sabotage)
     answer = tollway("audit", "--json")
     assert answer.status == 1
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
 
 
 def test_a_breach_is_told_with_what_differs(process: Command, sound: Store) -> None:
-    connection = apsw.Connection(str(sound.path))
-    connection.execute("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'").fetchall()
+    sound.run("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'")
     answer = process("audit")
     assert answer.status == 1
     assert "amount_differs" in answer.out

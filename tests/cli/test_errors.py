@@ -103,7 +103,7 @@ def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Pa
     apsw.Connection(str(workplace / "empty.db")).execute("CREATE TABLE mine (id)").fetchall()
     answer = tollway("account", "list", "--database", "sqlite:///empty.db")
     assert_one_sentence(answer, 1, "run `tollway migrate`")
-    apsw.Connection(str(books.path)).execute("UPDATE alembic_version SET version_num = '9999'")
+    books.run("UPDATE alembic_version SET version_num = '9999'")
     for command in ("account list", "migrate"):
         assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
 
@@ -111,12 +111,10 @@ def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Pa
 def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
     tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = partial(open_database, busy_timeout_s=0.05)
+    impatient = partial(open_database, call_timeout_s=0.05)
     monkeypatch.setattr("tollway.cli.context.open_database", impatient)
-    holder = apsw.Connection(str(books.path))
-    holder.execute("BEGIN IMMEDIATE")
-    assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
-    holder.execute("ROLLBACK")
+    with books.held():
+        assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
     assert tollway("account", "open", "acme").status == 0
 
 

@@ -20,16 +20,15 @@ from tollway.contract.operation import Caller
 from tollway.ledger.posting import Acted
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.request import WaybillRequest
-from tollway.store.open import key_path
-from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.open import OpenDatabase, key_path
 
 
 def issue(books: Store, wp_code: str, order_sn: str) -> None:
     """Issues a waybill as the gateway would."""
     wanted = Decoder(WaybillRequest).decode(request(wp_code, order_sn=order_sn))
 
-    async def work(database: SqliteDatabase) -> Acted:
-        vault = load_vault(key_path("sqlite:///books.db", ""))
+    async def work(database: OpenDatabase) -> Acted:
+        vault = load_vault(key_path(books.url, books.key_file))
         handler = WaybillHandler(ShopCodes(database), vault, WORLD, "http://t")
         return await database.write(await handler(wanted, Caller("acc_1", 10)))
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import apsw
 import pytest
 
 from tests.support.stores import Store
@@ -30,9 +29,8 @@ class Figures:
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
         self._folder = folder
-        connection = apsw.Connection(str(store.path))
-        connection.execute("".join(f"DELETE FROM {table};" for table in TABLES))
-        connection.close()
+        for table in TABLES:
+            store.run(f"DELETE FROM {table}")
 
     def load(self, path: Path) -> Loaded:
         rejects: list[Reject] = []
@@ -49,10 +47,7 @@ class Figures:
         return self.load(path)
 
     def rows(self, table: str) -> Rows:
-        connection = apsw.Connection(str(self.store.path))
-        rows: Rows = connection.execute(f"SELECT * FROM {table}").fetchall()
-        connection.close()
-        return rows
+        return self.store.run(f"SELECT * FROM {table} ORDER BY 1, 2, 3")
 
     def everything(self) -> dict[str, Rows]:
         return {table: self.rows(table) for table in (*TABLES, "version")}

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import date
 
-import apsw
 import pytest
 
 from tests.support.books import amount_left
@@ -66,11 +65,8 @@ def test_101_while_another_writer_holds_the_database(
     caller = five_caller(world)
     sent = good_request(operation, today)
     before = amount_left(world, caller, operation.balance_unit)
-    other = apsw.Connection(str(world.path))
-    other.execute("BEGIN IMMEDIATE")
-    reply = ask(served, operation, caller.token, sent)
-    other.execute("ROLLBACK")
-    other.close()
+    with world.held():
+        reply = ask(served, operation, caller.token, sent)
     assert (reply.code, reply.data) == (101, {})
     assert amount_left(world, caller, operation.balance_unit) == before
     assert ask(served, operation, caller.token, sent).code == 0
@@ -119,7 +115,7 @@ def test_200_tells_nothing_of_what_went_wrong(
     caller = five_caller(own_store)
     gateway = Gateway(own_store)
     table = NEEDED[operation.name]
-    apsw.Connection(str(own_store.path)).execute(f"DROP TABLE {table}")
+    own_store.run(f"DROP TABLE {table}")
     reply = ask(gateway, operation, caller.token, good_request(operation, today))
     assert (reply.code, reply.data) == (200, {})
     assert table not in reply.msg

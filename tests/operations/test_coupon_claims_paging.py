@@ -15,10 +15,9 @@ from tollway.contract.operation import Caller
 from tollway.intake.coupon_claims import ClaimRow
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.request import CouponClaimsRequest
-from tollway.store.open import open_database
+from tollway.store.open import OpenDatabase, open_database
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour
-from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 HOURS = 5
@@ -41,14 +40,14 @@ claims = st.builds(
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[SqliteDatabase]:
+def database(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[OpenDatabase]:
     store = Store(tmp_path_factory.mktemp("paging") / "tollway.db")
     opened = open_database(store.url, Metrics())
     yield opened
     asyncio.run(opened.close())
 
 
-async def empty(database: SqliteDatabase) -> None:
+async def empty(database: OpenDatabase) -> None:
     async def work(transaction):
         for table in (coupon_claim, coupon_claim_hour):
             await transaction.execute(Query(table.delete()))
@@ -73,7 +72,7 @@ def expected(stored: dict[str, ClaimRow], start_s: int, end_s: int) -> list[str]
     limit=st.integers(1, 12),
 )
 def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
-    database: SqliteDatabase, chunks: list[list[ClaimRow]], ends: tuple[int, int], limit: int
+    database: OpenDatabase, chunks: list[list[ClaimRow]], ends: tuple[int, int], limit: int
 ) -> None:
     start_s, end_s = sorted(ends)
     handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
@@ -98,7 +97,7 @@ def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
 
 
 def test_a_page_far_back_reads_no_more_rows_than_the_hour_it_lies_in(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+    database: OpenDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [claim(f"far{n:05}", NOON_S + n * 10) for n in range(10_000)]
     skipped: list[object] = []

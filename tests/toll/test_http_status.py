@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from datetime import date
 
-import apsw
 import pytest
 
 from tests.support.books import WORLD, Caller, new_caller
@@ -80,20 +79,17 @@ def test_closed(its_store: Store, get: Get) -> None:
 
 def test_timed_out(its_store: Store, get: Get) -> None:
     caller = new_caller(its_store)
-    other = apsw.Connection(str(its_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    reply = get(caller)
-    other.execute("ROLLBACK")
+    with its_store.held():
+        reply = get(caller)
     assert (reply.code, reply.status) == (101, 504)
 
 
 def test_an_unexpected_error(mapped: Gateway, its_store: Store, question: dict[str, str]) -> None:
     caller = new_caller(its_store)
-    other = apsw.Connection(str(its_store.path))
-    other.execute("ALTER TABLE product RENAME TO hidden")
+    its_store.run("ALTER TABLE product RENAME TO hidden")
     # Asked for something new, which is not kept ready.
     query = {**question, "product_id": "another"}
     reply = mapped.get(token=caller.token, query=query)
-    other.execute("ALTER TABLE hidden RENAME TO product")
+    its_store.run("ALTER TABLE hidden RENAME TO product")
     assert (reply.code, reply.status) == (200, 500)
     assert mapped.get(token=caller.token, query=query).code == 100

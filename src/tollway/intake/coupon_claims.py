@@ -69,9 +69,8 @@ class ClaimRow(NamedTuple):
 
 
 _STORED = Query(
-    select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
-        coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
-    )
+    select(*(coupon_claim.c[name] for name in ClaimRow._fields))
+    .where(coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)]))
     # So that what is decided by them is still true when it is written.
     .with_for_update()
 )

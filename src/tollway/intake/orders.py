@@ -50,11 +50,13 @@ _asked = (
     .cte("asked")
 )
 _STORED = Query(
-    select(*(shop_order.c[name] for name in _Stored._fields)).join_from(
+    select(*(shop_order.c[name] for name in _Stored._fields))
+    .join_from(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
-    ).with_for_update(of=shop_order)
+    )
+    .with_for_update(of=shop_order)
 )
 _PUT = Query(shop_order.insert().values({c.name: bindparam(c.name) for c in shop_order.c}))
 _REMOVE = Query(
