@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import apsw
+import pytest
 
 from tests.cli.conftest import Command, charge_calls
 from tests.support.stores import Store
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_a_copy_has_the_same_books(process: Command, tollway: Command, books: Store) -> None:

@@ -52,6 +52,7 @@ def test_a_wish_that_cannot_be_granted_says_why(
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
     tollway("account", "close", "shut")
+    books.path.touch()
     before = sorted(workplace.iterdir())
     for line, part in WRONG_WISHES:
         assert_one_sentence(tollway(*line.split()), 1, part)
@@ -79,6 +80,7 @@ def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) 
     assert_one_sentence(tollway(*line.split()), 2, part)
 
 
+@pytest.mark.sqlite
 def test_a_missing_database_is_named_and_not_made(process: Command, workplace: Path) -> None:
     answer = process("account", "list")
     assert_one_sentence(answer, 1, "books.db", "`tollway migrate`", "`tollway serve --demo`")

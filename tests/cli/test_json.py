@@ -89,6 +89,8 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
 
 def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
     for line, shape in STEPS:
+        if books.is_shared and line.startswith("backup"):
+            continue  # Such a database is copied by its own tools.
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line
         if isinstance(shape, set):

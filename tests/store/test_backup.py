@@ -10,6 +10,8 @@ import pytest
 from tests.support.stores import Store
 from tollway.store.sqlite.database import SqliteDatabase
 
+pytestmark = pytest.mark.sqlite
+
 # Two rows that every commit changes together, and enough pages that a copy takes several steps.
 PREPARE = """
 CREATE TABLE pair (id INTEGER PRIMARY KEY, value INTEGER NOT NULL);

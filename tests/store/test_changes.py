@@ -14,6 +14,8 @@ from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.versions import Versions, directory_changed, figures_changed
 from tollway.telemetry.metrics import Metrics
 
+pytestmark = pytest.mark.sqlite
+
 CHANGE = "UPDATE version SET directory = directory + 1"
 
 

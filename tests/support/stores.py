@@ -114,5 +114,7 @@ class Store:
                 runner.run(connection.close())
 
 
-_CHECKS = "SELECT conrelid::regclass::text, conname::text FROM pg_constraint WHERE contype = 'c'"
+_CHECKS = """
+SELECT conrelid::regclass::text, conname::text FROM pg_constraint
+WHERE contype = 'c' AND connamespace = 'public'::regnamespace"""
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
