@@ -47,6 +47,7 @@ def test_a_log_that_cannot_be_written_takes_nothing_with_it(quick: Gateway) -> N
         assert quick.client.get("/metrics").status_code == 200
 
 
+@pytest.mark.sqlite
 def test_a_gateway_that_cannot_write_is_not_ready_until_it_can(quick: Gateway) -> None:
     (worker,) = quick.workers()
     with files_limited_to(0, worker):

@@ -140,7 +140,8 @@ class PostgresqlDatabase:
                     await session.execute(_PATIENT)
                     await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
                     found = await _revision(session)
-                    await session.execute(script_from(found), timeout=_MIGRATION_TIMEOUT_S)
+                    if script := script_from(found).strip():
+                        await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
                     return found
 
     def back_up(self, *_: object) -> None:
