@@ -68,7 +68,8 @@ class Store:
         if self.is_shared:
             for table, check in run_on(self.url, _CHECKS):
                 run_on(self.url, f"ALTER TABLE {table} DROP CONSTRAINT {check}")
-            run_on(self.url, statement)
+            for each in statement.split(";"):
+                run_on(self.url, each)
             return
         connection = apsw.Connection(str(self.path))
         connection.execute("PRAGMA ignore_check_constraints = ON")

@@ -48,6 +48,8 @@ def sqlite_path(url: str) -> str:
 
 def without_password(url: str) -> str:
     """A database URL as it may be shown."""
+    if not is_shared(url):
+        return url
     parts = urlsplit(url)
     who, at, hosts = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{who.partition(':')[0]}{at}{hosts}"))
