@@ -30,7 +30,8 @@ _CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
 _WAIT_FOR_CONNECTION_S = 1.0
-_TRIES = 5
+_MORE_TRIES = 8
+_TRY_AGAIN_AFTER_S = 0.005
 _PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
 # Any number, the same for all nodes: whoever migrates holds it.
 _LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
@@ -55,6 +56,7 @@ class PostgresqlDatabase:
         self._acquire_timeout_s = self._hosts.timeout_s + _WAIT_FOR_CONNECTION_S
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
+        self._rivals = asyncio.Lock()
         self._long_reads = asyncio.Semaphore(_LONG_READS_MAX)
         self._writes: set[asyncio.Task[Any]] = set()
         self._is_closed = False
@@ -90,14 +92,23 @@ class PostgresqlDatabase:
     async def _write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         began_s = perf_counter()
         try:
-            for _ in range(_TRIES - 1):
+            try:
+                return await self._commit(work)
+            except RivalError:
+                return await self._once_more(work)
+        finally:
+            self._metrics.database_write_s.observe(perf_counter() - began_s)
+
+    async def _once_more(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Tries again what others came in the way of, until it is seen that it is no accident."""
+        # One at a time: what met each other here does not do so twice.
+        async with self._rivals:
+            for attempt in range(1, _MORE_TRIES):
                 try:
                     return await self._commit(work)
                 except RivalError:
-                    continue
+                    await asyncio.sleep(_TRY_AGAIN_AFTER_S * attempt)
             return await self._commit(work)
-        finally:
-            self._metrics.database_write_s.observe(perf_counter() - began_s)
 
     async def _commit(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with self._session() as session:
