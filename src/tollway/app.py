@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Awaitable
-from pathlib import Path
 
 from starlette.applications import Starlette
 
@@ -44,7 +43,7 @@ from tollway.push.routes import push_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current
-from tollway.store.open import beside, key_path, open_database
+from tollway.store.open import key_path, open_database, secret_path
 from tollway.store.signing import load_signer
 from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
@@ -69,11 +68,7 @@ class Gateway:
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox(self._zone)
         self._remotes = Remotes(open_client())
-        secret = load_secret(
-            Path(settings.secret_file)
-            if settings.secret_file
-            else beside(settings.database, ".secret")
-        )
+        secret = load_secret(secret_path(settings.database, settings.secret_file))
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
         keys = key_path(settings.database, settings.key_file)
         vault = load_vault(keys)

@@ -50,7 +50,8 @@ class Settings:
     """The settings of one gateway process."""
 
     database: str = _setting(
-        "sqlite:///tollway.db", "where everything is kept; sqlite:///FILE for the embedded database"
+        "sqlite:///tollway.db",
+        "where everything is kept; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
     key_file: str = _setting(
         "",

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import release, reserve
 
@@ -24,7 +24,6 @@ def sound(tollway: Command, books: Store) -> Store:
 
 
 def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None:
-    assert sound.path.is_file()
     answer = tollway("audit", "--json")
     assert answer.status == 0
     told = answer.json
@@ -59,7 +58,6 @@ def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None
 
 
 def test_empty_books_are_sound(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     answer = tollway("audit")
     assert answer.status == 0
     assert "The books are empty." in answer.out
@@ -134,17 +132,14 @@ SABOTAGE = {
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_sabotage_turns_the_audit_red(tollway: Command, sound: Store, what: str) -> None:
     sabotage, breaches = SABOTAGE[what]
-    connection = apsw.Connection(str(sound.path))
-    connection.execute("PRAGMA ignore_check_constraints = ON")
-    connection.execute(sabotage).fetchall()
+    sound.run_unchecked(sabotage)
     answer = tollway("audit", "--json")
     assert answer.status == 1
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
 
 
 def test_a_breach_is_told_with_what_differs(process: Command, sound: Store) -> None:
-    connection = apsw.Connection(str(sound.path))
-    connection.execute("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'").fetchall()
+    sound.run("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'")
     answer = process("audit")
     assert answer.status == 1
     assert "amount_differs" in answer.out

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.fake_carrier import FakeCarrier
-from tests.support.gateway import Store
 from tests.support.remote import left_pending
+from tests.support.stores import Store
 
 JOURNAL = "carrier.jsonl"
 

@@ -11,8 +11,9 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.books import Caller
 from tests.support.five import ask, five_caller, good_request, small_world
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.orders import OWNER, miscounted, order, put_orders
+from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
 from tollway.audit.checks import CHECKS
 from tollway.demo.carriers import WP_CODE

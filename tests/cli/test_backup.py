@@ -8,8 +8,10 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Command, charge_calls
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.sqlite.database import SqliteDatabase
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_a_copy_has_the_same_books(process: Command, tollway: Command, books: Store) -> None:
@@ -72,7 +74,6 @@ def test_a_file_of_another_copy_is_never_written_over(
 def test_an_existing_file_is_never_written_over(
     tollway: Command, books: Store, workplace: Path
 ) -> None:
-    assert books.path.is_file()
     (workplace / "precious").write_text("mine")
     assert tollway("backup", "precious").status == 1
     assert (workplace / "precious").read_text() == "mine"

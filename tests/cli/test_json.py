@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from tests.cli.conftest import Command
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.cli.main import app
 from tollway.operations.catalogue import BY_NAME
 
@@ -112,9 +112,10 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
 
 
 def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     books.path.with_name("link.secret").write_text("secret", "utf-8")
     for line, shape in STEPS:
+        if books.is_shared and line.startswith("backup"):
+            continue  # Such a database is copied by its own tools.
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line
         if isinstance(shape, set):
@@ -125,7 +126,6 @@ def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> N
 
 
 def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     issued = tollway(
         "token", "issue", account_id, "--expires-days", "2", "--label", "x", "--json"

@@ -10,8 +10,9 @@ import pytest
 
 from tests.cli.conftest import Answer, Command
 from tests.support.books import Caller, calls_left, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.load import Told, assert_books_hold, call_until_cut_off
+from tests.support.stores import Store
 
 CALLS = 1_000_000
 BEFORE = 300

@@ -6,16 +6,17 @@ import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
 from tests.support.books import WORLD, Caller, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.receipts import receipt_of
+from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.database import Database
 
 
 @pytest.fixture
 def account_id(books: Store) -> str:
-    async def work(database: SqliteDatabase) -> str:
+    async def work(database: Database) -> str:
         account = await open_account(database, WORLD, "acme")
         await top_up(database, WORLD, account.id, CALLS, 1500)
         return account.id

@@ -7,8 +7,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.fake_carrier import CANCEL, ISSUE, FakeCarrier
-from tests.support.gateway import Store
 from tests.support.remote import books_of, left_pending
+from tests.support.stores import Store
 from tests.support.waybills import PRICE
 
 

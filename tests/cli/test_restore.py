@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command, charge_calls
-from tests.support.gateway import Store
 from tests.support.orders import order, put_orders
+from tests.support.stores import Store
 from tollway.store.migrate import migration_script, newest_revision
 from tollway.store.sqlite.lock import ServingLock
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.ledger.books_draws import PRICES, START_MS
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
 from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.ledger.books_reading import breaches
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.audit.check import Breach
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Charge, ShortageError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger import uncharged
 from tollway.ledger.uncharged import UnchargedCall, UnchargedCalls, sweep_uncharged
 from tollway.store.database import Database, StoreBusyError

@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.books import CREDITS, Caller, credits_left, new_caller, newest_entry
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.demo.claims import SIDS, midnight_s
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 from tollway.settings import Settings

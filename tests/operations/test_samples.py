@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.samples import DOCS, PUBLIC_URL, SAMPLES, Sample, replay, sample_world, steady
+from tests.support.stores import Store
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.operations.catalogue import OPERATIONS

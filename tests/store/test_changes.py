@@ -7,12 +7,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import Transaction
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.versions import Versions, directory_changed, figures_changed
 from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.sqlite
 
 CHANGE = "UPDATE version SET directory = directory + 1"
 

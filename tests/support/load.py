@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.ledger.entries import entries_of_request
 from tollway.ledger.identity import World

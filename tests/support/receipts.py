@@ -6,7 +6,8 @@ from typing import Any
 from sqlalchemy import bindparam, func, select
 
 from tests.support.books import Caller
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.store.query import Query
 from tollway.store.settlement_tables import uncharged_call
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from tests.support.books import Caller
 from tests.support.fake_carrier import SECRET, FakeCarrier
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
 from tollway.carriers.carriers import add_carrier
 from tollway.carriers.links import Link, connect

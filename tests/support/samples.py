@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.five import five_caller
-from tests.support.gateway import Gateway, Reply, Store, reply_of
+from tests.support.gateway import Gateway, Reply, reply_of
+from tests.support.stores import Store
 from tollway.consent.owners import put_owner
 from tollway.contract.operation import Operation
 from tollway.demo.carriers import fill_carriers

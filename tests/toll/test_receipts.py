@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.books import CALLS, CREDITS, Caller, new_caller, newest_entry
 from tests.support.five import ask, five_caller, good_request, small_world
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
 from tests.support.receipts import ask_receipt, notes_of, receipt_of
+from tests.support.stores import Store
 from tollway.carriers.areas import AreaKind, ServiceArea
 from tollway.carriers.carriers import add_carrier
 from tollway.consent.grants import grants_of_account

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.books import WORLD, Caller, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.receipts import ask_receipt
+from tests.support.stores import Store
 from tollway.ledger.charges import Charge, GrantKey
 from tollway.ledger.entries import top_up
 from tollway.ledger.holds import Hold, capture, release, reserve

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollway.settings import Settings
-from tollway.store.open import beside, key_path
+from tollway.store.open import key_path, secret_path
 
 DIGEST = ".sha256"
 _CHUNK_BYTES = 1024 * 1024
@@ -24,11 +24,10 @@ class KeyFile(NamedTuple):
 
 def key_files(settings: Settings) -> tuple[KeyFile, ...]:
     """Where a gateway with these settings has them, whether they are there or not."""
-    url, secret_file = settings.database, settings.secret_file
-    secret = Path(secret_file) if secret_file else beside(url, ".secret")
+    url = settings.database
     return (
         KeyFile(key_path(url, settings.key_file), ".keys"),
-        KeyFile(secret, ".secret"),
+        KeyFile(secret_path(url, settings.secret_file), ".secret"),
     )
 
 

@@ -40,6 +40,9 @@ class _Stored(NamedTuple):
 Key = tuple[str, str]  # owner, order number
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
+# Locked, so that what is decided by them is still true when it is written. An order that another
+# transaction brings at the same moment is met when it is put, and all is done once more.
+#
 # A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
 # all orders of the owner.
 _asked = (
@@ -48,11 +51,13 @@ _asked = (
     .cte("asked")
 )
 _STORED = Query(
-    select(*(shop_order.c[name] for name in _Stored._fields)).join_from(
+    select(*(shop_order.c[name] for name in _Stored._fields))
+    .join_from(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
     )
+    .with_for_update(of=shop_order)
 )
 _put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
 _PUT = Query(_put)

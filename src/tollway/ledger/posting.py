@@ -64,7 +64,8 @@ async def _post_plain(
     for position, charge in enumerate(charges):
         if charge.act is None and charge.keeping is None and charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
-    for (account_id, unit), positions in by_balance.items():
+    # In one order for all nodes, so that nobody waits for one who waits for them.
+    for (account_id, unit), positions in sorted(by_balance.items()):
         # Almost always the balance covers the whole group, and one debit does. When it does not,
         # each call is tried alone, in the order of arrival.
         group = [charges[position] for position in positions]
