@@ -18,6 +18,8 @@ from tollway.store.settlement_tables import hold
 
 T = TypeVar("T")
 ENOUGH = 40
+# Its crashes are copies of the files, and so of the embedded engine alone.
+pytestmark = pytest.mark.sqlite
 
 
 def test_the_books_are_as_they_should_be_whatever_happens() -> None:
