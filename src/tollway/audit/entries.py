@@ -11,7 +11,7 @@ from tollway.store.schema import entry, token
 
 # Each entry beside the one before it in the order of its key, which must also be the one numbered
 # before it. Before the first there was nothing.
-_in_order = {"partition_by": (entry.c.account_id, entry.c.unit), "order_by": entry.c.number}
+_of_balance = (entry.c.account_id, entry.c.unit)
 _chain = select(
     entry.c.account_id,
     entry.c.unit,
@@ -20,8 +20,12 @@ _chain = select(
     entry.c.amount,
     entry.c.balance_after,
     entry.c.token_id,
-    func.lag(entry.c.number, 1, 0).over(**_in_order).label("number_before"),
-    func.lag(entry.c.balance_after, 1, 0).over(**_in_order).label("balance_before"),
+    func.lag(entry.c.number, 1, 0)
+    .over(partition_by=_of_balance, order_by=entry.c.number)
+    .label("number_before"),
+    func.lag(entry.c.balance_after, 1, 0)
+    .over(partition_by=_of_balance, order_by=entry.c.number)
+    .label("balance_before"),
 ).subquery("chain")
 _balance_before = case((_chain.c.number_before == _chain.c.number - 1, _chain.c.balance_before))
 _is_sandbox = _chain.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
