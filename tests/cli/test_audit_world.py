@@ -125,6 +125,12 @@ SABOTAGE = {
         f"WHERE number IN ({TAKEN}, (SELECT max(number) FROM waybill))",
         {"waybill_paid_differs"},
     ),
+    "a charged call is told as not charged": (
+        "INSERT INTO uncharged_call (account_id, request_id, at_ms, operation, code, reason) "
+        "SELECT account_id, request_id, at_ms, operation, 100, 'PARAMETER_MISSING' FROM entry "
+        "WHERE kind = 'charge' LIMIT 1",
+        {"charged_and_not"},
+    ),
     "a read is not written down": (
         f"DELETE FROM consent_use WHERE {ONE_USE}",
         {"consent_use_differs"},
