@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import Label, Table, and_, case, func, literal, or_, select, union_all
+from sqlalchemy import Label, Table, and_, case, func, literal, not_, or_, select, union_all
 from sqlalchemy.sql import Select
 
 from tollway.store.database import Reader, Row
@@ -18,6 +18,8 @@ from tollway.store.schema import account, balance, entry, permission, token
 
 # A ruined database would have millions: the first of each check tell what happened.
 BREACHES_TOLD_MAX = 100
+# The kinds of entries that add to what is available; the others take from it.
+_ADDING = ("top_up", "release")
 
 
 class UnitFigures(msgspec.Struct, frozen=True):
@@ -141,6 +143,7 @@ _UNBALANCED = Query(
 _before = entry.alias("before")
 _balance_before = case((entry.c.number == 1, 0), else_=_before.c.balance_after)
 _is_sandbox = entry.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
+_adds = or_(*(entry.c.kind == kind for kind in _ADDING))
 _WRONG_ENTRIES = Query(
     select(
         entry.c.account_id,
@@ -167,8 +170,8 @@ _WRONG_ENTRIES = Query(
             _balance_before.is_(None),
             entry.c.balance_after != _balance_before + entry.c.amount,
             entry.c.balance_after < 0,
-            and_(entry.c.kind == "top_up", entry.c.amount <= 0),
-            and_(entry.c.kind != "top_up", entry.c.amount >= 0),
+            and_(_adds, entry.c.amount <= 0),
+            and_(not_(_adds), entry.c.amount >= 0),
             _is_sandbox,
         )
     )
@@ -261,7 +264,7 @@ def _wrong_entry(row: Row) -> Iterator[Breach]:
     if after < 0:
         difference = f"entry {number}: the balance after it is {after}"
         yield Breach("balance_negative", account_id, unit, difference)
-    if amount <= 0 if kind == "top_up" else amount >= 0:
+    if amount <= 0 if kind in _ADDING else amount >= 0:
         yield Breach("sign_wrong", account_id, unit, f"entry {number}: a {kind} of {amount:+}")
     if is_sandbox:
         difference = f"entry {number}: a test token was charged"

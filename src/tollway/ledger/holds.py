@@ -2,13 +2,15 @@
 
 A hold is an entry of its own. Its capture is a release and a charge in one transaction, so that
 every success has exactly one charge in the books, however it came about. A hold stays until one of
-the two is done: after its deadline it is an alarm, never forgotten.
+the two is done: after its deadline it is an alarm, never forgotten. One of nothing is a hold too,
+but what is free is not entered in the books.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
@@ -47,7 +49,11 @@ class OpenHolds(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
-_INSERT = Query(hold.insert().values({column.name: bindparam(column.name) for column in hold.c}))
+_INSERT = Query(
+    insert(hold)
+    .values({column.name: bindparam(column.name) for column in hold.c})
+    .on_conflict_do_nothing()
+)
 _SET_ASIDE = taking(held=balance.c.held + bindparam("total"))
 _of_balance = (
     balance.c.account_id == bindparam("of_account"),
@@ -99,16 +105,10 @@ _COUNT = Query(
 async def reserve(
     transaction: Transaction, charge: Charge, hold_id: str, deadline_at_ms: int
 ) -> Hold:
-    """Sets aside what a call owes; a ShortageError tells that the balance does not cover it."""
-    row = await transaction.fetch_one(
-        _SET_ASIDE,
-        of_account=charge.account_id,
-        of_unit=charge.unit,
-        total=charge.amount,
-        count=1,
-    )
-    if row is None:
-        raise ShortageError(await amount_left(transaction, charge.account_id, charge.unit))
+    """Sets aside what a call owes; a ShortageError tells that the balance does not cover it.
+
+    What was held before under the same id, open or not, is not held again.
+    """
     grant = charge.grant
     made = Hold(
         charge.account_id,
@@ -124,18 +124,21 @@ async def reserve(
         owner_id=None if grant is None else grant.owner_id,
         consent_id=None if grant is None else grant.consent_id,
     )
-    await transaction.execute(_INSERT, **msgspec.structs.asdict(made))
-    await _enter(transaction, made, "hold", -made.amount, row[1], row[0], made.at_ms)
+    if not await transaction.execute(_INSERT, **msgspec.structs.asdict(made)):
+        raise LedgerError(f"There was a hold {hold_id} before: a new one needs an id of its own.")
+    if made.amount:
+        await _set_aside(transaction, made)
     return made
 
 
 async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:
     """Charges what was set aside, and tells the owner under whose grant it was."""
     ended = await _end(transaction, account_id, hold_id, "captured", at_ms)
-    left, number = await _move(transaction, _CAPTURE, ended)
     amount = ended.amount
-    await _enter(transaction, ended, "release", amount, number - 1, left + amount, at_ms)
-    await _enter(transaction, ended, "charge", -amount, number, left, at_ms)
+    if amount:
+        left, number = await _move(transaction, _CAPTURE, ended)
+        await _enter(transaction, ended, "release", amount, number - 1, left + amount, at_ms)
+        await _enter(transaction, ended, "charge", -amount, number, left, at_ms)
     if ended.owner_kind is not None and ended.owner_id is not None and ended.consent_id is not None:
         grant = GrantKey(ended.owner_kind, ended.owner_id, ended.consent_id)
         await add_uses(transaction, [use_of(grant, ended.request_id, at_ms, ended.operation)])
@@ -145,8 +148,9 @@ async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms
 async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:
     """Gives back what was set aside."""
     ended = await _end(transaction, account_id, hold_id, "released", at_ms)
-    left, number = await _move(transaction, _RELEASE, ended)
-    await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
+    if ended.amount:
+        left, number = await _move(transaction, _RELEASE, ended)
+        await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
     return ended
 
 
@@ -159,6 +163,19 @@ async def count_open_holds(reader: Reader, now_ms: int) -> OpenHolds:
     row = await reader.fetch_one(_COUNT, now_ms=now_ms)
     assert row is not None
     return OpenHolds(*map(int, row))
+
+
+async def _set_aside(transaction: Transaction, made: Hold) -> None:
+    row = await transaction.fetch_one(
+        _SET_ASIDE,
+        of_account=made.account_id,
+        of_unit=made.unit,
+        total=made.amount,
+        count=1,
+    )
+    if row is None:
+        raise ShortageError(await amount_left(transaction, made.account_id, made.unit))
+    await _enter(transaction, made, "hold", -made.amount, row[1], row[0], made.at_ms)
 
 
 async def _end(
