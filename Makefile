@@ -7,7 +7,7 @@ TOOLS := $(VENV)/.tools-installed
 # The lock files are complete, so nothing is resolved again.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: install run test check format bench lock clean
+.PHONY: install run test torture check format bench lock clean
 
 install: $(RUNTIME)  ## everything the command tollway needs, into .venv
 	@echo "Installed: $(BIN)/tollway --help"
@@ -18,6 +18,9 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 
 test: $(TOOLS)  ## the whole test suite
 	@$(BIN)/python -m pytest
+
+torture: $(TOOLS)  ## the long campaigns of tests/torture
+	@$(BIN)/python -m pytest -m torture tests/torture
 
 check: $(TOOLS)  ## formatting, lint, types, import direction, docs
 	$(BIN)/ruff format --check .

@@ -78,7 +78,7 @@ class Gateway:
 
     def __init__(self, store: Store, **settings: object) -> None:
         self.store = store
-        self.port = _free_port()
+        self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         variables = {f"TOLLWAY_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")}
@@ -186,7 +186,7 @@ class Gateway:
         return status
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
