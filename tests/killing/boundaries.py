@@ -17,6 +17,8 @@ ISSUE = "message that asks for a number"
 LOOK_UP = "message that looks a number up"
 MESSAGES = (ISSUE, LOOK_UP)
 
+_FREQUENT = (PLAIN, KEPT, POOL, HOLD, CAPTURE, ISSUE)
+
 
 class Boundary(NamedTuple):
     """Just before or just after the n-th piece of such work of one gateway's life."""
@@ -30,9 +32,12 @@ class Boundary(NamedTuple):
 
 
 def boundaries(nth: int = 1) -> list[Boundary]:
-    """All of them. What the carrier must be slow for comes last, when something has been left."""
+    """All of them. What reconciliation does comes last, when there is something left to be done.
+
+    What happens all the time can also be told to happen some times before.
+    """
     return [
-        Boundary(side, work, nth)
+        Boundary(side, work, nth if work in _FREQUENT else 1)
         for work in (*COMMITS[:6], *MESSAGES, *COMMITS[6:])
         for side in ("before", "after")
     ]

@@ -2,13 +2,16 @@
 
 import asyncio
 import random
-import time
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
 import apsw
 
-from tests.killing.boundaries import Boundary
+from tests.killing.boundaries import Boundary, boundaries
 from tests.killing.checking import breaches_at_any_time, breaches_when_settled
 from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Clients
 from tests.killing.lives import Lives
@@ -27,7 +30,9 @@ from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 LINK = {"deadline_ms": 500, "settle_after_s": 4}
 PLENTY = 10_000_000
 CLIENTS_OF_EACH_KIND = 3
-LIFE_MAX_S = 30
+LONGEST_LIFE_S = 0.6
+# By then every boundary must have been come to.
+BOUNDARY_WITHIN_S = 30
 _FAULTS = (
     "cut_before_commit",
     "cut_after_commit",
@@ -42,6 +47,7 @@ class Campaign:
     """Lives of a gateway under load, and what is wrong after each."""
 
     def __init__(self, folder: Path, today: date, seed: int, sabotage: str | None = None) -> None:
+        self.seed = seed
         self._chance = random.Random(seed)
         self._store = store = Store(folder / "tollway.db")
         self._carrier = FakeCarrier(folder)
@@ -100,21 +106,23 @@ class Campaign:
         )
         self._lives.stop()
         self._lives.wait_for_end()
-        return found
+        return [*found, *self._audited()]
 
     def close(self) -> None:
         self._lives.close()
         self._carrier.stop()
 
-    @property
-    def database(self) -> Store:
-        return self._store
+    def _audited(self) -> list[str]:
+        """What `tollway audit` says, if it does not find everything in order."""
+        command = [sys.executable, "-m", "tollway", "audit", "--database", self._store.url]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return [] if done.returncode == 0 else [done.stdout + done.stderr]
 
     def _breaches(self) -> list[str]:
         return breaches_at_any_time(self._store, self.notes, self._carrier.journal())
 
     async def _call_until_dead(self, address: str) -> None:
-        async with asyncio.timeout(LIFE_MAX_S):
+        async with asyncio.timeout(BOUNDARY_WITHIN_S):
             await self._clients.call_until_cut_off(address, CLIENTS_OF_EACH_KIND)
 
     def _misbehave(self) -> None:
@@ -132,6 +140,37 @@ class Campaign:
         return count
 
 
-def random_moment_s(chance: random.Random) -> float:
-    """When to kill: mostly while calls are under way, sometimes just after the start."""
-    return chance.uniform(0, 0.6)
+@contextmanager
+def open_campaign(
+    folder: Path, today: date, seed: int, sabotage: str | None = None
+) -> Iterator[Campaign]:
+    campaign = Campaign(folder, today, seed, sabotage)
+    try:
+        yield campaign
+    finally:
+        campaign.close()
+
+
+def kill_at_every_boundary(campaign: Campaign, nth: int = 1) -> int:
+    """Tells how many there were; each was really come to."""
+    places = boundaries(nth)
+    for boundary in places:
+        _fail_on(campaign.die_at(boundary), f"seed {campaign.seed}, with death {boundary} next")
+    _fail_on(campaign.settle(), f"seed {campaign.seed}, settled")
+    return len(places)
+
+
+def kill_at_moments(campaign: Campaign, moments_s: Iterable[float]) -> None:
+    for number, moment_s in enumerate(moments_s, 1):
+        _fail_on(campaign.die_after(moment_s), f"seed {campaign.seed}, before kill {number}")
+    _fail_on(campaign.settle(), f"seed {campaign.seed}, settled")
+
+
+def random_moments_s(kills: int, seed: int) -> list[float]:
+    """After which time of a life under load to kill it."""
+    chance = random.Random(seed)
+    return [chance.uniform(0, LONGEST_LIFE_S) for _ in range(kills)]
+
+
+def _fail_on(breaches: list[str], when: str) -> None:
+    assert not breaches, "\n".join((when, *breaches))

@@ -56,7 +56,11 @@ def breaches_at_any_time(store: Store, notes: Notes, journal: Journal) -> list[s
 
 
 def breaches_when_settled(
-    store: Store, notes: Notes, journal: Journal, callers: dict[str, Caller], wp_codes: dict[str, str]
+    store: Store,
+    notes: Notes,
+    journal: Journal,
+    callers: dict[str, Caller],
+    wp_codes: dict[str, str],
 ) -> list[str]:
     """What must hold besides, once everything was asked for again and nothing is under way."""
     rows = Rows(store)
@@ -71,7 +75,7 @@ def breaches_when_settled(
 
 
 def _unsound_balances(rows: Rows) -> Iterator[str]:
-    for account_id, amount, held, posted in rows.balances:
+    for account_id, amount, held, _ in rows.balances:
         if amount < 0 or held < 0:
             yield f"balance of {account_id}: {amount} available, {held} held"
     topped_up = sum(amount for _, kind, amount, _ in rows.entries if kind == "top_up")

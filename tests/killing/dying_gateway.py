@@ -44,9 +44,7 @@ def _wait_for_one() -> bool:
     return True
 
 
-def _live(
-    port: int, boundary: list[Any] | None, sabotage: str | None, told_in: str
-) -> NoReturn:
+def _live(port: int, boundary: list[Any] | None, sabotage: str | None, told_in: str) -> NoReturn:
     # One group, so that all of its processes can be killed in the same instant.
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

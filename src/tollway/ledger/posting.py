@@ -116,7 +116,7 @@ async def _act(
     if (
         keeping is not None
         and acted.is_success
-        and not await keep(transaction, charge, keeping, acted.data)
+        and not await keep(transaction, charge, keeping, acted)
     ):
         raise _KeptMeanwhileError
     return acted
