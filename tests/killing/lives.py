@@ -93,6 +93,11 @@ class Lives:
         self._process.wait(START_TIMEOUT_S)
         self._process.stdout.close()
 
+    def _kill_all(self) -> None:
+        if self._pid:
+            self.kill()
+        self._process.kill()
+
     def _tell(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
@@ -101,7 +106,7 @@ class Lives:
     def _read(self) -> str:
         """The next line. One that never comes would be waited for without an end."""
         assert self._process.stdout is not None
-        alarm = threading.Timer(START_TIMEOUT_S, self._process.kill)
+        alarm = threading.Timer(START_TIMEOUT_S, self._kill_all)
         alarm.start()
         try:
             return self._process.stdout.readline()
