@@ -78,7 +78,9 @@ class Application:
 
     async def _greet(self) -> None:
         # The server begins to listen only some time after it was told that the start is complete.
-        while not await _is_listening(self._settings.host, self._settings.port):
+        while not await _is_listening(  # noqa: ASYNC110 - nothing tells of it but asking
+            self._settings.host, self._settings.port
+        ):
             await asyncio.sleep(_LISTENING_INTERVAL_S)
         sys.stdout.write(self._greeting)
         sys.stdout.flush()
