@@ -1,28 +1,62 @@
 """What most tests share: one gateway with figures, started once."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import tollway
 from tests.support.books import Caller, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.engines import ENGINES, Engine, use
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures
 
 PRODUCT = product_ids(1)[0]
+_TESTS = Path(__file__).parent
+# Where no engine matters.
+_ALONE = {"contract", "docs"}
 # Processes that are started in other folders must run the very code that is tested here.
 os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 
 # No deadline per example: on a shared machine it would measure the neighbours.
-settings.register_profile("tollway", deadline=None)
+# On a busy machine an example may take long to make; that is no fault of the code under test.
+settings.register_profile("tollway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", deadline=None, max_examples=5000)
 settings.load_profile("tollway")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--engine", choices=ENGINES, help="run the tests on one engine only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test that may have a database runs on both engines, unless it is about one of them."""
+    only: Engine | None = metafunc.config.getoption("engine")
+    engines: Sequence[Engine] = ENGINES
+    if metafunc.definition.get_closest_marker("sqlite") or _ALONE.intersection(
+        metafunc.definition.path.relative_to(_TESTS).parts
+    ):
+        engines = ("sqlite",)
+    elif metafunc.definition.get_closest_marker("postgresql"):
+        engines = ("postgresql",)
+    chosen = [engine for engine in engines if only in (None, engine)]
+    # Each engine is a worker's own, so that what a session shares is made once for it.
+    marked = [pytest.param(engine, marks=pytest.mark.xdist_group(engine)) for engine in chosen]
+    metafunc.parametrize("engine", marked, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """The engine that the stores of this test are on."""
+    chosen: Engine = request.param
+    use(chosen)
+    return chosen
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +65,7 @@ def today() -> date:
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
     made = Store(tmp_path_factory.mktemp("gateway") / "tollway.db")
     made.do(lambda database: fill_figures(database, products=2, days=40, last=today))
     return made

@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Awaitable
-from pathlib import Path
 
 from starlette.applications import Starlette
 
@@ -24,6 +23,7 @@ from tollway.ledger.identity import World
 from tollway.ledger.keeping import sweep_kept
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
+from tollway.ledger.uncharged import DAY_MS, UnchargedCalls, sweep_uncharged
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
@@ -43,7 +43,7 @@ from tollway.push.routes import push_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current
-from tollway.store.open import beside, key_path, open_database
+from tollway.store.open import key_path, open_database, secret_path
 from tollway.store.signing import load_signer
 from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
@@ -62,16 +62,13 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         self._metrics = metrics = Metrics()
         self._zone = settings.zone
+        self._receipt_ms = settings.receipt_days * DAY_MS
         self._calendar = Calendar(self._zone)
         self._templates_url = f"{settings.public_address}{TEMPLATES_PATH}"
         self._database = open_database(settings.database, metrics, settings.call_timeout_s)
         self._sandbox = Sandbox(self._zone)
         self._remotes = Remotes(open_client())
-        secret = load_secret(
-            Path(settings.secret_file)
-            if settings.secret_file
-            else beside(settings.database, ".secret")
-        )
+        secret = load_secret(secret_path(settings.database, settings.secret_file))
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
         keys = key_path(settings.database, settings.key_file)
         vault = load_vault(keys)
@@ -84,9 +81,12 @@ class Gateway:
         )
         sandbox_settler = self._sandbox.settler(settings.call_timeout_s)
         self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
+        self._uncharged = UnchargedCalls(self._database, metrics)
         self._toll = Toll(
             Parts(
                 settings=settings,
+                metrics=metrics,
+                database=self._database,
                 versions=versions,
                 directory=directory,
                 links=links,
@@ -98,6 +98,7 @@ class Gateway:
                     sandbox_settler,
                 ),
                 recorder=self._recorder,
+                uncharged=self._uncharged,
             )
         )
         self._edge = Edge(self._toll, settings, metrics)
@@ -139,7 +140,9 @@ class Gateway:
 
     async def tend(self) -> None:
         """The small work that is done every now and then."""
-        await sweep_kept(self._database, World().at_ms())
+        now_ms = World().at_ms()
+        await sweep_kept(self._database, now_ms)
+        await sweep_uncharged(self._database, now_ms - self._receipt_ms)
         used = self._toll.authenticate.take_used()
         if used:
             await record_use(self._database, used)
@@ -176,6 +179,7 @@ class Gateway:
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)
         self._recorder.tell()
+        await self._uncharged.finish()
         await self._remotes.close()
         await self._database.close()
         await self._sandbox.close()

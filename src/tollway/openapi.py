@@ -1,6 +1,6 @@
-"""The OpenAPI description of the operations, made from their descriptors and nothing else."""
+"""The OpenAPI description: the operations, made from their descriptors, and their receipts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from tollway import __version__
 from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
+from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ _HEADERS = {
 
 def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
     """The whole document."""
-    types = [operation.response_type for operation in operations]
+    types = [*(operation.response_type for operation in operations), Receipt]
     _, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -46,9 +47,8 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         },
         "servers": [{"url": base_url}],
         "security": [{"token": []}],
-        "paths": {
-            each.path: {each.method.lower(): _operation(each, mapped)} for each in operations
-        },
+        "paths": {each.path: {each.method.lower(): _operation(each, mapped)} for each in operations}
+        | {f"{RECEIPTS_PATH}{{request_id}}": {"get": _receipt(mapped)}},
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -62,7 +62,11 @@ def _operation(operation: Operation, mapped: bool) -> Json:
         "operationId": operation.name,
         "summary": operation.title,
         "parameters": [_KEY_PARAMETER],
-        "responses": _responses(operation, fields, mapped),
+        "responses": _responses(
+            operation.response_type,
+            {each: _message(each, operation, fields) for each in operation.reasons},
+            mapped,
+        ),
     }
     if operation.encoding is Encoding.QUERY:
         described["parameters"] = [
@@ -81,6 +85,26 @@ def _operation(operation: Operation, mapped: bool) -> Json:
     return described
 
 
+def _receipt(mapped: bool) -> Json:
+    messages = {
+        each: Refusal(each, limit=10, allowed="GET").message("en") for each in RECEIPT_REASONS
+    }
+    return {
+        "operationId": "receipt",
+        "summary": "Receipt of one of your own calls; free of charge",
+        "parameters": [
+            {
+                "name": "request_id",
+                "in": "path",
+                "required": True,
+                "description": "The X-Request-Id of the call's answer.",
+                "schema": {"type": "string"},
+            }
+        ],
+        "responses": _responses(Receipt, messages, mapped),
+    }
+
+
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
     """Every name a field goes by; where there are two, neither alone is required."""
     spelled = []
@@ -94,21 +118,19 @@ def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
     return spelled
 
 
-def _responses(operation: Operation, fields: Sequence[DeclaredField], mapped: bool) -> Json:
+def _responses(payload_type: type, messages: Mapping[Reason, str], mapped: bool) -> Json:
     """One response per HTTP status, with an example for every reason."""
-    payload = {"$ref": f"#/components/schemas/{operation.response_type.__name__}"}
+    payload = {"$ref": f"#/components/schemas/{payload_type.__name__}"}
     responses: dict[str, Json] = {"200": _response("Every answer with the envelope.", payload)}
     responses["200"]["content"]["application/json"]["examples"] = {
         "SUCCESS": _example(SUCCESS, SUCCESS.message.en)
     }
-    for reason in operation.reasons:
+    for reason, message in messages.items():
         cause = reason.value
         status = str(cause.status) if mapped else "200"
         response = responses.setdefault(status, _response(f"Code {cause.code}.", payload))
         media = response["content"]["application/json"]
-        media.setdefault("examples", {})[reason.name] = _example(
-            cause, _message(reason, operation, fields)
-        )
+        media.setdefault("examples", {})[reason.name] = _example(cause, message)
     return responses
 
 

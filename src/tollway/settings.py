@@ -50,7 +50,8 @@ class Settings:
     """The settings of one gateway process."""
 
     database: str = _setting(
-        "sqlite:///tollway.db", "where everything is kept; sqlite:///FILE for the embedded database"
+        "sqlite:///tollway.db",
+        "where everything is kept; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
     key_file: str = _setting(
         "",
@@ -73,6 +74,9 @@ class Settings:
         60, "how long the link of an answer 302 can be opened", least=1
     )
     consent_days: int = _setting(365, "how long an owner's approval holds", least=1)
+    receipt_days: int = _setting(
+        90, "how long the receipts of calls that were not charged are kept", least=1, most=36_500
+    )
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
     http_status: str = _setting(
         "always_200",

@@ -1,9 +1,9 @@
 """Nothing that a waybill says of people is in the database's bytes, or in the log."""
 
-import apsw
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.carriers.vault import load_vault
 from tollway.carriers.waybills import find_by_number
@@ -20,19 +20,15 @@ CANARIES = {
 }
 
 
-def _bytes_of(store: Store) -> bytes:
-    return b"".join(path.read_bytes() for path in store.path.parent.glob(f"{store.path.name}*"))
-
-
 def test_personal_data_is_sealed_at_rest(own_store: Store) -> None:
     customer, wp_code = new_customer(own_store), new_carrier(own_store, 5)
     gateway = Gateway(own_store, log_calls="all")
     data = issue(gateway, customer.token, request(wp_code, **CANARIES)).data
     issue(gateway, customer.token, request(wp_code, **{**CANARIES, "receiver_name": "x" * 40}))
-    while_serving = _bytes_of(own_store)
+    while_serving = own_store.content()
     gateway.stop()
     assert all(text in data["printData"] for text in CANARIES.values())
-    written = while_serving + _bytes_of(own_store) + gateway.log().encode()
+    written = while_serving + own_store.content() + gateway.log().encode()
     # The search itself must be able to find something: the number is not secret.
     assert data["waybillCode"].encode() in written
     for field, text in CANARIES.items():
@@ -47,18 +43,15 @@ def test_a_seal_does_not_open_for_another_waybill(own_store: Store) -> None:
         issue(gateway, customer.token, request(wp_code)).data["waybillCode"] for _ in range(2)
     ]
     gateway.stop()
-    connection = apsw.Connection(str(own_store.path))
-    prints = [
-        set(row[0].split('"')) for row in connection.execute("SELECT fingerprints FROM waybill")
-    ]
+    rows = own_store.run("SELECT fingerprints FROM waybill")
+    prints = [set(row[0].split('"')) for row in rows]
     # Two waybills with the same people in them have not one fingerprint in common.
     assert not [each for each in prints[0] & prints[1] if len(each) == 24]
-    connection.execute(
-        "UPDATE waybill SET sealed = (SELECT sealed FROM waybill WHERE number = ?) "
-        "WHERE number = ?",
-        (numbers[1], numbers[0]),
+    own_store.run(
+        "UPDATE waybill SET sealed = "
+        f"(SELECT sealed FROM waybill WHERE number = '{numbers[1]}') WHERE number = '{numbers[0]}'"
     )
-    vault = load_vault(key_path(own_store.url, ""))
+    vault = load_vault(key_path(own_store.url, own_store.key_file))
     moved = own_store.do(lambda database: find_by_number(database, numbers[0]))
     with pytest.raises(SealError):
         moved.print_data(vault)

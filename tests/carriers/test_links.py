@@ -8,7 +8,7 @@ import pytest
 
 from tests.carriers.conftest import link_to
 from tests.support.fake_carrier import SECRET
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tests.support.waybills import new_carrier
 from tollway.carriers.errors import CarrierError
 from tollway.carriers.links import Link, connect, disconnect, find_link, list_links

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from tests.carriers.conftest import new_order
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tests.support.waybills import new_carrier
 from tollway.carriers.areas import AreaKind, ServiceArea
 from tollway.carriers.carriers import known_carrier

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.engines import Engine
+from tests.support.postgresql import new_database
+from tests.support.stores import Store
 from tollway.cli.main import main
 from tollway.ledger.settlement import Charge, post_charges
 from tollway.store.database import Transaction
-from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.open import OpenDatabase
 
 CALLS = "calls:product_analysis"
 
@@ -38,11 +40,16 @@ class Command(Protocol):
 
 
 @pytest.fixture(autouse=True)
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Path:
     """An empty working directory, and an environment that sets nothing but the database."""
     for variable in [name for name in os.environ if name.startswith("TOLLWAY_")]:
         monkeypatch.delenv(variable)
-    monkeypatch.setenv("TOLLWAY_DATABASE", "sqlite:///books.db")
+    if engine == "postgresql":
+        monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
+        monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "books.db.keys"))
+        monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "books.db.secret"))
+    else:
+        monkeypatch.setenv("TOLLWAY_DATABASE", "sqlite:///books.db")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -50,7 +57,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def books(workplace: Path) -> Store:
     """The database that the commands of a test work on, migrated."""
-    return Store(workplace / "books.db")
+    return Store(workplace / "books.db", os.environ["TOLLWAY_DATABASE"])
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ def tollway(capsys: pytest.CaptureFixture[str]) -> Command:
 def charge_calls(books: Store, account_id: str, count: int) -> None:
     """Charges calls, one call each, as a gateway would."""
 
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         async def post(transaction: Transaction) -> None:
             await post_charges(
                 transaction,

@@ -1,11 +1,17 @@
 """A backup is the whole database at one moment, taken while others write to it."""
 
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import apsw
+import pytest
 
 from tests.cli.conftest import Command, charge_calls
-from tests.support.gateway import Store
+from tests.support.stores import Store
+from tollway.store.sqlite.database import SqliteDatabase
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_a_copy_has_the_same_books(process: Command, tollway: Command, books: Store) -> None:
@@ -17,12 +23,57 @@ def test_a_copy_has_the_same_books(process: Command, tollway: Command, books: St
     assert answer.out.startswith("The copy is in copy.db, ")
     of_copy = tollway("audit", "--database", "sqlite:///copy.db", "--json")
     assert of_copy.json == tollway("audit", "--json").json
+    # To look at a copy does not change it.
+    digest, name = Path("copy.db.sha256").read_text().split()
+    assert (digest, name) == (sha256(Path("copy.db").read_bytes()).hexdigest(), "copy.db")
+
+
+def test_the_keys_come_along_when_asked_for_and_are_private(
+    tollway: Command, books: Store, workplace: Path
+) -> None:
+    tollway("source", "add", "market")
+    keys = books.path.with_name("books.db.keys")
+    plain = tollway("backup", "copy.db")
+    assert "The keys are not in it: keep books.db.keys too" in plain.out
+    assert not (workplace / "copy.db.keys").exists()
+    answer = tollway("backup", "whole.db", "--with-keys")
+    assert "The keys are in whole.db.keys: let nobody else read them." in answer.out
+    copied = workplace / "whole.db.keys"
+    assert copied.read_bytes() == keys.read_bytes()
+    assert copied.stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_that_change_meanwhile_are_noticed(
+    tollway: Command, books: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tollway("source", "add", "market")
+    keys, back_up = books.path.with_name("books.db.keys"), SqliteDatabase.back_up
+
+    def with_another_key(database: SqliteDatabase, *arguments: Any) -> None:
+        back_up(database, *arguments)
+        keys.write_text("other")
+
+    monkeypatch.setattr(SqliteDatabase, "back_up", with_another_key)
+    answer = tollway("backup", "copy.db", "--with-keys")
+    assert (answer.status, answer.out) == (1, "")
+    assert "books.db.keys changed while the database was copied: try again." in answer.err
+    assert list(workplace.glob("copy.db*")) == []
+
+
+@pytest.mark.parametrize("ending", [".sha256", ".keys"])
+def test_a_file_of_another_copy_is_never_written_over(
+    tollway: Command, books: Store, workplace: Path, ending: str
+) -> None:
+    assert books.path.is_file()
+    tollway("source", "add", "market")
+    (workplace / f"copy.db{ending}").write_text("mine")
+    assert tollway("backup", "copy.db", "--with-keys").status == 1
+    assert [each.name for each in workplace.glob("copy.db*")] == [f"copy.db{ending}"]
 
 
 def test_an_existing_file_is_never_written_over(
     tollway: Command, books: Store, workplace: Path
 ) -> None:
-    assert books.path.is_file()
     (workplace / "precious").write_text("mine")
     assert tollway("backup", "precious").status == 1
     assert (workplace / "precious").read_text() == "mine"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.carriers.links import find_link
 from tollway.store.open import open_sealer
 

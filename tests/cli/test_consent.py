@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.gateway import Store
+from tests.support.stores import Store
 
 PASSWORD = "correct horse battery"
 OWNER = {"kind", "id", "name", "shop_code", "login", "added_at_s"}
@@ -31,7 +31,6 @@ def words(line: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def typed(monkeypatch: pytest.MonkeyPatch, books: Store) -> None:
     """What a person would pipe into every command of a test."""
-    assert books.path.is_file()
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n" * 20))
 
 

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.open import open_database
 
 
@@ -43,16 +43,21 @@ WRONG_WISHES = (
     ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
     ("backup books.db", "books.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
+    ("restore nothing.db", "There is no file nothing.db"),
+    ("restore books.db", "books.db is the database itself"),
+    ("restore other.db", "books.db exists already: name another database, or add --replace"),
+    ("restore other.db --database sqlite:///none/b.db", "folder of none/b.db does not exist"),
 )
 
 
 def test_a_wish_that_cannot_be_granted_says_why(
     tollway: Command, books: Store, workplace: Path
 ) -> None:
-    assert books.path.is_file()
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
     tollway("account", "close", "shut")
+    (workplace / "other.db").write_bytes(b"")
+    books.path.touch()
     before = sorted(workplace.iterdir())
     for line, part in WRONG_WISHES:
         assert_one_sentence(tollway(*line.split()), 1, part)
@@ -80,6 +85,7 @@ def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) 
     assert_one_sentence(tollway(*line.split()), 2, part)
 
 
+@pytest.mark.sqlite
 def test_a_missing_database_is_named_and_not_made(process: Command, workplace: Path) -> None:
     answer = process("account", "list")
     assert_one_sentence(answer, 1, "books.db", "`tollway migrate`", "`tollway serve --demo`")
@@ -104,7 +110,7 @@ def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Pa
     apsw.Connection(str(workplace / "empty.db")).execute("CREATE TABLE mine (id)").fetchall()
     answer = tollway("account", "list", "--database", "sqlite:///empty.db")
     assert_one_sentence(answer, 1, "run `tollway migrate`")
-    apsw.Connection(str(books.path)).execute("UPDATE alembic_version SET version_num = '9999'")
+    books.run("UPDATE alembic_version SET version_num = '9999'")
     for command in ("account list", "migrate"):
         assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
 
@@ -112,17 +118,14 @@ def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Pa
 def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
     tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = partial(open_database, busy_timeout_s=0.05)
+    impatient = partial(open_database, call_timeout_s=0.05)
     monkeypatch.setattr("tollway.cli.context.open_database", impatient)
-    holder = apsw.Connection(str(books.path))
-    holder.execute("BEGIN IMMEDIATE")
-    assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
-    holder.execute("ROLLBACK")
+    with books.held():
+        assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
     assert tollway("account", "open", "acme").status == 0
 
 
 def test_a_text_that_steers_terminals_is_shown_harmless(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     tollway("account", "open", "acme")
     tollway("token", "issue", "acme", "--label", "\x1b[2Jgone\x07")
     tollway("credit", "add", "acme", "1", "--note", "\x1b]0;title\x07")

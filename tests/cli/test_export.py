@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
-from tests.support.gateway import Store
+from tests.support.stores import Store
 
 
 @pytest.fixture
@@ -53,7 +53,6 @@ def test_a_file_is_written_whole_or_not_at_all(
 def test_an_account_without_entries_exports_nothing_but_the_heading(
     tollway: Command, books: Store
 ) -> None:
-    assert books.path.is_file()
     tollway("account", "open", "new")
     assert tollway("ledger", "export", "new").out.startswith("at,account_id,unit,number,")
     assert tollway("ledger", "export", "new", "--lines").out == ""

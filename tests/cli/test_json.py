@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from tests.cli.conftest import Command
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.cli.main import app
 from tollway.operations.catalogue import BY_NAME
 
@@ -48,6 +48,16 @@ OPERATION = {
     "default_price",
 }
 CARRIER = {"wp_code", "name", "number_format", "area"}
+RESTORED = {
+    "file",
+    "schema",
+    "accounts",
+    "entries",
+    "is_digest_checked",
+    "keys",
+    "keys_missing",
+    "replaced",
+}
 LINK = {
     "wp_code",
     "url",
@@ -93,17 +103,19 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("source list", [{"name", "added_at_s", "rotated_at_s"}]),
     ("intake rejected list", []),
     ("intake rejected replay", {"stored", "unchanged", "rejected"}),
-    ("backup copy.db", {"file", "bytes"}),
-    ("audit", {"accounts", "tokens", "entries", "units", "breaches"}),
+    ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),
+    ("restore copy.db --database sqlite:///again.db", RESTORED),
+    ("audit", {"accounts", "tokens", "entries", "units", "checks", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),
     ("account close acme", ACCOUNT),
 )
 
 
 def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     books.path.with_name("link.secret").write_text("secret", "utf-8")
     for line, shape in STEPS:
+        if books.is_shared and line.startswith("backup"):
+            continue  # Such a database is copied by its own tools.
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line
         if isinstance(shape, set):
@@ -114,7 +126,6 @@ def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> N
 
 
 def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     issued = tollway(
         "token", "issue", account_id, "--expires-days", "2", "--label", "x", "--json"
@@ -129,7 +140,9 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     tollway("grant", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
     assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
-    assert sheet["balances"] == [{"unit": "credits", "amount": 7, "entries": 1}]
+    assert sheet["balances"] == [
+        {"unit": "credits", "amount": 7, "held": 0, "posted": 0, "entries": 1}
+    ]
     tollway("price", "set", "product_analysis", "0")
     assert tollway("operation", "close", "product_analysis").status == 0
     listed = {each["operation"]: each for each in tollway("operation", "list", "--json").json}

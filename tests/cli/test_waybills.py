@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.cli.conftest import Command
 from tests.support.books import WORLD
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tests.support.waybills import request
 from tollway.carriers.connectors.exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
@@ -24,16 +24,15 @@ from tollway.ledger.charges import Acted, Charge
 from tollway.operations.waybills.asking import Asking
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.operations.waybills.request import WaybillRequest
-from tollway.store.open import key_path
-from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.open import OpenDatabase, key_path
 
 
 def issue(books: Store, wp_code: str, order_sn: str) -> None:
     """Issues a waybill as the gateway would."""
     wanted = Decoder(WaybillRequest).decode(request(wp_code, order_sn=order_sn))
 
-    async def work(database: SqliteDatabase) -> Acted:
-        vault = load_vault(key_path("sqlite:///books.db", ""))
+    async def work(database: OpenDatabase) -> Acted:
+        vault = load_vault(key_path(books.url, books.key_file))
         remotes = Remotes(open_client())
         reconciler = Reconciler(database, remotes, vault, WORLD)
         asking = Asking(remotes, reconciler, vault, WORLD)
@@ -99,7 +98,6 @@ def test_from_a_carrier_to_a_label_and_back(
 def test_what_cannot_be_is_told_in_one_sentence(
     tollway: Command, books: Store, line: str, status: int, sentence: str
 ) -> None:
-    assert books.path.is_file()
     assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
     answer = tollway(*line.split())
     assert (answer.status, answer.out) == (status, "")

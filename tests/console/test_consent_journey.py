@@ -18,7 +18,8 @@ from tests.support.consent import (
     new_asker,
     new_person,
 )
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.consent.grants import Wish
 from tollway.consent.links import Links
 from tollway.consent.owners import set_password

@@ -20,6 +20,7 @@ MAPPED_BY_REASON = {
     "CREDITS_USED_UP": 402,
     "PATH_UNKNOWN": 404,
     "METHOD_WRONG": 405,
+    "RECEIPT_UNKNOWN": 404,
 }
 # The codes of the specification's table.
 CODES = {0, 100, 101, 103, 200, 202, 203, 204, 302, 401, 404}

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.orders import order, sealer_of
+from tests.support.stores import Store
 from tollway.contract.decoding import declared_fields
 from tollway.intake.order_record import OrderRecord
 from tollway.intake.sources import add_source

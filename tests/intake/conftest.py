@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import apsw
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
 from tollway.intake.product_figures import ProductFigures
@@ -30,9 +29,8 @@ class Figures:
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
         self._folder = folder
-        connection = apsw.Connection(str(store.path))
-        connection.execute("".join(f"DELETE FROM {table};" for table in TABLES))
-        connection.close()
+        for table in TABLES:
+            store.run(f"DELETE FROM {table}")
 
     def load(self, path: Path) -> Loaded:
         rejects: list[Reject] = []
@@ -49,17 +47,14 @@ class Figures:
         return self.load(path)
 
     def rows(self, table: str) -> Rows:
-        connection = apsw.Connection(str(self.store.path))
-        rows: Rows = connection.execute(f"SELECT * FROM {table}").fetchall()
-        connection.close()
-        return rows
+        return self.store.run(f"SELECT * FROM {table} ORDER BY 1, 2, 3")
 
     def everything(self) -> dict[str, Rows]:
         return {table: self.rows(table) for table in (*TABLES, "version")}
 
 
 @pytest.fixture(scope="package")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def migrated(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     return Store(tmp_path_factory.mktemp("intake") / "figures.db")
 
 

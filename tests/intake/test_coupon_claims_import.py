@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.support.coupons import NOON_S, claim, load_claims
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.cli.main import main
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour

@@ -5,13 +5,11 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gateway import Store
 from tests.support.orders import (
     OWNER,
     START_MS,
@@ -21,17 +19,15 @@ from tests.support.orders import (
     sealer_of,
     store_orders,
 )
+from tests.support.stores import Store
 from tollway.intake import order_files
 from tollway.intake.files import IntakeError, read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
 from tollway.intake.orders import Orders
-from tollway.store.database import Transaction
-from tollway.store.migrate import migrate
-from tollway.store.open import open_database, open_sealer
+from tollway.store.database import Database, Transaction
 from tollway.store.order_facets import HOUR_MS
 from tollway.store.order_tables import order_count, shop_order
 from tollway.store.query import Query
-from tollway.telemetry.metrics import Metrics
 
 
 @pytest.fixture
@@ -84,6 +80,22 @@ def test_two_shops_may_have_the_same_order_number(empty: Store) -> None:
     assert empty.do(miscounted) == {}
 
 
+def test_new_and_known_orders_may_follow_each_other_in_any_way(empty: Store) -> None:
+    loader = Orders(sealer_of(empty))
+
+    def stored(*numbers: int, later_ms: int = 0) -> int:
+        rows = [loader.check(order(f"sn-{n}", updated_at=START_MS + later_ms)) for n in numbers]
+        return empty.do(lambda database: database.write(lambda tx: loader.store(tx, rows)))
+
+    assert stored(1, 2) == 2
+    assert stored(2, 3) == 1
+    assert stored(4) == 1
+    assert stored(5, 6) == 2
+    assert stored(1, 6, 7, later_ms=1) == 3
+    assert [sn for sn, _, _ in _rows(empty)] == [f"sn-{n}" for n in range(1, 8)]
+    assert empty.do(miscounted) == {}
+
+
 versions = st.builds(
     order,
     st.sampled_from(["a", "b", "c", "d"]),
@@ -101,12 +113,10 @@ versions = st.builds(
 def test_counts_are_always_what_they_count(
     chunks: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    url = f"sqlite:///{tmp_path_factory.mktemp('counts')}/orders.db"
+    store = Store(tmp_path_factory.mktemp("counts") / "orders.db")
 
-    async def run() -> None:
-        database = open_database(url, Metrics())
-        await migrate(database)
-        sealer = open_sealer(url, "")
+    async def run(database: Database) -> None:
+        sealer = sealer_of(store)
         newest: dict[tuple[str, str], dict[str, Any]] = {}
         for chunk in chunks:
             await store_orders(database, sealer, chunk)
@@ -125,17 +135,15 @@ def test_counts_are_always_what_they_count(
             )
             for key, each in newest.items()
         }
-        await database.close()
 
-    asyncio.run(run())
+    store.do(run)
 
 
 def test_the_check_of_counts_notices_a_lost_and_a_wrong_one(empty: Store) -> None:
     put_orders(empty, [order(remark_tag=1)])
     assert empty.do(miscounted) == {}
-    with apsw.Connection(str(empty.path)) as connection:
-        connection.execute("DELETE FROM order_count WHERE facet = 't:1' AND hours = 1")
-        connection.execute("UPDATE order_count SET orders = 2 WHERE facet = '' AND hours = 24")
+    empty.run("DELETE FROM order_count WHERE facet = 't:1' AND hours = 1")
+    empty.run("UPDATE order_count SET orders = 2 WHERE facet = '' AND hours = 24")
     found = empty.do(miscounted)
     assert sorted(found.values()) == [(0, 1), (2, 1)]
 
@@ -217,7 +225,7 @@ def test_a_large_file_is_read_by_a_helper_just_the_same(
     aside: list[Reject] = []
 
     async def work(database: Any) -> LoadResult:
-        chunks = order_files.order_chunks(path, empty.url, "")
+        chunks = order_files.order_chunks(path, empty.url, empty.key_file)
         loader = Orders(sealer_of(empty))
         return await load(database, loader, chunks, aside.append, lambda *_: None)
 
@@ -235,14 +243,13 @@ def test_what_is_personal_is_not_in_the_database_nor_its_log(empty: Store) -> No
     canaries = ("司徒敏静", "13987650001", "绿杨村路甲七十一号")
     name, phone, address = canaries
 
-    async def work(database: Any) -> list[bytes]:
+    async def work(database: Any) -> bytes:
         record = order(receiver_name=name, receiver_phone=phone, receiver_address=address)
         await store_orders(database, sealer_of(empty), [record])
         # While it is open, so that the log has not been taken into the database yet.
-        return [path.read_bytes() for path in empty.path.parent.glob("orders.db*")]
+        return await asyncio.to_thread(empty.content)
 
-    contents = empty.do(work)
-    contents.append(empty.path.read_bytes())
+    contents = [empty.do(work), empty.content()]
     assert any("便携保温杯".encode() in content for content in contents), "the test sees the order"
     assert OWNER.encode() in contents[-1]
     for canary in canaries:

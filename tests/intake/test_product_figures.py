@@ -91,13 +91,16 @@ def jsonl(*records: object) -> bytes:
     [
         ("f.csv", csv(*GOOD_CSV)),
         ("f.CSV", csv(*GOOD_CSV).replace(b"\n", b"\r\n")),
-        ("f.csv.gz", gzip.compress(csv(*GOOD_CSV))),
+        ("f.csv.gz", gzip.compress(csv(*GOOD_CSV), mtime=0)),
         ("f.jsonl", jsonl(*GOOD_JSON)),
         ("f.ndjson", jsonl(*GOOD_JSON).rstrip(b"\n")),
-        ("f.jsonl.gz", gzip.compress(jsonl(*GOOD_JSON))),
+        ("f.jsonl.gz", gzip.compress(jsonl(*GOOD_JSON), mtime=0)),
         ("2026.01.csv", b"\xef\xbb\xbf" + csv(*GOOD_CSV)),
-        ("f.jsonl.GZ", gzip.compress(b"\xef\xbb\xbf" + jsonl(*GOOD_JSON))),
-        ("two-members.csv.gz", gzip.compress(csv()) + gzip.compress("\n".join(GOOD_CSV).encode())),
+        ("f.jsonl.GZ", gzip.compress(b"\xef\xbb\xbf" + jsonl(*GOOD_JSON), mtime=0)),
+        (
+            "two-members.csv.gz",
+            gzip.compress(csv(), mtime=0) + gzip.compress("\n".join(GOOD_CSV).encode(), mtime=0),
+        ),
     ],
 )
 def test_each_way_to_write_a_file_stores_the_same(

@@ -1,6 +1,7 @@
 """A database, a carrier and clients that outlive one gateway after the other."""
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
@@ -9,8 +10,6 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-import apsw
-
 from tests.killing.boundaries import Boundary, boundaries
 from tests.killing.checking import breaches_at_any_time, breaches_when_settled
 from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Clients
@@ -18,8 +17,8 @@ from tests.killing.lives import Lives
 from tests.support.books import new_caller
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.fake_carrier import ISSUE, FakeCarrier
-from tests.support.gateway import Store
 from tests.support.remote import connected_carrier, eventually
+from tests.support.stores import Store
 from tests.support.waybills import new_carrier, new_customer
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures
@@ -114,8 +113,9 @@ class Campaign:
 
     def _audited(self) -> list[str]:
         """What `tollway audit` says, if it does not find everything in order."""
-        command = [sys.executable, "-m", "tollway", "audit", "--database", self._store.url]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "tollway", "audit"]
+        variables = {**os.environ, **self._store.settings}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         return [] if done.returncode == 0 else [done.stdout + done.stderr]
 
     def _breaches(self) -> list[str]:
@@ -134,9 +134,7 @@ class Campaign:
             self._carrier.misbehave(fault, message=ISSUE, delay_ms=5, times=1)
 
     def _open_holds(self) -> int:
-        connection = apsw.Connection(str(self._store.path))
-        (count,) = connection.execute("SELECT count(*) FROM hold WHERE state = 'held'").fetchone()
-        connection.close()
+        ((count,),) = self._store.run("SELECT count(*) FROM hold WHERE state = 'held'")
         return count
 
 

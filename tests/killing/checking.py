@@ -6,38 +6,36 @@ carrier's journal says are the oracles.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
-import apsw
-
 from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Notes, Told
-from tests.support.books import Caller
-from tests.support.gateway import Store
-from tollway.ledger.audit import audit
+from tests.support.books import WORLD, Caller
+from tests.support.stores import Store
+from tollway.audit.report import audit
 
 Journal = list[dict[str, Any]]
 
 
 class Rows:
-    """The rows of one moment."""
+    """What is in the tables. Each is read by itself, so only what never changes again may be held
+    against another one while calls are under way."""
 
     def __init__(self, store: Store) -> None:
-        with closing(apsw.Connection(str(store.path))) as connection, connection:
-            read = connection.execute
-            self.balances = list(read("SELECT account_id, amount, held, posted FROM balance"))
-            self.entries = list(
-                read("SELECT account_id, kind, amount, request_id FROM entry ORDER BY number")
-            )
-            self.waybills = list(
-                read("SELECT wp_code, object_id, order_sn, state, number FROM waybill")
-            )
-            self.holds = list(read("SELECT id, state FROM hold"))
-            (self.taken,) = read("SELECT count(*) FROM waybill_number WHERE is_taken").fetchone()
+        self.balances = store.run("SELECT account_id, amount, held FROM balance")
+        ((self.topped_up, self.accounted_for),) = store.run(_SUMS)
+        self.entries = store.run("SELECT account_id, kind, amount, request_id FROM entry")
+        self.waybills = store.run("SELECT wp_code, order_sn, state, number FROM waybill")
+        self.holds = store.run("SELECT id, state FROM hold")
+        ((self.taken,),) = store.run("SELECT count(*) FROM waybill_number WHERE is_taken = 1")
         self.charges: defaultdict[str, list[int]] = defaultdict(list)
         for _, kind, amount, request_id in self.entries:
             if kind == "charge":
                 self.charges[request_id].append(-amount)
+
+
+_SUMS = """
+SELECT (SELECT sum(amount) FROM entry WHERE kind = 'top_up'),
+       (SELECT sum(amount + held + posted) FROM balance)"""
 
 
 def breaches_at_any_time(store: Store, notes: Notes, journal: Journal) -> list[str]:
@@ -45,7 +43,7 @@ def breaches_at_any_time(store: Store, notes: Notes, journal: Journal) -> list[s
     # Noted first, read then: whatever was acknowledged must be there already.
     told = list(notes.told)
     rows = Rows(store)
-    report = store.do(audit)
+    report = store.do(lambda database: audit(database, WORLD.at_ms()))
     return [
         *(f"audit: {breach}" for breach in report.breaches),
         *_unsound_balances(rows),
@@ -67,7 +65,7 @@ def breaches_when_settled(
     return [
         *breaches_at_any_time(store, notes, journal),
         *(f"still held: {hold}" for hold, state in rows.holds if state == "held"),
-        *(f"still pending: {each}" for each in rows.waybills if each[3] == "pending"),
+        *(f"still pending: {each}" for each in rows.waybills if each[2] == "pending"),
         *(f"never done: {deed}" for waiting in notes.unfinished.values() for deed in waiting),
         *_unexplained_charges(rows, notes, callers),
         *_strange_waybills(rows, notes, journal, wp_codes),
@@ -75,13 +73,11 @@ def breaches_when_settled(
 
 
 def _unsound_balances(rows: Rows) -> Iterator[str]:
-    for account_id, amount, held, _ in rows.balances:
+    for account_id, amount, held in rows.balances:
         if amount < 0 or held < 0:
             yield f"balance of {account_id}: {amount} available, {held} held"
-    topped_up = sum(amount for _, kind, amount, _ in rows.entries if kind == "top_up")
-    left = sum(amount + held + posted for _, amount, held, posted in rows.balances)
-    if left != topped_up:
-        yield f"sum of the books: {topped_up} topped up, but {left} available, held and posted"
+    if rows.topped_up != rows.accounted_for:
+        yield f"sum of the books: {rows.topped_up} topped up, {rows.accounted_for} accounted for"
 
 
 def _wrong_charges(rows: Rows, told: list[Told]) -> Iterator[str]:
@@ -134,15 +130,15 @@ def _unexplained_charges(rows: Rows, notes: Notes, callers: dict[str, Caller]) -
 def _strange_waybills(
     rows: Rows, notes: Notes, journal: Journal, wp_codes: dict[str, str]
 ) -> Iterator[str]:
-    issued = [each for each in rows.waybills if each[3] == "issued"]
-    ours = {(order, number) for wp, _, order, _, number in issued if wp == wp_codes[REMOTE]}
+    issued = [each for each in rows.waybills if each[2] == "issued"]
+    ours = {(order, number) for wp, order, _, number in issued if wp == wp_codes[REMOTE]}
     theirs = {(at["order_sn"], at["number"]) for at in journal if at["event"] == "issued"}
     for order_sn, number in ours ^ theirs:
         yield f"known to one side only: {number} for {order_sn}"
     in_pool = sum(wp == wp_codes[POOL] for wp, *_ in issued)
     if in_pool != rows.taken:
         yield f"pool: {rows.taken} numbers taken, {in_pool} issued"
-    numbers = {(wp, order): number for wp, _, order, _, number in issued}
+    numbers = {(wp, order): number for wp, order, _, number in issued}
     for each in notes.told:
         if each.is_success and each.deed.kind in (POOL, REMOTE):
             key = each.deed.body["wp_code"], each.deed.body["order_sn"]

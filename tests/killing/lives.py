@@ -10,7 +10,9 @@ from pathlib import Path
 
 from tests.killing.boundaries import Boundary
 from tests.killing.dying_gateway import ENDED
-from tests.support.gateway import START_TIMEOUT_S, Store, free_port
+from tests.support.gateway import START_TIMEOUT_S
+from tests.support.postgresql import free_port
+from tests.support.stores import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +27,7 @@ class Lives:
         self._log = store.path.with_suffix(".log")
         self._pid = 0
         variables = {
-            "TOLLWAY_DATABASE": store.url,
+            **store.settings,
             "TOLLWAY_RECONCILE_INTERVAL_S": "1",
             "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"])),
             # Where whoever is killed leaves a sandbox behind.

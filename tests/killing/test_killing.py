@@ -24,6 +24,7 @@ RANDOM_KILLS = 3
 LIFE_S = 1.0
 
 
+@pytest.mark.sqlite
 def test_killed_at_every_boundary_nothing_is_lost_or_done_twice(
     tmp_path: Path, today: date
 ) -> None:
@@ -45,6 +46,7 @@ def assert_callers_were_under_way(campaign: Campaign, kills: int) -> None:
     assert sum(told.is_success for told in campaign.notes.told) >= kills
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("sabotage", "breach"),
     [("charges are lost", "lost: "), ("holds are lost", "issued twice: ")],

@@ -5,11 +5,11 @@ from itertools import count
 
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 
 
 @pytest.fixture(scope="package")
-def books(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def books(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     return Store(tmp_path_factory.mktemp("books") / "books.db")
 
 

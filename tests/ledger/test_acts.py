@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import bindparam, func, select
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.accounts import find_account, open_account
 from tollway.ledger.charges import Act, Acted, Charge, ShortageError
 from tollway.ledger.entries import amount_left, newest_entries, top_up

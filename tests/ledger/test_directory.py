@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.directory import Directory
 from tollway.ledger.entries import top_up

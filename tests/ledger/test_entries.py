@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import (

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import bindparam
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.entries import TAKE, amount_left, list_balances, newest_entries
 from tollway.ledger.posting import post_charges

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.entries import amount_left, newest_entries, top_up

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from datetime import date
 
-import apsw
 import pytest
 
 from tests.support.books import amount_left
 from tests.support.five import ask, five_caller, good_request, small_world
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import set_closed
 from tollway.operations.catalogue import OPERATIONS
@@ -25,7 +25,7 @@ NEEDED = {
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
     store = Store(tmp_path_factory.mktemp("five") / "tollway.db")
     small_world(store, today)
     return store
@@ -65,11 +65,8 @@ def test_101_while_another_writer_holds_the_database(
     caller = five_caller(world)
     sent = good_request(operation, today)
     before = amount_left(world, caller, operation.balance_unit)
-    other = apsw.Connection(str(world.path))
-    other.execute("BEGIN IMMEDIATE")
-    reply = ask(served, operation, caller.token, sent)
-    other.execute("ROLLBACK")
-    other.close()
+    with world.held():
+        reply = ask(served, operation, caller.token, sent)
     assert (reply.code, reply.data) == (101, {})
     assert amount_left(world, caller, operation.balance_unit) == before
     assert ask(served, operation, caller.token, sent).code == 0
@@ -118,7 +115,7 @@ def test_200_tells_nothing_of_what_went_wrong(
     caller = five_caller(own_store)
     gateway = Gateway(own_store)
     table = NEEDED[operation.name]
-    apsw.Connection(str(own_store.path)).execute(f"DROP TABLE {table}")
+    own_store.run(f"DROP TABLE {table}")
     reply = ask(gateway, operation, caller.token, good_request(operation, today))
     assert (reply.code, reply.data) == (200, {})
     assert table not in reply.msg

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.books import Caller, credits_left, new_caller
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 
@@ -175,10 +176,8 @@ def test_101_timed_out_while_another_writer_holds_the_database(
     own_gateway: Gateway, own_store: Store
 ) -> None:
     caller = coupon_caller(own_store)
-    other = apsw.Connection(str(own_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    refused(own_gateway.post_form(COUPONS, asked(), token=caller.token), 101, "timed out")
-    other.execute("ROLLBACK")
+    with own_store.held():
+        refused(own_gateway.post_form(COUPONS, asked(), token=caller.token), 101, "timed out")
     assert credits_left(own_store, caller) == 50
 
 
@@ -198,7 +197,7 @@ def test_203_operation_closed(own_gateway: Gateway, own_store: Store) -> None:
 
 def test_200_an_unexpected_error_is_not_told(own_gateway: Gateway, own_store: Store) -> None:
     caller = coupon_caller(own_store)
-    apsw.Connection(str(own_store.path)).execute("DROP TABLE coupon_claim_hour")
+    own_store.run("DROP TABLE coupon_claim_hour")
     reply = own_gateway.post_form(COUPONS, asked(), token=caller.token)
     refused(reply, 200, "System error")
     assert "coupon_claim_hour" not in reply.msg
@@ -218,6 +217,7 @@ def _half_a_request(gateway: Gateway, caller: Caller) -> bytes:
         return connection.recv(65_536)
 
 
+@pytest.mark.sqlite
 def test_202_when_the_claims_cannot_be_read_from_the_disk(own_store: Store) -> None:
     caller = coupon_caller(own_store)
     load_claims(own_store, [claim("c", NOON_S)])

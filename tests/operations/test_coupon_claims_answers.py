@@ -1,22 +1,16 @@
 """What the coupon-claim query answers: its fields, its window, its order, its charge."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.books import CREDITS, Caller, credits_left, new_caller, newest_entry
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.demo.claims import SIDS, midnight_s
-from tollway.intake.coupon_claims import CouponClaims
-from tollway.intake.files import read_records
-from tollway.intake.loading import checked_chunks, load
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 from tollway.settings import Settings
-
-SAMPLES = Path(__file__).parents[2] / "docs" / "samples" / "coupon_claims"
 
 
 @pytest.fixture
@@ -132,25 +126,3 @@ def test_a_test_token_sees_the_sandbox_for_nothing(gateway: Gateway, store: Stor
     reply = gateway.post_form(COUPONS, fields, token=caller.token)
     assert reply.data["total"] == len(reply.data["dataList"]) > 0
     assert reply.data["withholding_money"] == 0
-
-
-def test_the_sample_in_the_docs_is_what_is_answered(gateway: Gateway, store: Store) -> None:
-    rejects: list[object] = []
-    loader = CouponClaims()
-    chunks = checked_chunks(loader, read_records(SAMPLES / "claims.csv"))
-    store.do(lambda database: load(database, loader, chunks, rejects.append, lambda *_: None))
-    assert rejects == []
-    caller = new_caller(store, operations=[COUPON_CLAIMS], credits_=1)
-    head, _, body = (SAMPLES / "request.http").read_text(encoding="utf-8").partition("\n\n")
-    first, *lines = head.replace("{token}", caller.token).splitlines()
-    assert first == f"POST {COUPONS} HTTP/1.1"
-    headers = dict(line.split(": ", 1) for line in lines)
-    sent = body.replace("\n", "\r\n").encode()
-    reply = gateway.post_bytes(COUPONS, sent, headers["Content-Type"], caller.token)
-    expected = json.loads((SAMPLES / "response.json").read_text(encoding="utf-8"))
-    assert list(reply.envelope) == list(expected)
-    moving = {"msec", "time"}
-    assert {name: value for name, value in reply.envelope.items() if name not in moving} == {
-        name: value for name, value in expected.items() if name not in moving
-    }
-    assert [type(reply.envelope[name]) for name in moving] == [int, int]

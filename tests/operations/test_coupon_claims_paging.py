@@ -1,8 +1,6 @@
 """Pages and totals against a plain list, with claims on and beside the borders of hours."""
 
-import asyncio
 import json
-from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,16 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.coupons import NOON_S, claim, put_claims
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.contract.operation import Caller
 from tollway.intake.coupon_claims import ClaimRow
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.request import CouponClaimsRequest
-from tollway.store.open import open_database
+from tollway.store.open import OpenDatabase
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour
-from tollway.store.sqlite.database import SqliteDatabase
-from tollway.telemetry.metrics import Metrics
 
 HOURS = 5
 # Mostly the borders themselves: that is where a page or a count would be one off.
@@ -41,14 +37,11 @@ claims = st.builds(
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteDatabase]:
-    store = Store(tmp_path_factory.mktemp("paging") / "tollway.db")
-    opened = open_database(store.url, Metrics())
-    yield opened
-    asyncio.run(opened.close())
+def its_store(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    return Store(tmp_path_factory.mktemp("paging") / "tollway.db")
 
 
-async def empty(database: SqliteDatabase) -> None:
+async def empty(database: OpenDatabase) -> None:
     async def work(transaction):
         for table in (coupon_claim, coupon_claim_hour):
             await transaction.execute(Query(table.delete()))
@@ -73,12 +66,12 @@ def expected(stored: dict[str, ClaimRow], start_s: int, end_s: int) -> list[str]
     limit=st.integers(1, 12),
 )
 def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
-    database: SqliteDatabase, chunks: list[list[ClaimRow]], ends: tuple[int, int], limit: int
+    its_store: Store, chunks: list[list[ClaimRow]], ends: tuple[int, int], limit: int
 ) -> None:
     start_s, end_s = sorted(ends)
-    handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
 
-    async def pages() -> list[str]:
+    async def pages(database: OpenDatabase) -> list[str]:
+        handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
         await empty(database)
         for chunk in chunks:
             await put_claims(database, chunk)
@@ -94,21 +87,22 @@ def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
 
     stored = {row.coupon_code: row for chunk in chunks for row in chunk}
     whole = expected(stored, start_s, end_s)
-    assert asyncio.run(pages()) == whole
+    assert its_store.do(pages) == whole
 
 
 def test_a_page_far_back_reads_no_more_rows_than_the_hour_it_lies_in(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+    its_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [claim(f"far{n:05}", NOON_S + n * 10) for n in range(10_000)]
     skipped: list[object] = []
-    fetch_all = database.fetch_all
 
-    async def watch(query: Query, **values: object):
-        skipped.append(values.get("skip", 0))
-        return await fetch_all(query, **values)
+    async def ask(database: OpenDatabase) -> int:
+        fetch_all = database.fetch_all
 
-    async def ask() -> int:
+        async def watch(query: Query, **values: object):
+            skipped.append(values.get("skip", 0))
+            return await fetch_all(query, **values)
+
         await empty(database)
         await put_claims(database, rows)
         monkeypatch.setattr(database, "fetch_all", watch)
@@ -118,5 +112,5 @@ def test_a_page_far_back_reads_no_more_rows_than_the_hour_it_lies_in(
         assert [each["couponCode"] for each in data["dataList"]][-1] == "far00000"
         return data["total"]
 
-    assert asyncio.run(ask()) == 10_000
+    assert its_store.do(ask) == 10_000
     assert max(skipped) < 360

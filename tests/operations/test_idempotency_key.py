@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.books import Caller, amount_left
 from tests.support.five import ask, five_caller, good_request, small_world
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.contract.operation import Operation
 from tollway.ledger.keeping import KEPT_MS, sweep_kept
 from tollway.operations.catalogue import OPERATIONS

@@ -1,6 +1,5 @@
 """The paged order query: every answer through real HTTP, every filter against a plain model."""
 
-import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gateway import Gateway, Reply, Store, reply_of
-from tests.support.orders import OWNER, START_MS, order, put_orders, store_orders
+from tests.support.gateway import Gateway, Reply, reply_of
+from tests.support.orders import OWNER, START_MS, order, put_orders, sealer_of, store_orders
 from tests.support.owners import authorize, shop
+from tests.support.stores import Store
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import Caller
 from tollway.contract.reasons import Refusal
@@ -30,11 +30,9 @@ from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
 from tollway.operations.orders.request import OrdersRequest
 from tollway.store.database import Database
-from tollway.store.migrate import migrate
-from tollway.store.open import open_database, open_sealer
 from tollway.store.order_facets import HOUR_MS
 from tollway.store.query import Query
-from tollway.telemetry.metrics import Metrics
+from tollway.store.sealing import Sealer
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 CREDITS = 1000
@@ -46,7 +44,7 @@ class Shopper(msgspec.Struct):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def own(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     store = Store(tmp_path_factory.mktemp("orders") / "tollway.db")
     tag = {"remark": "请尽快发货", "remark_tag": 1, "remark_tag_name": "加急"}
     records = [
@@ -244,11 +242,9 @@ def test_101_200_202_are_free(tmp_path: Path) -> None:
     throttled = _shopper(store, "hasty", rate_limit=1)
     gateway = Gateway(store, call_timeout_s=1)
     assert [_ask(gateway, throttled.token).code for _ in range(2)] == [0, 202]
-    other = apsw.Connection(str(store.path))
-    other.execute("BEGIN IMMEDIATE")
-    assert _ask(gateway, shopper.token).code == 101
-    other.execute("ROLLBACK")
-    other.execute("DROP TABLE order_count")
+    with store.held():
+        assert _ask(gateway, shopper.token).code == 101
+    store.run("DROP TABLE order_count")
     reply = _ask(gateway, shopper.token)
     assert (reply.code, reply.data) == (200, {})
     assert "order_count" not in reply.msg
@@ -297,6 +293,7 @@ def test_names_and_phones_are_masked() -> None:
         (searching._PAGE, "COVERING INDEX shop_order_remark ("),
     ],
 )
+@pytest.mark.sqlite
 def test_no_query_walks_through_orders_that_are_not_asked_for(
     own: Store, query: Query, index: str
 ) -> None:
@@ -363,15 +360,16 @@ def test_every_filter_and_page_means_what_the_plain_model_means(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     stored = [order(f"sn-{n:02}", **each) for n, each in enumerate(given_records)]
-    folder = tmp_path_factory.mktemp("model")
-    asyncio.run(_compare(folder, stored, asked))
+    store = Store(tmp_path_factory.mktemp("model") / "orders.db")
+    store.do(lambda database: _compare(database, sealer_of(store), stored, asked))
 
 
-async def _compare(folder: Path, stored: list[dict[str, Any]], asked: list[dict[str, Any]]) -> None:
-    url = f"sqlite:///{folder}/orders.db"
-    database = open_database(url, Metrics())
-    await migrate(database)
-    sealer = open_sealer(url, "")
+async def _compare(
+    database: Database,
+    sealer: Sealer,
+    stored: list[dict[str, Any]],
+    asked: list[dict[str, Any]],
+) -> None:
     await store_orders(database, sealer, stored)
     handler = OrdersHandler(database, sealer, SHANGHAI)
     decoder = Decoder(OrdersRequest)
@@ -390,4 +388,3 @@ async def _compare(folder: Path, stored: list[dict[str, Any]], asked: list[dict[
             assert data["totalElements"] == len(expected)
             found = [each["order_sn"] for each in data["content"]]
             assert found == expected[page * size : (page + 1) * size]
-    await database.close()

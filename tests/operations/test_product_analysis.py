@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from tests.support.books import Caller, new_caller
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.intake.product_figures import (
     DayRecord,
     KeywordRecord,

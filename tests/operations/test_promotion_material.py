@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-import apsw
 import msgspec
 import pytest
 
@@ -20,7 +19,8 @@ from tests.support.consent import (
     new_asker,
     new_person,
 )
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.demo.filling import fill_materials
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
@@ -211,11 +211,9 @@ def test_101_timed_out(own_store: Store) -> None:
     asker, person = new_asker(own_store), new_person(own_store)
     allow(own_store, asker, person)
     gateway = Gateway(own_store, call_timeout_s=1)
-    other = apsw.Connection(str(own_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    reply = ask(gateway, asker, person.id)
-    assert (reply.code, reply.data) == (101, {})
-    other.execute("ROLLBACK")
+    with own_store.held():
+        reply = ask(gateway, asker, person.id)
+        assert (reply.code, reply.data) == (101, {})
     assert credits_left(own_store, asker) == 100
     gateway.stop()
 
@@ -238,7 +236,7 @@ def test_200_and_203_and_mapped_statuses(own_store: Store) -> None:
     closed = ask(gateway, asker, person.id)
     assert (closed.code, closed.status) == (203, 501)
     own_store.do(lambda database: set_closed(database, name, is_closed=False))
-    apsw.Connection(str(own_store.path)).execute("DROP TABLE promotion_material")
+    own_store.run("DROP TABLE promotion_material")
     broken = ask(gateway, asker, person.id)
     assert (broken.code, broken.status, broken.data) == (200, 500, {})
     assert credits_left(own_store, asker) == 100

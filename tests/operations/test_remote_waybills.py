@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
 from tests.support.remote import Books, books_of, connected_carrier, eventually
+from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
 from tollway.operations.waybills.descriptor import WAYBILLS
 

@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 
 from tests.support.books import Caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tests.support.waybills import PRICE, credits_left, issue, new_carrier, new_customer, request
 from tollway.operations.waybills.descriptor import WAYBILLS
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.support.books import WORLD, Caller
-from tests.support.gateway import Gateway, Store, reply_of
+from tests.support.gateway import Gateway, reply_of
 from tests.support.owners import authorize
+from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
     authorize_shops,
@@ -95,7 +96,7 @@ def test_the_print_data_is_a_signed_json_text_with_a_template_that_is_there(
     assert label["sender"]["address"]["city"] == "杭州市"
     assert label["shippingOption"]["code"] == wp_code
     assert label["routingInfo"]["origin"] == {"name": "杭州市"}
-    signer = load_vault(key_path(store.url, "")).label_signer
+    signer = load_vault(key_path(store.url, store.key_file)).label_signer
     assert label_of(data["printData"], signer).waybill_code == data["waybillCode"]
     with pytest.raises(Exception, match="altered"):
         label_of(data["printData"].replace("王小明", "王大明"), signer)

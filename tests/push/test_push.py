@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx
 import msgspec
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.orders import START_MS, miscounted, order, sealer_of
+from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
 from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
 from tollway.push.signature import SignatureError, read_claim, sign, signing_key
@@ -68,8 +68,7 @@ def _json(*records: dict[str, Any]) -> bytes:
 
 
 def _stored(store: Store) -> list[tuple[str, int]]:
-    with apsw.Connection(str(store.path)) as connection:
-        return list(connection.execute("SELECT order_sn, status FROM shop_order ORDER BY 1"))
+    return store.run("SELECT order_sn, status FROM shop_order ORDER BY 1")
 
 
 @pytest.mark.parametrize("shape", ["object", "array", "lines"])
@@ -156,7 +155,7 @@ def test_after_a_rotation_both_secrets_are_good_and_after_two_the_first_is_not(
     for number, each in enumerate((second, third)):
         assert _push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
     assert [each.rotated_at_s for each in own.do(list_sources)] == [2]
-    assert secret.removeprefix("whsec_").encode() not in own.path.read_bytes()
+    assert secret.removeprefix("whsec_").encode() not in own.content()
 
 
 def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
@@ -173,8 +172,7 @@ def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
     assert len(rejected) == 3
     assert {each.source for each in rejected} == {SOURCE}
     assert sum("order_status" in each.reason for each in rejected) == 1
-    files = own.path.parent.glob("tollway.db*")
-    assert not any("司徒敏静".encode() in path.read_bytes() for path in files)
+    assert "司徒敏静".encode() not in own.content()
 
 
 def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: Store) -> None:
@@ -266,9 +264,8 @@ def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, sec
     for stored in (1, 0):
         answer = _push(gateway, secret, body, kind="coupon-claims")
         assert answer.json() == {"stored": stored, "unchanged": 1 - stored, "rejected": 1}
-    with apsw.Connection(str(own.path)) as connection:
-        assert list(connection.execute("SELECT coupon_code FROM coupon_claim")) == [("c-1",)]
-        assert list(connection.execute("SELECT sum(claims) FROM coupon_claim_hour")) == [(1,)]
+    assert own.run("SELECT coupon_code FROM coupon_claim") == [("c-1",)]
+    assert own.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]
     (kept,) = own.do(list_rejected)
     assert (kept.kind, "type" in kept.reason) == ("coupon-claims", True)
     again = own.do(lambda database: replay(database, sealer_of(own), None))

@@ -7,8 +7,10 @@ from time import monotonic
 import apsw
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.sqlite.database import SqliteDatabase
+
+pytestmark = pytest.mark.sqlite
 
 # Two rows that every commit changes together, and enough pages that a copy takes several steps.
 PREPARE = """

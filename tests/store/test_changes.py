@@ -7,12 +7,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import Transaction
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.versions import Versions, directory_changed, figures_changed
 from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.sqlite
 
 CHANGE = "UPDATE version SET directory = directory + 1"
 
@@ -90,6 +92,35 @@ def test_a_change_is_seen_after_all_other_connections_were_closed(store: Store) 
             await second.write(directory_changed)
             await second.close()
             assert database.change_mark() != before
+
+    store.do(work)
+
+
+# Ends with 0 if it may lock the byte of the WAL index by which SQLite tells whether anybody else
+# has the database open. Whoever can lock it alone begins the index anew, whatever others do.
+WOULD_BEGIN_THE_INDEX_ANEW = """
+import fcntl, sys
+with open(sys.argv[1] + "-shm", "r+b") as index:
+    fcntl.lockf(index, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)
+"""
+
+
+async def _another_process_would_begin_the_index_anew(path: Path) -> bool:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WOULD_BEGIN_THE_INDEX_ANEW, str(path), stderr=asyncio.subprocess.PIPE
+    )
+    _, told = await process.communicate()
+    assert process.returncode == 0 or b"BlockingIOError" in told
+    return process.returncode == 0
+
+
+def test_watching_does_not_let_go_of_the_locks_of_sqlite(store: Store) -> None:
+    async def work(database: SqliteDatabase) -> None:
+        assert database.change_mark()
+        assert not await _another_process_would_begin_the_index_anew(store.path)
+        # The control: to open and close the file in this process lets go of them.
+        await asyncio.to_thread(Path(f"{store.path}-shm").read_bytes)
+        assert await _another_process_would_begin_the_index_anew(store.path)
 
     store.do(work)
 

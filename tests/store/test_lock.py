@@ -11,6 +11,8 @@ import pytest
 from tollway.store.database import StoreError
 from tollway.store.sqlite.lock import ServingLock
 
+pytestmark = pytest.mark.sqlite
+
 
 def test_a_second_holder_is_refused_in_words(tmp_path: Path) -> None:
     path = str(tmp_path / "tollway.db")

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.migrate import (
     SchemaError,
@@ -42,6 +42,7 @@ def schema_of(path: Path) -> set[SchemaRow]:
     }
 
 
+@pytest.mark.sqlite
 def test_a_migrated_database_has_exactly_the_tables_of_the_schema(
     migrated: Store, tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_migrated_database_has_exactly_the_tables_of_the_schema(
     assert schema_of(migrated.path) == schema_of(made)
 
 
+@pytest.mark.sqlite
 def test_a_difference_between_the_two_would_be_seen(migrated: Store) -> None:
     before = schema_of(migrated.path)
     apsw.Connection(str(migrated.path)).execute("ALTER TABLE account ADD COLUMN extra TEXT")
@@ -72,18 +74,20 @@ def test_either_dialect_gets_a_script_with_every_table(dialect: str) -> None:
 
 
 def test_nothing_is_left_to_do_from_the_newest_revision(migrated: Store) -> None:
-    assert migration_script("sqlite", newest_revision()).strip() == ""
+    for dialect in ("sqlite", "postgresql"):
+        assert migration_script(dialect, newest_revision()).strip() == ""
     assert migrated.do(migrate) == (newest_revision(), newest_revision())
     migrated.do(check_current)
 
 
 def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: Store) -> None:
-    apsw.Connection(str(migrated.path)).execute("UPDATE alembic_version SET version_num = '9999'")
+    migrated.run("UPDATE alembic_version SET version_num = '9999'")
     for refuses in (migrate, check_current):
         with pytest.raises(SchemaError, match=r"schema 9999, which this version does not know"):
             migrated.do(refuses)
 
 
+@pytest.mark.sqlite
 def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) -> None:
     async def run() -> None:
         database = open_database(f"sqlite:///{tmp_path / 'empty.db'}", Metrics())
@@ -94,13 +98,14 @@ def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) ->
     asyncio.run(run())
 
 
+@pytest.mark.sqlite
 def test_a_script_that_fails_leaves_nothing_behind(migrated: Store) -> None:
     before = schema_of(migrated.path)
 
     async def work(database: SqliteDatabase) -> None:
         with pytest.raises(apsw.SQLError):
-            await database.run_script("CREATE TABLE half (a); CREATE TABLE account (a);")
-        await database.run_script("CREATE TABLE whole (a);")
+            await database.upgrade(lambda _: "CREATE TABLE half (a); CREATE TABLE account (a);")
+        await database.upgrade(lambda _: "CREATE TABLE whole (a);")
 
     migrated.do(work)
     assert {row[1] for row in schema_of(migrated.path) - before} == {"whole"}
@@ -109,17 +114,19 @@ def test_a_script_that_fails_leaves_nothing_behind(migrated: Store) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("postgresql://localhost/tollway", "starts with postgresql"),
+        ("mysql://localhost/tollway", "starts with mysql"),
         ("tollway.db", "starts with nothing"),
         ("sqlite:///", "names no file"),
         ("sqlite:////nowhere/at/all/tollway.db", "folder of /nowhere/at/all/tollway.db"),
     ],
 )
+@pytest.mark.sqlite
 def test_a_url_that_cannot_be_opened_is_refused_in_a_sentence(url: str, problem: str) -> None:
     with pytest.raises(StoreError, match=problem):
         open_database(url, Metrics())
 
 
+@pytest.mark.sqlite
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear all, " * 1000)

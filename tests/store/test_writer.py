@@ -2,22 +2,23 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
 import pytest
 from sqlalchemy import bindparam, func, select
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.store.database import (
     StoreBusyError,
     StoreUnavailableError,
     Transaction,
 )
-from tollway.store.open import open_database
+from tollway.store.open import OpenDatabase, open_database
+from tollway.store.postgresql.errors import RivalError
 from tollway.store.query import Query
 from tollway.store.schema import product
-from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 ADD = Query(
@@ -39,7 +40,7 @@ def adds(*names: str, then: Exception | None = None) -> Callable[[Transaction], 
     return work
 
 
-async def stored(database: SqliteDatabase) -> int:
+async def stored(database: OpenDatabase) -> int:
     row = await database.fetch_one(COUNT)
     assert row is not None
     count: int = row[0]
@@ -52,22 +53,23 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_work_that_raises_is_rolled_back_and_the_next_works(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         with pytest.raises(LookupError, match="no"):
             await database.write(adds("a", "b", then=LookupError("no")))
         assert await stored(database) == 0
         assert await database.write(adds("a")) == 1
-        with pytest.raises(apsw.ConstraintError):
+        with pytest.raises((apsw.ConstraintError, RivalError)):
             await database.write(adds("b", "a"))
         assert await stored(database) == 1
 
     store.do(work)
 
 
+@pytest.mark.sqlite
 def test_work_that_awaits_something_foreign_fails_clearly_and_leaves_nothing(
     store: Store,
 ) -> None:
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         async def foreign(transaction: Transaction) -> None:
             await transaction.execute(ADD, product_id="a")
             await asyncio.sleep(0)
@@ -81,7 +83,7 @@ def test_work_that_awaits_something_foreign_fails_clearly_and_leaves_nothing(
 
 
 def test_a_part_that_raises_is_undone_alone(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         async def parts(transaction: Transaction) -> None:
             await transaction.execute(ADD, product_id="before")
             with pytest.raises(LookupError):
@@ -97,7 +99,7 @@ def test_a_part_that_raises_is_undone_alone(store: Store) -> None:
 
 
 def test_what_others_write_at_once_is_done_one_after_the_other(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         await asyncio.gather(*(database.write(adds(f"n{number}")) for number in range(100)))
         assert await stored(database) == 100
 
@@ -105,23 +107,23 @@ def test_what_others_write_at_once_is_done_one_after_the_other(store: Store) -> 
 
 
 def test_a_writer_that_waits_too_long_for_another_says_so(store: Store) -> None:
-    other = apsw.Connection(str(store.path))
-    other.execute("BEGIN IMMEDIATE")
-
     async def work() -> None:
-        database = open_database(store.url, Metrics(), busy_timeout_s=0.05)
-        with pytest.raises(StoreBusyError):
-            await database.write(adds("a"))
-        assert await stored(database) == 0, "reading must not wait for a writer"
-        other.execute("ROLLBACK")
-        assert await database.write(adds("a")) == 1
+        database = open_database(store.url, Metrics(), call_timeout_s=0.05)
+        with ExitStack() as hold:
+            await asyncio.to_thread(hold.enter_context, store.held())
+            with pytest.raises(StoreBusyError):
+                await database.write(adds("a"))
+            assert await stored(database) == 0, "reading must not wait for a writer"
+            await asyncio.to_thread(hold.close)
         await database.close()
 
     asyncio.run(work())
+    store.do(lambda database: database.write(adds("a")))
+    assert store.do(stored) == 1
 
 
 def test_work_that_was_handed_in_is_finished_before_closing(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         writes = [asyncio.ensure_future(database.write(adds(f"n{n}"))) for n in range(20)]
         await asyncio.sleep(0)
         await database.close()
@@ -137,7 +139,7 @@ def test_work_that_was_handed_in_is_finished_before_closing(store: Store) -> Non
 
 
 def test_a_caller_that_gives_up_does_not_undo_a_commit(store: Store) -> None:
-    async def work(database: SqliteDatabase) -> None:
+    async def work(database: OpenDatabase) -> None:
         write = asyncio.ensure_future(database.write(adds("a")))
         await asyncio.sleep(0)
         write.cancel()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.contract.operation import Operation, Unit
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import Entry, list_balances, newest_entries, top_up

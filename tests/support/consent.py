@@ -4,7 +4,8 @@ from itertools import count
 from typing import NamedTuple
 
 from tests.support.books import WORLD
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
 from tollway.consent.grants import Grant, Wish, give_grant
 from tollway.consent.owners import Owner, add_owner
 from tollway.ledger.accounts import open_account

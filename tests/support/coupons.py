@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.intake.coupon_claims import ClaimRow, CouponClaims
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
 from tollway.store.database import Database, Transaction

@@ -5,9 +5,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tests.support.books import Caller, new_caller
-from tests.support.gateway import Gateway, Reply, Store
+from tests.support.gateway import Gateway, Reply
 from tests.support.orders import sealer_of
 from tests.support.owners import authorize
+from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
 from tollway.contract.operation import Encoding, Operation, OwnerKind
 from tollway.demo.carriers import WP_CODE, fill_carriers

@@ -1,6 +1,5 @@
 """A real gateway in a process of its own, on a database of its own."""
 
-import asyncio
 import json
 import os
 import signal
@@ -8,18 +7,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import httpx
 
-from tollway.store.migrate import migrate
-from tollway.store.open import open_database
-from tollway.store.sqlite.database import SqliteDatabase
-from tollway.telemetry.metrics import Metrics
+from tests.support.postgresql import free_port
+from tests.support.stores import Store
 
-T = TypeVar("T")
 START_TIMEOUT_S = 30
 ANALYSIS = "/papi/tool/accounts/goods-analysis"
 
@@ -54,25 +50,6 @@ def reply_of(response: httpx.Response) -> Reply:
     return Reply(response.status_code, response.headers, envelope)
 
 
-class Store:
-    """A database file, and what a test does to it from outside, as the command line would."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.url = f"sqlite:///{path}"
-        self.do(migrate)
-
-    def do(self, work: Callable[[SqliteDatabase], Awaitable[T]]) -> T:
-        async def run() -> T:
-            database = open_database(self.url, Metrics())
-            try:
-                return await work(database)
-            finally:
-                await database.close()
-
-        return asyncio.run(run())
-
-
 class Gateway:
     """`tollway serve`, started and stopped for real."""
 
@@ -86,7 +63,7 @@ class Gateway:
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tollway", "serve", "--port", str(self.port)],
-                env={**environment, **variables, "TOLLWAY_DATABASE": store.url},
+                env={**environment, **store.settings, **variables},
                 cwd=store.path.parent,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -186,10 +163,3 @@ class Gateway:
         assert self.process.stdout is not None
         self.process.stdout.close()
         return status
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

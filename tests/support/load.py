@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from tests.support.gateway import ANALYSIS, Gateway, Store
-from tollway.ledger.audit import audit
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
+from tollway.audit.report import audit
 from tollway.ledger.entries import entries_of_request
+from tollway.ledger.identity import World
 from tollway.store.database import Database
 
 _LENGTH = re.compile(rb"content-length: (\d+)")
@@ -67,7 +69,7 @@ def assert_books_hold(store: Store, acknowledged: list[str]) -> None:
     """The books are sound, and every acknowledged call has exactly one entry in them."""
 
     async def work(database: Database) -> None:
-        assert (await audit(database)).breaches == []
+        assert (await audit(database, World().at_ms())).breaches == []
         for request_id in acknowledged:
             entries = await entries_of_request(database, request_id)
             assert [entry.amount for entry in entries] == [-1], request_id

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from tests.support.gateway import Store
+from tests.support.stores import Store
 from tollway.intake.orders import Orders
 from tollway.store.database import Database, Reader
 from tollway.store.open import open_sealer
@@ -68,7 +68,7 @@ async def store_orders(
 
 
 def sealer_of(store: Store) -> Sealer:
-    return open_sealer(store.url, "")
+    return open_sealer(store.url, store.key_file)
 
 
 def put_orders(store: Store, records: Iterable[dict[str, Any]]) -> int:

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tests.support.books import Caller
 from tests.support.fake_carrier import SECRET, FakeCarrier
-from tests.support.gateway import Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
+from tests.support.waybills import issue, new_customer, request
 from tollway.carriers.carriers import add_carrier
 from tollway.carriers.links import Link, connect
 from tollway.ledger.entries import list_balances, newest_entries
@@ -16,6 +18,8 @@ from tollway.store.open import open_sealer
 
 T = TypeVar("T")
 _PATIENCE_S = 30
+# A link whose deadlines a test can wait for.
+HASTY = {"deadline_ms": 300, "settle_after_s": 1}
 _carriers = count(1)
 
 
@@ -46,6 +50,20 @@ def connected_carrier(
 
     store.do(work)
     return wp_code
+
+
+def left_pending(
+    books: Store, carrier: FakeCarrier, fault: str, **link: Any
+) -> tuple[Caller, dict[str, Any]]:
+    """A customer with a waybill whose answer never came, and no gateway that would settle it."""
+    customer = new_customer(books)
+    body = request(connected_carrier(books, carrier, **{**HASTY, **link}))
+    gateway = Gateway(books, reconcile_interval_s=3600)
+    carrier.misbehave(fault)
+    assert issue(gateway, customer.token, body).code == 101
+    assert gateway.stop() == 0
+    carrier.misbehave("none")
+    return customer, body
 
 
 def books_of(store: Store, caller: Caller) -> Books:

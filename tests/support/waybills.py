@@ -5,8 +5,9 @@ from itertools import count
 from typing import Any
 
 from tests.support.books import WORLD, Caller
-from tests.support.gateway import Gateway, Reply, Store, reply_of
+from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.owners import authorize, shop
+from tests.support.stores import Store
 from tollway.carriers.areas import ServiceArea
 from tollway.carriers.carriers import add_carrier
 from tollway.carriers.pools import SHARED, Rejected, add_numbers

@@ -7,14 +7,14 @@ from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import quote
 
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import PRODUCT
 from tests.support.books import CALLS, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 
 
 class Wire(NamedTuple):
@@ -23,22 +23,20 @@ class Wire(NamedTuple):
     connection: HTTPConnection
     token: str
     account_id: str
-    database: apsw.Connection
+    store: Store
 
     def left(self) -> int:
-        query = "SELECT amount FROM balance WHERE account_id = ? AND unit = ?"
-        amount: int = self.database.execute(query, (self.account_id, CALLS)).fetchone()[0]
+        where = f"account_id = '{self.account_id}' AND unit = '{CALLS}'"
+        amount: int = self.store.run(f"SELECT amount FROM balance WHERE {where}")[0][0]
         return amount
 
 
 @pytest.fixture(scope="module")
 def wire(gateway: Gateway, store: Store) -> Iterator[Wire]:
     caller = new_caller(store, calls=100_000, rate_limit=1_000_000)
-    database = apsw.Connection(str(store.path))
     connection = HTTPConnection("127.0.0.1", gateway.port, timeout=30)
-    yield Wire(connection, caller.token, caller.account_id, database)
+    yield Wire(connection, caller.token, caller.account_id, store)
     connection.close()
-    database.close()
 
 
 # Every byte that HTTP lets stand in a target as it is; the server itself refuses the others.

@@ -6,7 +6,8 @@ import sys
 import msgspec
 
 from tests.support.books import CALLS, WORLD, Caller, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.intake.product_figures import ProductFigures, ProductRecord
 from tollway.ledger.accounts import close_account
 from tollway.ledger.entries import top_up

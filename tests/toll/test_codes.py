@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-import apsw
 import pytest
 
 from tests.support.books import WORLD, Caller, calls_left, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 from tollway.ledger.accounts import close_account
 from tollway.ledger.permissions import set_closed
 from tollway.ledger.tokens import revoke_token
@@ -132,11 +132,9 @@ def test_101_timed_out_while_another_writer_holds_the_database(
 ) -> None:
     caller = new_caller(own_store)
     gateway = Gateway(own_store, call_timeout_s=1)
-    other = apsw.Connection(str(own_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    reply = gateway.get(token=caller.token, query=question)
-    assert (reply.code, reply.data) == (101, {})
-    other.execute("ROLLBACK")
+    with own_store.held():
+        reply = gateway.get(token=caller.token, query=question)
+        assert (reply.code, reply.data) == (101, {})
     assert calls_left(own_store, caller) == 100
     assert gateway.get(token=caller.token, query=question).code == 0
     assert calls_left(own_store, caller) == 99
@@ -146,7 +144,7 @@ def test_101_timed_out_while_another_writer_holds_the_database(
 def test_200_an_unexpected_error_is_not_told(own_store: Store, question: dict[str, str]) -> None:
     caller = new_caller(own_store)
     gateway = Gateway(own_store)
-    apsw.Connection(str(own_store.path)).execute("DROP TABLE product_figure")
+    own_store.run("DROP TABLE product_figure")
     reply = gateway.get(token=caller.token, query=question)
     assert (reply.code, reply.data) == (200, {})
     assert "product_figure" not in reply.msg and "SQL" not in reply.msg

@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import pytest
+
 from tests.support.books import calls_left, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.load import assert_books_hold
+from tests.support.stores import Store
+
+pytestmark = pytest.mark.sqlite
 
 # More than the log has by then, and less than the write-ahead log.
 LIMIT_BYTES = 64 * 1024

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from tests.support.books import Caller, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 
 NAME = PRODUCT_ANALYSIS.name

@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.raw import request, talk
+from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 
 HOST = "Host: 127.0.0.1"
@@ -17,7 +18,7 @@ CLOSE = "Connection: close"
 
 
 @pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
     made = Store(tmp_path_factory.mktemp("hostile") / "tollway.db")
     made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
     return made

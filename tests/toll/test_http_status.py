@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from datetime import date
 
-import apsw
 import pytest
 
 from tests.support.books import WORLD, Caller, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Reply, Store
+from tests.support.gateway import ANALYSIS, Gateway, Reply
+from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 from tollway.ledger.permissions import set_closed
 from tollway.ledger.tokens import revoke_token
@@ -18,7 +18,7 @@ Get = Callable[[Caller], Reply]
 
 
 @pytest.fixture(scope="module")
-def its_store(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+def its_store(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
     made = Store(tmp_path_factory.mktemp("mapped") / "tollway.db")
     made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
     return made
@@ -79,20 +79,17 @@ def test_closed(its_store: Store, get: Get) -> None:
 
 def test_timed_out(its_store: Store, get: Get) -> None:
     caller = new_caller(its_store)
-    other = apsw.Connection(str(its_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    reply = get(caller)
-    other.execute("ROLLBACK")
+    with its_store.held():
+        reply = get(caller)
     assert (reply.code, reply.status) == (101, 504)
 
 
 def test_an_unexpected_error(mapped: Gateway, its_store: Store, question: dict[str, str]) -> None:
     caller = new_caller(its_store)
-    other = apsw.Connection(str(its_store.path))
-    other.execute("ALTER TABLE product RENAME TO hidden")
+    its_store.run("ALTER TABLE product RENAME TO hidden")
     # Asked for something new, which is not kept ready.
     query = {**question, "product_id": "another"}
     reply = mapped.get(token=caller.token, query=query)
-    other.execute("ALTER TABLE hidden RENAME TO product")
+    its_store.run("ALTER TABLE hidden RENAME TO product")
     assert (reply.code, reply.status) == (200, 500)
     assert mapped.get(token=caller.token, query=query).code == 100

@@ -3,12 +3,12 @@
 import re
 from datetime import date
 
-import apsw
 import httpx
 import pytest
 
 from tests.support.books import new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 
 NAME = PRODUCT_ANALYSIS.name
@@ -120,12 +120,10 @@ def test_a_gateway_whose_database_cannot_be_written_lives_but_is_not_ready(
 ) -> None:
     assert today
     gateway = Gateway(own_store, call_timeout_s=1)
-    other = apsw.Connection(str(own_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    assert httpx.get(f"{gateway.base_url}/healthz").status_code == 200
-    response = httpx.get(f"{gateway.base_url}/readyz", timeout=20)
-    assert (response.status_code, response.json()) == (503, {"status": "not ready"})
-    other.execute("ROLLBACK")
+    with own_store.held():
+        assert httpx.get(f"{gateway.base_url}/healthz").status_code == 200
+        response = httpx.get(f"{gateway.base_url}/readyz", timeout=20)
+        assert (response.status_code, response.json()) == (503, {"status": "not ready"})
     assert httpx.get(f"{gateway.base_url}/readyz").status_code == 200
     assert gateway.stop() == 0
 

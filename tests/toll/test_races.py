@@ -8,7 +8,8 @@ from collections import Counter
 from urllib.parse import urlencode
 
 from tests.support.books import calls_left, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.stores import Store
 
 
 async def _fire(

@@ -5,7 +5,8 @@ from datetime import date, timedelta
 import pytest
 
 from tests.support.books import CALLS, WORLD, Caller, calls_left, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
 from tollway.demo.figures import product_ids
 from tollway.intake.product_figures import ProductFigures, ProductRecord
 from tollway.ledger.entries import newest_entries

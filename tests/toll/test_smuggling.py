@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
-from tests.support.gateway import ANALYSIS, Gateway, Store
+from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.raw import request, talk
+from tests.support.stores import Store
 
 HOST = "Host: 127.0.0.1"
 CHUNKED = "Transfer-Encoding: chunked"

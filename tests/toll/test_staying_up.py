@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.raw import talk
+from tests.support.stores import Store
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def quick(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
     gateway = Gateway(Store(tmp_path_factory.mktemp("quick") / "tollway.db"), header_timeout_s=1)
     yield gateway
     assert gateway.stop() == 0
@@ -46,6 +47,7 @@ def test_a_log_that_cannot_be_written_takes_nothing_with_it(quick: Gateway) -> N
         assert quick.client.get("/metrics").status_code == 200
 
 
+@pytest.mark.sqlite
 def test_a_gateway_that_cannot_write_is_not_ready_until_it_can(quick: Gateway) -> None:
     (worker,) = quick.workers()
     with files_limited_to(0, worker):

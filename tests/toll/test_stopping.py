@@ -8,14 +8,15 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
-import apsw
 import httpx
 import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
-from tests.support.gateway import Gateway, Store
+from tests.support.gateway import Gateway
 from tests.support.load import assert_books_hold, call_until_cut_off
+from tests.support.stores import Store
 
 CALLS = 100_000
 DEADLINE_S = 20
@@ -36,9 +37,8 @@ def test_calls_under_way_when_it_is_told_to_stop_are_answered_and_paid(
     own_store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     gateway = Gateway(own_store)
-    other = apsw.Connection(str(own_store.path))
-    other.execute("BEGIN IMMEDIATE")
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(8) as pool, ExitStack() as hold:
+        hold.enter_context(own_store.held())
         calls = [pool.submit(gateway.get, token=caller.token, query=question) for _ in range(8)]
         deadline_s = time.monotonic() + DEADLINE_S
         while under_way(gateway) < 8:
@@ -47,7 +47,7 @@ def test_calls_under_way_when_it_is_told_to_stop_are_answered_and_paid(
         # Long enough for the signal to be seen; the calls cannot end before the lock does.
         with pytest.raises(TimeoutError):
             calls[0].result(timeout=0.3)
-        other.execute("ROLLBACK")
+        hold.close()
         replies = [call.result(timeout=DEADLINE_S) for call in calls]
     assert [reply.code for reply in replies] == [0] * 8
     assert gateway.process.wait(timeout=DEADLINE_S) == 0
@@ -132,13 +132,9 @@ def _wait_until_ready(gateway: Gateway) -> None:
 
 def _assert_a_lost_entry_is_noticed(store: Store, acknowledged: list[str]) -> None:
     """The control: the newest entry is taken back, as if its commit had never been."""
-    connection = apsw.Connection(str(store.path))
-    (lost,) = connection.execute(
-        "SELECT request_id FROM entry ORDER BY number DESC LIMIT 1"
-    ).fetchone()
-    connection.execute("DELETE FROM entry WHERE request_id = ?", (lost,))
-    connection.execute("UPDATE balance SET amount = amount + 1, entries = entries - 1")
-    connection.close()
+    ((lost,),) = store.run("SELECT request_id FROM entry ORDER BY number DESC LIMIT 1")
+    store.run(f"DELETE FROM entry WHERE request_id = '{lost}'")
+    store.run("UPDATE balance SET amount = amount + 1, posted = posted - 1, entries = entries - 1")
     with pytest.raises(AssertionError, match=lost):
         assert_books_hold(store, acknowledged)
     assert_books_hold(store, [each for each in acknowledged if each != lost])

@@ -5,6 +5,7 @@ cancelled, restarted or loaded again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -45,6 +46,10 @@ class Pool(msgspec.Struct, frozen=True):
     owner_id: str | None
     left: int
     taken: int
+
+
+class _SomeKnownError(Exception):
+    """Not all of a chunk's numbers are new."""
 
 
 _ADD = Query(
@@ -138,7 +143,15 @@ def _misfits(chunk: Iterable[tuple[int, str]], number_format: str) -> Iterator[R
 async def _store(
     transaction: Transaction, wp_code: str, owner_id: str, chunk: Iterable[tuple[int, str]]
 ) -> list[Rejected]:
-    """Stores numbers one by one, because only so each one's own conflict is known."""
+    """Stores numbers all at once; if some were there, one by one, because only so each one's own
+    conflict is known."""
+    chunk = list(chunk)
+    rows = [{"wp_code": wp_code, "number": each[1], "owner_id": owner_id} for each in chunk]
+    with suppress(_SomeKnownError):
+        async with transaction.savepoint():
+            if await transaction.execute_many(_ADD, rows) == len(rows):
+                return []
+            raise _SomeKnownError
     known = []
     for position, number in chunk:
         if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):

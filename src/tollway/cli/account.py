@@ -123,8 +123,11 @@ def _print_sheet(sheet: AccountSheet, zone: ZoneInfo, now_s: int) -> None:
     )
     print_sentence("")
     print_table(
-        ("balance", "left", "entries"),
-        [(balance.unit, balance.amount, balance.entries) for balance in sheet.balances],
+        ("balance", "left", "held", "charged", "entries"),
+        [
+            (balance.unit, balance.amount, balance.held, balance.posted, balance.entries)
+            for balance in sheet.balances
+        ],
         empty="It has no balance: `tollway credit add` gives it one.",
     )
     print_sentence("")

@@ -11,9 +11,16 @@ from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.migrate import check_current
-from tollway.store.open import key_path, open_database, open_sealer, sqlite_path
+from tollway.store.open import (
+    OpenDatabase,
+    is_shared,
+    key_path,
+    open_database,
+    open_sealer,
+    sqlite_path,
+    without_password,
+)
 from tollway.store.sealing import Sealer
-from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -24,7 +31,7 @@ class Session:
     """One command's settings, database, clock and chance."""
 
     settings: Settings
-    database: SqliteDatabase
+    database: OpenDatabase
     world: World = field(default_factory=World)
 
     def sealer(self) -> Sealer:
@@ -39,19 +46,23 @@ class Session:
 def run(url: str | None, work: Callable[[Session], Awaitable[T]]) -> T:
     """Runs a command's work on a database that is there and up to date."""
     settings, _ = load_settings({"database": url})
-    # Opening would make the file, and a mistyped name would look like an empty gateway.
-    path = sqlite_path(settings.database)
-    if not Path(path).is_file():
-        raise StoreError(
-            f"There is no database file {path}: run `tollway migrate` to create it, "
-            "or `tollway serve --demo` to try Tollway out."
-        )
+    if not is_shared(settings.database):
+        _check_file(sqlite_path(settings.database))
 
     async def checked(session: Session) -> T:
         await check_current(session.database)
         return await work(session)
 
     return asyncio.run(_with_database(settings, checked))
+
+
+def _check_file(path: str) -> None:
+    # Opening would make the file, and a mistyped name would look like an empty gateway.
+    if not Path(path).is_file():
+        raise StoreError(
+            f"There is no database file {path}: run `tollway migrate` to create it, "
+            "or `tollway serve --demo` to try Tollway out."
+        )
 
 
 def run_on_any_schema(
@@ -65,6 +76,7 @@ def run_on_any_schema(
 
 
 async def _with_database(settings: Settings, work: Callable[[Session], Awaitable[T]]) -> T:
+    shown = without_password(settings.database)
     try:
         database = open_database(settings.database, Metrics())
         try:
@@ -73,10 +85,8 @@ async def _with_database(settings: Settings, work: Callable[[Session], Awaitable
             await database.close()
     except StoreBusyError:
         raise StoreError(
-            f"The database {settings.database} is busy: another program has been writing to it "
+            f"The database {shown} is busy: another program has been writing to it "
             "for a long time. Try again."
         ) from None
     except StoreUnavailableError as error:
-        raise StoreError(
-            f"The database {settings.database} cannot be read or written: {error}."
-        ) from None
+        raise StoreError(f"The database {shown} cannot be read or written: {error}.") from None

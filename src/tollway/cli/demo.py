@@ -18,7 +18,7 @@ from tollway.demo.world import (
 )
 from tollway.settings import Settings
 from tollway.store.migrate import migrate
-from tollway.store.open import sqlite_path
+from tollway.store.open import is_shared, key_path, sqlite_path
 
 
 def register(commands: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def demo(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
 
 async def ensure_world(session: Session) -> DemoWorld:
     """The demo world of this database, made now if it was not made before."""
-    path = sqlite_path(session.settings.database)
+    path = _place(session.settings)
     base_url, today = session.settings.address, _today(session.settings)
     world = saved_world(path)
     if world is None:
@@ -59,6 +59,13 @@ async def ensure_world(session: Session) -> DemoWorld:
             )
     await continue_world(session.database, session.sealer(), world, today, session.settings.zone)
     return msgspec.structs.replace(world, base_url=base_url)
+
+
+def _place(settings: Settings) -> str:
+    """The file that the demo world is written down beside."""
+    if is_shared(settings.database):
+        return str(key_path(settings.database, settings.key_file))
+    return sqlite_path(settings.database)
 
 
 def curl_line(world: DemoWorld) -> str:

@@ -1,5 +1,6 @@
-"""Files that a command writes: never over another one, and never half."""
+"""Files that a command writes: never over another one, never half, and on disk when it ends."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +11,36 @@ from tollway.cli.errors import CommandError
 @contextmanager
 def new_file(destination: Path) -> Iterator[Path]:
     """A path beside the destination to write to; it gets its name only once it is whole."""
-    if destination.exists():
-        raise CommandError(f"{destination} exists already: choose another name or remove it first.")
-    if not destination.parent.is_dir():
-        raise CommandError(f"The folder of {destination} does not exist: make it first.")
+    refuse_existing(destination)
     unfinished = destination.with_name(f"{destination.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     try:
         yield unfinished
+        to_disk(unfinished)
         unfinished.rename(destination)
+        to_disk(destination.parent)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def refuse_existing(destination: Path) -> None:
+    if destination.exists():
+        raise CommandError(f"{destination} exists already: choose another name or remove it first.")
+    if not destination.parent.is_dir():
+        raise CommandError(f"The folder of {destination} does not exist: make it first.")
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Makes a file that nobody but its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def to_disk(path: Path) -> None:
+    """Returns once a file's content, or the names in a folder, would survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -10,6 +10,8 @@ import typer
 from tollway import __version__
 from tollway.cli import (
     account,
+    audit,
+    backup,
     carrier,
     consent,
     credit,
@@ -18,10 +20,12 @@ from tollway.cli import (
     import_,
     intake,
     ledger,
-    maintenance,
+    migrate,
     operation,
     pool,
+    receipt,
     reconcile,
+    restore,
     serve,
     settings,
     shop,
@@ -43,6 +47,7 @@ _GROUPS = (
     consent.register,
     operation.register,
     ledger.register,
+    receipt.register,
     import_.register,
     carrier.register,
     pool.register,
@@ -50,7 +55,10 @@ _GROUPS = (
     reconcile.register,
     source.register,
     intake.register,
-    maintenance.register,
+    migrate.register,
+    backup.register,
+    restore.register,
+    audit.register,
     settings.register,
 )
 

@@ -13,7 +13,7 @@ DatabaseOption = Annotated[
     typer.Option(
         "--database",
         metavar="URL",
-        help="The database, as sqlite:///FILE; else the one of the settings.",
+        help="The database, as sqlite:///FILE or postgresql://…; else the one of the settings.",
         show_default=False,
     ),
 ]

@@ -29,3 +29,18 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+@contextmanager
+def percent_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for work whose size is known only as it goes; tell it how much of how much."""
+    with progress_bar(title, 100) as advance:
+        reached = 0
+
+        def show(done: int, total: int) -> None:
+            nonlocal reached
+            percent = 100 * done // max(total, 1)
+            advance(percent - reached)
+            reached = percent
+
+        yield show

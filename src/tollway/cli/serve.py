@@ -11,7 +11,7 @@ from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
 from tollway.settings import load_settings
 from tollway.store.migrate import migrate
-from tollway.store.open import sqlite_path
+from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.lock import ServingLock
 
 
@@ -40,8 +40,8 @@ def serve(
     settings, _ = load_settings(options)
     # Asked before anything is made or changed.
     free_address(settings.host, settings.port)
-    # Held until this process ends.
-    lock = ServingLock(sqlite_path(settings.database))
+    # Held until this process ends. A shared database may have any number of gateways.
+    lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
 
     async def work(session: Session) -> DemoWorld | None:
         await migrate(session.database)
@@ -53,7 +53,8 @@ def serve(
     else:
         greeting = _greeting(settings.address, world)
     serve_http(settings, greeting)
-    lock.release()
+    if lock is not None:
+        lock.release()
 
 
 def _greeting(base_url: str, world: DemoWorld | None) -> str:

@@ -1,10 +1,13 @@
 """`tollway settings`: every setting, where its value came from and what it means."""
 
+from dataclasses import replace
+
 import typer
 
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_table
-from tollway.settings import load_settings
+from tollway.settings import Origin, load_settings
+from tollway.store.open import without_password
 
 group = typer.Typer()
 
@@ -16,7 +19,8 @@ def register(app: typer.Typer) -> None:
 @group.command("settings")
 def settings(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Show every setting, where its value came from and what it means."""
-    _, origins = load_settings({"database": database})
+    _, found = load_settings({"database": database})
+    origins = [_as_shown(origin) for origin in found]
     if as_json:
         print_json(origins)
     else:
@@ -28,6 +32,13 @@ def settings(database: DatabaseOption = None, as_json: JsonOption = False) -> No
             ],
             empty="There are no settings.",
         )
+
+
+def _as_shown(origin: Origin) -> Origin:
+    """Without the password that a database URL may have."""
+    if origin.name != "database":
+        return origin
+    return replace(origin, value=without_password(str(origin.value)))
 
 
 def _as_written(value: str | int) -> str:

@@ -116,6 +116,8 @@ async def put_grant(
     granted_by: str,
 ) -> Grant:
     """Enters a grant, whether or not the account and the owner exist."""
+    # First of all: another who gives a grant meanwhile waits here, and then sees this one.
+    await directory_changed(transaction)
     now_s = world.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s
     held = [each for each in await grants_between(transaction, wish) if each.holds(now_s)]
@@ -133,7 +135,6 @@ async def put_grant(
             revoked_at_s=None,
         )
         await transaction.execute(_INSERT, **msgspec.structs.asdict(given))
-    await directory_changed(transaction)
     return given
 
 

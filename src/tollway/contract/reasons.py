@@ -12,7 +12,7 @@
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
-    404 PATH_UNKNOWN, METHOD_WRONG
+    404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
 because one number has several causes: 204 alone has three. When a call could be refused for several
@@ -312,6 +312,17 @@ class Reason(Enum):
         Phrase(
             "This path takes the method {allowed}: change the request method.",
             "请求方法错误：该路径只接受 {allowed} 方法。",
+        ),
+    )
+    # The same for an id that nobody has and for one of another account.
+    RECEIPT_UNKNOWN = Cause(
+        404,
+        404,
+        Phrase(
+            "This account has no receipt with this id: check that it is the X-Request-Id of a "
+            "call with a live token, and ask again in a second if the call was just answered.",
+            "该账户没有此编号的凭据：请确认其为正式令牌调用的 X-Request-Id；"
+            "若调用刚刚完成，请一秒后重试。",
         ),
     )
 

@@ -1,6 +1,7 @@
 """The sandbox: a small demo world of this process's own, which is all that test tokens ever see."""
 
 from datetime import date, timedelta
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
@@ -10,10 +11,10 @@ from tollway.demo.filling import fill_claims, fill_figures, fill_materials, fill
 from tollway.demo.owners import add_sandbox_owners
 from tollway.ledger.settlement import Settler
 from tollway.store.migrate import migrate
-from tollway.store.open import key_path, open_database
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
+_PATIENCE_S = 10.0
 _PRODUCTS = 3
 _DAYS = 60
 _CLAIMS_PER_DAY = 50
@@ -29,10 +30,11 @@ class Sandbox:
         self._zone = zone
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
-        url = f"sqlite:///{self._folder.name}/sandbox.db"
         self._metrics = Metrics()
-        self.database: SqliteDatabase = open_database(url, self._metrics)
-        self.vault = load_vault(key_path(url, ""))
+        self.database = SqliteDatabase(
+            f"{self._folder.name}/sandbox.db", _PATIENCE_S, self._metrics
+        )
+        self.vault = load_vault(Path(self._folder.name) / "keys")
         self._filled_to: date | None = None
 
     async def fill(self, today: date) -> None:

@@ -69,9 +69,10 @@ class ClaimRow(NamedTuple):
 
 
 _STORED = Query(
-    select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
-        coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
-    )
+    select(*(coupon_claim.c[name] for name in ClaimRow._fields))
+    .where(coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)]))
+    # So that what is decided by them is still true when it is written.
+    .with_for_update()
 )
 _REMOVE = Query(
     coupon_claim.delete().where(
@@ -81,7 +82,10 @@ _REMOVE = Query(
         coupon_claim.c.coupon_code == bindparam("old_code"),
     )
 )
-_PUT = upsert(coupon_claim)
+# Not the same statement as the other: a claim that somebody else brings to this place at the same
+# moment must be a conflict, since it would be counted twice.
+_PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
+_REPLACE = upsert(coupon_claim)
 _new_hour = insert(coupon_claim_hour).values(
     {column.name: bindparam(column.name) for column in coupon_claim_hour.c}
 )
@@ -134,9 +138,12 @@ class CouponClaims:
         moves = [(stored.get(row.coupon_code), row) for row in changed]
         moves = [(old, row) for old, row in moves if old is None or old.place != row.place]
         left = [old for old, _ in moves if old is not None]
+        come = [row for _, row in moves]
         await transaction.execute_many(_REMOVE, [old.place for old in left])
-        await transaction.execute_many(_PUT, changed)
-        await _recount(transaction, left=left, come=[row for _, row in moves])
+        await transaction.execute_many(_PUT, come)
+        moved = set(come)
+        await transaction.execute_many(_REPLACE, [row for row in changed if row not in moved])
+        await _recount(transaction, left=left, come=come)
         return len(changed)
 
 
@@ -171,7 +178,8 @@ async def _recount(
 ) -> None:
     counts = Counter(row.hour for row in come)
     counts.subtract(row.hour for row in left)
-    up = [(*hour, more) for hour, more in counts.items() if more > 0]
-    down = [(-more, *hour) for hour, more in counts.items() if more < 0]
+    # Everybody in the same order, so that nobody waits for one who waits for them.
+    up = [(*hour, more) for hour, more in sorted(counts.items()) if more > 0]
+    down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
     await transaction.execute_many(_COUNT_UP, up)
     await transaction.execute_many(_COUNT_DOWN, down)

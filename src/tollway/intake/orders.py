@@ -6,7 +6,7 @@ kept in the same transaction, so that it is true at every moment.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -37,8 +37,12 @@ class _Stored(NamedTuple):
     remark_tag_name: str | None
 
 
+Key = tuple[str, str]  # owner, order number
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
+# Locked, so that what is decided by them is still true when it is written. An order that another
+# transaction brings at the same moment is met when it is put, and all is done once more.
+#
 # A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
 # all orders of the owner.
 _asked = (
@@ -47,13 +51,17 @@ _asked = (
     .cte("asked")
 )
 _STORED = Query(
-    select(*(shop_order.c[name] for name in _Stored._fields)).join_from(
+    select(*(shop_order.c[name] for name in _Stored._fields))
+    .join_from(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
     )
+    .with_for_update(of=shop_order)
 )
-_PUT = Query(shop_order.insert().values({c.name: bindparam(c.name) for c in shop_order.c}))
+_put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
+_PUT = Query(_put)
+_PUT_IF_NEW = Query(_put.on_conflict_do_nothing())
 _REMOVE = Query(
     shop_order.delete().where(
         shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("sn")
@@ -82,11 +90,16 @@ _FORGET_EMPTY = Query(
 )
 
 
+class _KnownAlreadyError(Exception):
+    """Some of the orders are there; nothing of the attempt stays."""
+
+
 class Orders:
     """The loader of orders."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
+        self._expects_new = True
 
     def check(self, values: dict[str, object]) -> OrderRow:
         # Sealed here and not when stored, so that nobody waits for it while the database is held.
@@ -94,34 +107,56 @@ class Orders:
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
         """Stores what is newer than what is there; tells how many orders that were."""
-        newest: dict[tuple[str, str], OrderRow] = {}
+        newest: dict[Key, OrderRow] = {}
         for row in records:
             key = (row.owner_id, row.order_sn)
             rival = newest.get(key)
             if rival is None or rival.updated_ms < row.updated_ms:
                 newest[key] = row
+        # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
+        if self._expects_new:
+            try:
+                return await _put_new(transaction, newest)
+            except _KnownAlreadyError:
+                pass
         stored = await _stored(transaction, newest)
-        coming = [
-            row
-            for key, row in newest.items()
-            if (old := stored.get(key)) is None or old.updated_ms < row.updated_ms
-        ]
-        # In the order of the key, which spares the engine half of its way.
-        coming.sort()
-        leaving = [
-            old for row in coming if (old := stored.get((row.owner_id, row.order_sn))) is not None
-        ]
-        await transaction.execute_many(_REMOVE, [(old.owner_id, old.order_sn) for old in leaving])
-        await transaction.execute_many(_PUT, coming)
-        counts = _counted(coming)
-        counts.subtract(_counted(leaving))
-        await _recount(transaction, counts)
-        return len(coming)
+        self._expects_new = not stored
+        return await _put_newer(transaction, newest, stored)
 
 
-async def _stored(
-    transaction: Transaction, keys: Iterable[tuple[str, str]]
-) -> dict[tuple[str, str], _Stored]:
+async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
+    """Stores orders of which none may be there yet. Looking for each of them first would take
+    longer, and, where the engine maps the file, bring ever more of it into memory."""
+    # In the order of the key, which spares the engine half of its way.
+    coming = sorted(orders.values())
+    async with transaction.savepoint():
+        if await transaction.execute_many(_PUT_IF_NEW, coming) < len(coming):
+            raise _KnownAlreadyError
+    await _recount(transaction, _counted(coming))
+    return len(coming)
+
+
+async def _put_newer(
+    transaction: Transaction, orders: Mapping[Key, OrderRow], stored: Mapping[Key, _Stored]
+) -> int:
+    """Stores those orders that are newer than the stored ones."""
+    coming = sorted(
+        row
+        for key, row in orders.items()
+        if (old := stored.get(key)) is None or old.updated_ms < row.updated_ms
+    )
+    leaving = [
+        old for row in coming if (old := stored.get((row.owner_id, row.order_sn))) is not None
+    ]
+    await transaction.execute_many(_REMOVE, [(old.owner_id, old.order_sn) for old in leaving])
+    await transaction.execute_many(_PUT, coming)
+    counts = _counted(coming)
+    counts.subtract(_counted(leaving))
+    await _recount(transaction, counts)
+    return len(coming)
+
+
+async def _stored(transaction: Transaction, keys: Iterable[Key]) -> dict[Key, _Stored]:
     """The orders that are there already among these."""
     found = {}
     waiting = iter(keys)

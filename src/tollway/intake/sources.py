@@ -41,6 +41,9 @@ _LIST = Query(
     select(*(push_source.c[name] for name in Source.__struct_fields__)).order_by(push_source.c.name)
 )
 _FIND = Query(select(push_source).where(push_source.c.name == bindparam("wanted")))
+_FIND_TO_CHANGE = Query(
+    select(push_source).where(push_source.c.name == bindparam("wanted")).with_for_update()
+)
 _ROTATE = Query(
     push_source.update()
     .where(push_source.c.name == bindparam("wanted"))
@@ -72,7 +75,7 @@ async def rotate_secret(database: Database, sealer: Sealer, name: str, at_s: int
     secret = _new_secret()
 
     async def work(transaction: Transaction) -> SourceSecret:
-        row = await transaction.fetch_one(_FIND, wanted=name)
+        row = await transaction.fetch_one(_FIND_TO_CHANGE, wanted=name)
         if row is None:
             raise IntakeError(f"There is no source {name}: `tollway source list` shows them all.")
         active = [secret, *_opened(sealer, name, row[1])][:_ACTIVE_SECRETS]

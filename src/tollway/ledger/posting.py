@@ -64,7 +64,8 @@ async def _post_plain(
     for position, charge in enumerate(charges):
         if charge.act is None and charge.keeping is None and charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
-    for (account_id, unit), positions in by_balance.items():
+    # In one order for all nodes, so that nobody waits for one who waits for them.
+    for (account_id, unit), positions in sorted(by_balance.items()):
         # Almost always the balance covers the whole group, and one debit does. When it does not,
         # each call is tried alone, in the order of arrival.
         group = [charges[position] for position in positions]
@@ -100,7 +101,7 @@ class _KeptMeanwhileError(Exception):
 
 
 async def _look_for_kept(transaction: Transaction, charge: Charge) -> None:
-    if charge.keeping is not None:
+    if charge.keeping is not None and not charge.keeping.late:
         kept = await find_kept(transaction, charge.account_id, charge.keeping.key, charge.at_ms)
         if kept is not None:
             raise KeptBefore(kept)
@@ -117,6 +118,7 @@ async def _act(
         keeping is not None
         and acted.is_success
         and not await keep(transaction, charge, keeping, acted)
+        and not keeping.late
     ):
         raise _KeptMeanwhileError
     return acted

@@ -54,7 +54,10 @@ class Database(Reader, Protocol):
     """An open database."""
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Runs work in one transaction; returns only after its commit is durable."""
+        """Runs work in one transaction; returns only after its commit is durable.
+
+        When others came in its way it is undone and run once more: so it changes nothing but the
+        database."""
 
     async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
         """Like fetch_all, for a read that may take long: it holds up nobody else."""

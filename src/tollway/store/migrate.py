@@ -1,6 +1,7 @@
 """Brings a database's schema up to date, whichever engine runs it."""
 
 import io
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Protocol
 
@@ -19,8 +20,9 @@ class Migratable(Protocol):
     async def schema_revision(self) -> str | None:
         """The revision the database is at; None when it is empty."""
 
-    async def run_script(self, script: str) -> None:
-        """Runs several statements in one transaction."""
+    async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
+        """Finds out the revision, runs the script that leads on from it, and gives the revision:
+        all in one transaction, and while nobody else does the same."""
 
 
 class SchemaError(StoreError):
@@ -35,10 +37,14 @@ def newest_revision() -> str:
 
 async def migrate(database: Migratable) -> tuple[str | None, str]:
     """Migrates to the newest revision; gives the revision before and after."""
+
+    def script_from(revision: str | None) -> str:
+        check_known(revision)
+        return migration_script(database.dialect, revision)
+
     before, newest = await database.schema_revision(), newest_revision()
     if before != newest:
-        _check_known(before)
-        await database.run_script(migration_script(database.dialect, before))
+        before = await database.upgrade(script_from)
     return before, newest
 
 
@@ -46,7 +52,7 @@ async def check_current(database: Migratable) -> None:
     """Refuses a database that has not been migrated, or that a newer version has."""
     found, newest = await database.schema_revision(), newest_revision()
     if found != newest:
-        _check_known(found)
+        check_known(found)
         raise SchemaError(
             f"The database is at schema {found or 'none'}, this version needs {newest}: "
             "run `tollway migrate`."
@@ -62,7 +68,8 @@ def migration_script(dialect: str, start: str | None) -> str:
     return output.getvalue()
 
 
-def _check_known(revision: str | None) -> None:
+def check_known(revision: str | None) -> None:
+    """Refuses the revision of a newer version."""
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if revision is not None and revision not in known:
         raise SchemaError(

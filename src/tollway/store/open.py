@@ -1,14 +1,35 @@
 """From a database URL to an open database."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from tollway.store.database import StoreError
+from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 _SQLITE_PREFIX = "sqlite:///"
+_POSTGRESQL = ("postgresql", "postgres")
+# How long a command waits for another writer.
+_COMMAND_PATIENCE_S = 10.0
+
+OpenDatabase = SqliteDatabase | PostgresqlDatabase
+
+
+def open_database(url: str, metrics: Metrics, call_timeout_s: float | None = None) -> OpenDatabase:
+    """Opens a database. A gateway says how long a call may take; a command takes its time."""
+    if is_shared(url):
+        return PostgresqlDatabase(url, call_timeout_s, metrics)
+    path = sqlite_path(url)
+    if not Path(path).resolve().parent.is_dir():
+        raise StoreError(f"The folder of {path} does not exist: make it first.")
+    return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics)
+
+
+def is_shared(url: str) -> bool:
+    """Whether it is a database that several gateways serve, and not a file of one."""
+    return urlsplit(url).scheme in _POSTGRESQL
 
 
 def sqlite_path(url: str) -> str:
@@ -16,7 +37,8 @@ def sqlite_path(url: str) -> str:
     if not url.startswith(_SQLITE_PREFIX):
         scheme = urlsplit(url).scheme or "nothing"
         raise StoreError(
-            f"The database URL starts with {scheme}: this version knows sqlite:///FILE."
+            f"The database URL starts with {scheme}: this version knows sqlite:///FILE and "
+            "postgresql://USER:PASSWORD@HOST/NAME."
         )
     path = url.removeprefix(_SQLITE_PREFIX)
     if not path:
@@ -24,22 +46,35 @@ def sqlite_path(url: str) -> str:
     return path
 
 
-def beside(url: str, ending: str) -> Path:
-    """A file that belongs to a database and is kept beside it."""
-    return Path(sqlite_path(url) + ending)
+def without_password(url: str) -> str:
+    """A database URL as it may be shown."""
+    if not is_shared(url):
+        return url
+    parts = urlsplit(url)
+    who, at, hosts = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{who.partition(':')[0]}{at}{hosts}"))
 
 
 def key_path(url: str, key_file: str) -> Path:
     """The key file of a database: beside it, unless the settings put it elsewhere."""
-    return Path(key_file) if key_file else beside(url, ".keys")
+    return _own_file(url, "key_file", key_file, ".keys")
 
 
-def open_database(url: str, metrics: Metrics, busy_timeout_s: float = 10.0) -> SqliteDatabase:
-    path = sqlite_path(url)
-    if not Path(path).resolve().parent.is_dir():
-        raise StoreError(f"The folder of {path} does not exist: make it first.")
-    return SqliteDatabase(path, busy_timeout_s, metrics)
+def secret_path(url: str, secret_file: str) -> Path:
+    """The secret file of the gateways of a database: beside it, unless the settings say where."""
+    return _own_file(url, "secret_file", secret_file, ".secret")
 
 
 def open_sealer(url: str, key_file: str) -> Sealer:
     return load_sealer(key_path(url, key_file))
+
+
+def _own_file(url: str, setting: str, chosen: str, ending: str) -> Path:
+    if chosen:
+        return Path(chosen)
+    if is_shared(url):
+        raise StoreError(
+            f"A PostgreSQL database has no place for files beside it: set {setting} to a file that "
+            "is the same on every node."
+        )
+    return Path(sqlite_path(url) + ending)

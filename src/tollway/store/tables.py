@@ -1,6 +1,7 @@
 """Every table of a database: the files that describe them, brought together."""
 
 from tollway.store import (
+    carrier_tables,
     consent_tables,
     order_tables,
     promotion_tables,
@@ -11,6 +12,7 @@ from tollway.store import (
 
 __all__ = [
     "ALL_TABLES",
+    "carrier_tables",
     "consent_tables",
     "order_tables",
     "promotion_tables",

@@ -69,6 +69,7 @@ waybill = Table(
     CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
+    Index("waybill_request", "request_id"),
     sqlite_with_rowid=False,
 )
 # One that was cancelled or refused frees its key, so only those in force must be alone under it.

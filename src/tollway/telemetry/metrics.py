@@ -45,6 +45,7 @@ class Metrics(Collector):
         self._calls: defaultdict[tuple[str, int, str], int] = defaultdict(int)
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
+        self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
         self._reads = 0
         self._read_s = 0.0
         self.registry = CollectorRegistry()
@@ -92,6 +93,9 @@ class Metrics(Collector):
         self._reads += 1
         self._read_s += elapsed_s
 
+    def receipt_dropped(self, cause: str) -> None:
+        self._receipts_dropped[cause] += 1
+
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
@@ -113,6 +117,14 @@ class Metrics(Collector):
             "Calls refused because the account could not pay.",
             value=refused,
         )
+        dropped = CounterMetricFamily(
+            "tollway_receipts_dropped",
+            "Calls that were not charged and of which no receipt is kept, by cause.",
+            labels=("cause",),
+        )
+        for cause, count in self._receipts_dropped.items():
+            dropped.add_metric((cause,), count)
+        yield dropped
         yield self._latency_family(self._latencies.items())
         yield SummaryMetricFamily(
             "tollway_database_read_seconds",

@@ -1,6 +1,7 @@
 """The end of every call: whatever happened becomes one envelope, one log line, one count."""
 
 import logging
+from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter
 
@@ -22,11 +23,22 @@ logger = logging.getLogger("tollway.call")
 
 
 class Enveloper:
-    """Makes the answer of a call that passed, or of one that was refused or failed."""
+    """Makes the answer of a call that passed, or of one that was refused or failed.
 
-    def __init__(self, throttle: Throttle, recorder: CallRecorder, *, mapped: bool) -> None:
+    `note` hears of a call of an account that was not charged: its code and its reason.
+    """
+
+    def __init__(
+        self,
+        throttle: Throttle,
+        recorder: CallRecorder,
+        note: Callable[[Call, int, str], None],
+        *,
+        mapped: bool,
+    ) -> None:
         self._throttle = throttle
         self._recorder = recorder
+        self._note = note
         self._mapped = mapped
 
     def success(self, call: Call) -> Answer:
@@ -64,6 +76,8 @@ class Enveloper:
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
         if call.account_id is not None:
+            if not call.charged:
+                self._note(call, cause.code, reason)
             # Where the account stands, on every authenticated answer.
             admission = call.admission or self._throttle.standing(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tollway.consent.links import Links
 from tollway.consent.standing import Standings
+from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.ledger.directory import Directory
 from tollway.ledger.keeping import KeptAnswer
 from tollway.ledger.posting import KeptBefore
 from tollway.ledger.settlement import Settler
+from tollway.ledger.uncharged import UnchargedCalls
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.handling import Handler
 from tollway.settings import Settings
+from tollway.store.database import Database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
+from tollway.telemetry.metrics import Metrics
 from tollway.toll.authenticate import Authenticate
 from tollway.toll.call import Answer, Call, Stage
 from tollway.toll.consent import Consent
@@ -22,6 +27,7 @@ from tollway.toll.envelope import Enveloper
 from tollway.toll.perform import Perform
 from tollway.toll.permit import Permit
 from tollway.toll.recall import Memory, Recall
+from tollway.toll.receipts import Notes, ReadReceipt, RouteReceipt
 from tollway.toll.route import Route
 from tollway.toll.settle import Settle
 from tollway.toll.throttle import SlidingSecond, Throttle
@@ -38,6 +44,8 @@ ORDER: tuple[type[Stage], ...] = (
     Perform,
     Settle,
 )
+# The way of asking after a receipt, which costs nothing.
+RECEIPT_ORDER: tuple[type[Stage], ...] = (RouteReceipt, Authenticate, Throttle, ReadReceipt)
 
 
 @dataclass(frozen=True)
@@ -55,19 +63,30 @@ class Parts:
     """What the stages work with."""
 
     settings: Settings
+    metrics: Metrics
+    database: Database
     versions: Versions
     directory: Directory
     links: Links
     live: Side
     sandbox: Side
     recorder: CallRecorder
+    uncharged: UnchargedCalls
+
+
+class _Way(NamedTuple):
+    """Stages, and the envelope at their end."""
+
+    stages: tuple[Stage, ...]
+    enveloper: Enveloper
 
 
 class Toll:
     """The stages, set up, in their order."""
 
     def __init__(self, parts: Parts) -> None:
-        throttle = Throttle(SlidingSecond(), parts.settings.rate_limit)
+        limit = parts.settings.rate_limit
+        throttle = Throttle(SlidingSecond(), limit)
         self.authenticate = Authenticate(parts.directory, parts.versions)
         permit = Permit(parts.directory)
         live, sandbox = parts.live, parts.sandbox
@@ -82,27 +101,42 @@ class Toll:
             Recall: self._recall,
             Perform: Perform(live.handlers, sandbox.handlers),
             Settle: Settle(live.settler, sandbox.settler),
+            RouteReceipt: RouteReceipt(),
+            ReadReceipt: ReadReceipt(parts.database),
         }
-        self._stages = tuple(stages[stage] for stage in ORDER)
-        self._enveloper = Enveloper(
-            throttle, parts.recorder, mapped=parts.settings.http_status == "mapped"
+        mapped = parts.settings.http_status == "mapped"
+        notes = Notes(parts.uncharged, SlidingSecond(), parts.metrics, limit)
+        self._to_operation = _Way(
+            tuple(stages[stage] for stage in ORDER),
+            Enveloper(throttle, parts.recorder, notes, mapped=mapped),
+        )
+        self._to_receipt = _Way(
+            tuple(stages[stage] for stage in RECEIPT_ORDER),
+            Enveloper(throttle, parts.recorder, _note_nothing, mapped=mapped),
         )
 
     async def walk(self, call: Call) -> Answer:
+        is_receipt = call.path.startswith(RECEIPTS_PATH)
+        stages, enveloper = self._to_receipt if is_receipt else self._to_operation
         try:
-            for stage in self._stages:
+            for stage in stages:
                 waiting = stage(call)
                 if waiting is not None:
                     await waiting
         except KeptBefore as found:
             return self._answer_again(call, found.kept)
         except Exception as error:
-            return self._enveloper.failure(call, error)
-        return self._enveloper.success(call)
+            return enveloper.failure(call, error)
+        return enveloper.success(call)
 
     def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
+        enveloper = self._to_operation.enveloper
         try:
             self._recall.repeat(call, kept)
         except Exception as error:
-            return self._enveloper.failure(call, error)
-        return self._enveloper.success(call)
+            return enveloper.failure(call, error)
+        return enveloper.success(call)
+
+
+def _note_nothing(_call: Call, _code: int, _reason: str) -> None:
+    """Asking after a receipt has no receipt itself."""

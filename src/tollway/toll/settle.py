@@ -37,7 +37,10 @@ class Settle:
         while acted.then is not None:
             # Its hold is committed and carries the grant from here on.
             act = await acted.then()
-            charge = msgspec.structs.replace(charge, act=act, grant=None)
+            keeping = charge.keeping
+            if keeping is not None:
+                keeping = msgspec.structs.replace(keeping, late=True)
+            charge = msgspec.structs.replace(charge, act=act, grant=None, keeping=keeping)
             acted = await settler.settle(charge)
             assert acted is not None
         call.data = acted.data

@@ -68,15 +68,17 @@ class Throttle:
         self._default_limit = default_limit
 
     def __call__(self, call: Call) -> None:
-        passport, operation = call.passport, call.operation_name
-        limit = passport.permissions[operation].rate_limit or self._default_limit
-        call.admission = self._windows.admit((passport.account_id, operation), limit)
+        limit = self._limit(call)
+        call.admission = self._windows.admit((call.account_id, call.operation_name), limit)
         if call.admission is None:
             raise Refusal(Reason.THROTTLED, limit=limit)
 
     def standing(self, call: Call) -> Admission:
         """Where the account stands, for a call that never came as far as being admitted."""
-        passport, operation = call.passport, call.operation_name
-        permission = passport.permissions.get(operation)
-        limit = (permission and permission.rate_limit) or self._default_limit
-        return Admission(limit, self._windows.remaining((passport.account_id, operation), limit))
+        limit = self._limit(call)
+        key = (call.account_id, call.operation_name)
+        return Admission(limit, self._windows.remaining(key, limit))
+
+    def _limit(self, call: Call) -> int:
+        permission = call.passport.permissions.get(call.operation_name)
+        return (permission and permission.rate_limit) or self._default_limit

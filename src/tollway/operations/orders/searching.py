@@ -7,7 +7,7 @@ a long one holds up nobody else.
 
 from collections.abc import Sequence
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import Integer, String, bindparam, cast, func, or_, select
 
 from tollway.operations.orders.reading import Filter, OrderFacts, page_of
 from tollway.store.database import Database
@@ -21,8 +21,12 @@ _conditions = (
     shop_order.c.remark.is_not(None),
     # Exact in both engines: LIKE would need escaping, and means another case in each of them.
     func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
-    or_(bindparam("tag").is_(None), shop_order.c.remark_tag == bindparam("tag")),
-    or_(bindparam("tag_name").is_(None), shop_order.c.remark_tag_name == bindparam("tag_name")),
+    # Whether nothing is wanted tells a server nothing of what kind of nothing that is.
+    or_(cast(bindparam("tag"), Integer).is_(None), shop_order.c.remark_tag == bindparam("tag")),
+    or_(
+        cast(bindparam("tag_name"), String).is_(None),
+        shop_order.c.remark_tag_name == bindparam("tag_name"),
+    ),
 )
 _COUNT = Query(select(func.count()).select_from(shop_order).where(*_conditions))
 _PAGE = page_of(select(shop_order.c.newest_first, shop_order.c.order_sn).where(*_conditions))

@@ -66,9 +66,9 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         self._writer.close()
-        self._changes.close()
         self._long_reader.close()
         self._reader.close()
+        self._changes.close()
 
     async def schema_revision(self) -> str | None:
         with our_errors():
@@ -80,13 +80,17 @@ class SqliteDatabase:
             row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row else None
 
-    async def run_script(self, script: str) -> None:
+    async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
+        self._reader.run("BEGIN IMMEDIATE")
         try:
-            self._reader.run(f"BEGIN IMMEDIATE;\n{script}\nCOMMIT;")
+            found = await self.schema_revision()
+            self._reader.run(script_from(found))
+            self._reader.run("COMMIT")
         except BaseException:
             if self._reader.raw.in_transaction:
                 self._reader.run("ROLLBACK")
             raise
+        return found
 
     def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
         """Copies the database as it is at one moment, while others go on writing to it."""

@@ -1,0 +1,33 @@
+"""All checks, in the order in which they run and are told. A new one is entered here."""
+
+from tollway.audit.accounts import ACCOUNTS
+from tollway.audit.books import BALANCES
+from tollway.audit.claim_buckets import CLAIM_HOURS
+from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
+from tollway.audit.entries import CHARGED_ONCE, ENTRIES
+from tollway.audit.holds import HOLD_WAYBILLS, HOLDS, HOLDS_IN_TIME, WAYBILL_HOLDS
+from tollway.audit.order_buckets import ORDER_DAYS, ORDER_HOURS
+from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
+from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
+
+CHECKS = (
+    ACCOUNTS,
+    BALANCES,
+    ENTRIES,
+    CHARGED_ONCE,
+    HOLDS,
+    HOLDS_IN_TIME,
+    HOLD_WAYBILLS,
+    WAYBILL_HOLDS,
+    CONSENT_USES,
+    CONSENT_CHARGES,
+    WAYBILLS_IN_FORCE,
+    NUMBERS_ONCE,
+    NUMBERS_TAKEN,
+    NUMBERS_USED,
+    WAYBILLS_PAID,
+    WAYBILL_CHARGES,
+    ORDER_HOURS,
+    ORDER_DAYS,
+    CLAIM_HOURS,
+)

@@ -1,0 +1,105 @@
+"""Reads under a grant: each has its grant, and each charge of an owner's data has its read.
+
+What was done under a grant is written down by owner and grant, not by account and request. So a
+read is joined to its charge by the request's id, and whether any charge has no read is seen from
+their numbers.
+"""
+
+from collections.abc import Iterator
+
+from sqlalchemy import and_, exists, func, literal, or_, select
+
+from tollway.audit.check import Breach, Check
+from tollway.operations.catalogue import OPERATIONS
+from tollway.store.consent_tables import consent, consent_use
+from tollway.store.database import Row
+from tollway.store.schema import account, entry
+
+_UNDER_CONSENT = [
+    literal(operation.name) for operation in OPERATIONS if operation.consent is not None
+]
+
+_its_consent = and_(
+    consent.c.owner_kind == consent_use.c.owner_kind,
+    consent.c.owner_id == consent_use.c.owner_id,
+    consent.c.id == consent_use.c.consent_id,
+)
+_its_charge = and_(entry.c.request_id == consent_use.c.request_id, entry.c.kind == "charge")
+_of_its_account = entry.c.account_id == consent.c.account_id
+
+# A read that was free has no charge at all; one that is charged must be so to the grant's account.
+_wrong_uses = (
+    select(consent_use.c.consent_id, consent_use.c.request_id, consent.c.account_id)
+    .select_from(consent_use.outerjoin(consent, _its_consent))
+    .where(
+        or_(
+            consent.c.id.is_(None),
+            and_(
+                exists().where(_its_charge).correlate(consent_use),
+                ~exists().where(_its_charge, _of_its_account).correlate(consent_use, consent),
+            ),
+        )
+    )
+)
+
+# Both are counted account by account, and not grouped: grouping would sort them all first.
+_charges = (
+    select(func.count())
+    .where(
+        entry.c.account_id == account.c.id,
+        entry.c.kind == "charge",
+        entry.c.operation.in_(_UNDER_CONSENT),
+    )
+    .scalar_subquery()
+)
+_uses = (
+    select(func.count())
+    .select_from(
+        consent.join(consent_use, _its_consent).join(
+            entry,
+            and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation),
+        )
+    )
+    .where(consent.c.account_id == account.c.id)
+    .scalar_subquery()
+)
+_counted = select(account.c.id, _charges.label("charges"), _uses.label("uses")).subquery("counted")
+_unequal = select(_counted).where(_counted.c.charges != _counted.c.uses)
+
+
+def _tell_use(row: Row) -> Iterator[Breach]:
+    consent_id, request_id, account_id = row
+    if account_id is None:
+        difference = f"request {request_id} was made under consent {consent_id}, which is not there"
+        yield Breach("consent_missing", None, None, difference)
+    else:
+        difference = (
+            f"request {request_id} was made under its consent {consent_id} "
+            "but charged to another account"
+        )
+        yield Breach("consent_of_another", account_id, None, difference)
+
+
+def _tell_unequal(row: Row) -> Iterator[Breach]:
+    account_id, charges, uses = row
+    difference = (
+        f"{charges} calls that need a consent were charged, "
+        f"but {uses} of these are written down under one"
+    )
+    yield Breach("consent_use_differs", account_id, None, difference)
+
+
+CONSENT_USES = Check(
+    "consent_uses",
+    "what was done under a consent was so under one of the account charged",
+    consent_use,
+    _wrong_uses,
+    _tell_use,
+)
+CONSENT_CHARGES = Check(
+    "consent_charges",
+    "every charge for an owner's data was under a consent",
+    consent_use,
+    _unequal,
+    _tell_unequal,
+)

@@ -1,0 +1,108 @@
+"""Entries among themselves: no gap, every step adds up, nothing charged twice or for a test."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import and_, case, func, or_, select
+
+from tollway.audit.books import SIGNS
+from tollway.audit.check import Breach, Check
+from tollway.store.database import Row
+from tollway.store.schema import entry, token
+
+# Each entry beside the one numbered before it, found by its key: a window over all entries takes
+# longer. Before the first one there was nothing.
+_before = entry.alias("before")
+_balance_before = case((entry.c.number == 1, 0), else_=_before.c.balance_after)
+_is_sandbox = entry.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
+_wrong_entries = (
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        entry.c.number,
+        entry.c.kind,
+        entry.c.amount,
+        _balance_before,
+        entry.c.balance_after,
+        _is_sandbox,
+    )
+    .select_from(
+        entry.outerjoin(
+            _before,
+            and_(
+                _before.c.account_id == entry.c.account_id,
+                _before.c.unit == entry.c.unit,
+                _before.c.number == entry.c.number - 1,
+            ),
+        )
+    )
+    .where(
+        or_(
+            _balance_before.is_(None),
+            entry.c.balance_after != _balance_before + entry.c.amount,
+            entry.c.balance_after < 0,
+            *(
+                and_(entry.c.kind == kind, entry.c.amount * sign < 0)
+                for kind, sign in SIGNS.items()
+            ),
+            _is_sandbox,
+        )
+    )
+)
+
+# First the ids that occur twice at all, from their index alone; only those rows are looked at.
+_repeated = (
+    select(entry.c.request_id, entry.c.account_id)
+    .where(entry.c.request_id.is_not(None))
+    .group_by(entry.c.request_id, entry.c.account_id)
+    .having(func.count() > 1)
+    .subquery("repeated")
+)
+_charged_twice = (
+    select(entry.c.account_id, entry.c.request_id, func.count())
+    .join_from(
+        _repeated,
+        entry,
+        and_(
+            entry.c.request_id == _repeated.c.request_id,
+            entry.c.account_id == _repeated.c.account_id,
+        ),
+    )
+    .where(entry.c.kind == "charge")
+    .group_by(entry.c.account_id, entry.c.request_id)
+    .having(func.count() > 1)
+)
+
+
+def _tell_entry(row: Row) -> Iterator[Breach]:
+    account_id, unit, number, kind, amount, before, after, is_sandbox = row
+    if before is None:
+        yield Breach("entry_missing", account_id, unit, f"there is no entry before entry {number}")
+    elif after != before + amount:
+        difference = f"entry {number}: {before} and {amount:+} do not make {after}"
+        yield Breach("step_differs", account_id, unit, difference)
+    if after < 0:
+        difference = f"entry {number}: the balance after it is {after}"
+        yield Breach("balance_negative", account_id, unit, difference)
+    if amount * SIGNS[kind] < 0:
+        yield Breach("sign_wrong", account_id, unit, f"entry {number}: a {kind} of {amount:+}")
+    if is_sandbox:
+        difference = f"entry {number}: a test token was charged"
+        yield Breach("sandbox_charged", account_id, unit, difference)
+
+
+def _tell_twice(row: Row) -> Iterator[Breach]:
+    account_id, request_id, times = row
+    difference = f"request {request_id} was charged {times} times"
+    yield Breach("charged_twice", account_id, None, difference)
+
+
+ENTRIES = Check(
+    "entries",
+    "no entry is missing, every step adds up, no test token was charged",
+    entry,
+    _wrong_entries,
+    _tell_entry,
+)
+CHARGED_ONCE = Check(
+    "charged_once", "no request was charged twice", entry, _charged_twice, _tell_twice
+)

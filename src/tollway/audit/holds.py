@@ -1,0 +1,137 @@
+"""Holds against balances, against their waybills and against the clock."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import (
+    BigInteger,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    literal_column,
+    select,
+    union_all,
+)
+
+from tollway.audit.check import Breach, Check
+from tollway.store.database import Row
+from tollway.store.schema import balance
+from tollway.store.settlement_tables import IS_HELD, hold
+from tollway.store.waybill_tables import waybill
+
+# A gateway looks at what is pending at intervals, and the carrier needs time to answer.
+_GRACE_MS = 60_000
+
+_set_aside = (
+    select(func.coalesce(func.sum(hold.c.amount), 0))
+    .where(
+        hold.c.account_id == balance.c.account_id,
+        hold.c.unit == balance.c.unit,
+        literal_column(IS_HELD),
+    )
+    .scalar_subquery()
+)
+_balances = select(
+    balance.c.account_id, balance.c.unit, balance.c.held, _set_aside.label("set_aside")
+).subquery("balances")
+
+
+def _tell(row: Row) -> Iterator[Breach]:
+    account_id, unit, held, set_aside = row
+    difference = f"{held} is held of the balance, but its open holds set aside {set_aside}"
+    yield Breach("holds_differ", account_id, unit, difference)
+
+
+HOLDS = Check(
+    "holds",
+    "what is held of a balance is what its open holds set aside",
+    hold,
+    select(_balances).where(_balances.c.held != _balances.c.set_aside),
+    _tell,
+)
+
+
+def _tell_overdue(row: Row) -> Iterator[Breach]:
+    account_id, unit, hold_id, late_ms = row
+    difference = f"hold {hold_id} should have been settled {late_ms // 1000:,} s ago"
+    yield Breach("hold_overdue", account_id, unit, difference)
+
+
+_late_ms = bindparam("now_ms", type_=BigInteger) - hold.c.deadline_at_ms
+HOLDS_IN_TIME = Check(
+    "holds_in_time",
+    "no hold is open past its deadline",
+    hold,
+    select(hold.c.account_id, hold.c.unit, hold.c.id, _late_ms)
+    .where(literal_column(IS_HELD), _late_ms > _GRACE_MS)
+    .order_by(hold.c.deadline_at_ms),
+    _tell_overdue,
+)
+
+# What has become of a hold when its waybill is in a state.
+_EXPECTED = {
+    "pending": "held",
+    "issued": "captured",
+    "cancelled": "captured",
+    "refused": "released",
+}
+_beside = (
+    select(
+        waybill.c.account_id,
+        waybill.c.object_id,
+        waybill.c.state,
+        func.coalesce(hold.c.state, "not there").label("hold_state"),
+        case(_EXPECTED, value=waybill.c.state).label("expected"),
+    )
+    .select_from(
+        waybill.outerjoin(
+            hold, and_(hold.c.account_id == waybill.c.account_id, hold.c.id == waybill.c.hold_id)
+        )
+    )
+    .where(waybill.c.hold_id.is_not(None))
+    .subquery("beside")
+)
+
+
+def _tell_state(row: Row) -> Iterator[Breach]:
+    account_id, object_id, state, hold_state, expected = row
+    difference = (
+        f"waybill {object_id} is {state}, so its hold is {expected}, but it is {hold_state}"
+    )
+    yield Breach("hold_state_differs", account_id, None, difference)
+
+
+WAYBILL_HOLDS = Check(
+    "waybill_holds",
+    "a waybill's hold is open, captured or released as the waybill says",
+    waybill,
+    select(_beside).where(_beside.c.hold_state != _beside.c.expected),
+    _tell_state,
+)
+
+# Laid under each other and added up, because either side may be missing.
+_counted = union_all(
+    select(waybill.c.account_id, func.count().label("waybills"), literal(0).label("holds"))
+    .where(waybill.c.hold_id.is_not(None))
+    .group_by(waybill.c.account_id),
+    select(hold.c.account_id, literal(0), func.count()).group_by(hold.c.account_id),
+).subquery("counted")
+_waybills, _holds = func.sum(_counted.c.waybills), func.sum(_counted.c.holds)
+
+
+def _tell_count(row: Row) -> Iterator[Breach]:
+    account_id, waybills, holds = row
+    difference = f"{holds} holds are there for {waybills} waybills that were held for"
+    yield Breach("hold_without_waybill", account_id, None, difference)
+
+
+HOLD_WAYBILLS = Check(
+    "hold_waybills",
+    "every hold has its waybill",
+    hold,
+    select(_counted.c.account_id, _waybills, _holds)
+    .group_by(_counted.c.account_id)
+    .having(_waybills != _holds),
+    _tell_count,
+)

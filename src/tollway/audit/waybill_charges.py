@@ -1,0 +1,90 @@
+"""Waybills against charges: each has the charge that it costs, and no charge is without one.
+
+One that is pending is not paid yet, and one that was refused never is.
+"""
+
+from collections.abc import Iterator
+
+from sqlalchemy import and_, func, literal, or_, select, union_all
+
+from tollway.audit.check import Breach, Check
+from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.store.database import Row
+from tollway.store.schema import entry
+from tollway.store.waybill_tables import waybill
+
+_is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
+_is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)
+
+_charged_for_it = (
+    select(func.coalesce(-func.sum(entry.c.amount), 0))
+    .where(
+        entry.c.request_id == waybill.c.request_id,
+        entry.c.account_id == waybill.c.account_id,
+        _is_charge,
+    )
+    .scalar_subquery()
+)
+_each = (
+    select(
+        waybill.c.account_id,
+        waybill.c.object_id,
+        waybill.c.request_id,
+        waybill.c.price,
+        _charged_for_it.label("charged"),
+    )
+    # Those of the first versions do not name their request; the sums below go over them too.
+    .where(_is_paid, waybill.c.request_id.is_not(None))
+    .subquery("each")
+)
+_mispaid = select(_each).where(_each.c.price != _each.c.charged)
+
+# Laid under each other and added up, because either side may be missing.
+_laid_under = union_all(
+    select(
+        waybill.c.account_id,
+        func.sum(waybill.c.price).label("priced"),
+        literal(0).label("charged"),
+    )
+    .where(_is_paid)
+    .group_by(waybill.c.account_id),
+    select(entry.c.account_id, literal(0), -func.sum(entry.c.amount))
+    .where(_is_charge)
+    .group_by(entry.c.account_id),
+).subquery("laid_under")
+_priced, _charged = func.sum(_laid_under.c.priced), func.sum(_laid_under.c.charged)
+_unequal = (
+    select(_laid_under.c.account_id, _priced, _charged)
+    .group_by(_laid_under.c.account_id)
+    .having(_priced != _charged)
+)
+
+
+def _tell_mispaid(row: Row) -> Iterator[Breach]:
+    account_id, object_id, request_id, price, charged = row
+    difference = (
+        f"waybill {object_id} costs {price}, but {charged} was charged for request {request_id}"
+    )
+    yield Breach("waybill_paid_differs", account_id, WAYBILLS.balance_unit, difference)
+
+
+def _tell_unequal(row: Row) -> Iterator[Breach]:
+    account_id, priced, charged = row
+    difference = f"its waybills cost {priced} but {charged} was charged for waybills"
+    yield Breach("waybills_paid_differs", account_id, WAYBILLS.balance_unit, difference)
+
+
+WAYBILLS_PAID = Check(
+    "waybills_paid",
+    "each waybill has the charge that it costs",
+    waybill,
+    _mispaid,
+    _tell_mispaid,
+)
+WAYBILL_CHARGES = Check(
+    "waybill_charges",
+    "what was charged for waybills is what they cost",
+    waybill,
+    _unequal,
+    _tell_unequal,
+)

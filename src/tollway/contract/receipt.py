@@ -1,0 +1,121 @@
+"""What a caller, or the operator, is told of one call: what it cost, and why."""
+
+from enum import StrEnum
+
+import msgspec
+
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason
+
+# The id of a call follows.
+RECEIPTS_PATH = "/receipts/"
+# The name that limits, logs and metrics have for asking after a receipt.
+RECEIPTS_NAME = "receipts"
+RECEIPT_REASONS = (
+    Reason.TIMED_OUT,
+    Reason.INTERNAL,
+    Reason.THROTTLED,
+    Reason.STORE_UNAVAILABLE,
+    Reason.CREDENTIAL_INVALID,
+    Reason.METHOD_WRONG,
+    Reason.RECEIPT_UNKNOWN,
+)
+
+
+class Outcome(StrEnum):
+    """What became of a call in the books."""
+
+    CHARGED = "charged"
+    NOT_CHARGED = "not_charged"
+    HELD = "held"
+
+
+class Uncharged(StrEnum):
+    """Why a call that was not refused was not charged either."""
+
+    FREE = "FREE"
+    REPLAYED = "REPLAYED"
+    NOT_DONE = "NOT_DONE"
+
+
+class ReceiptConsent(msgspec.Struct, frozen=True):
+    """The consent that a call was made under."""
+
+    owner_kind: str
+    owner_id: str
+    consent_id: str
+
+
+class ReceiptHold(msgspec.Struct, frozen=True):
+    """What was set aside for a call, until when, and whether it was captured or released."""
+
+    id: str
+    state: str
+    amount: int
+    deadline_at_ms: int
+    settled_at_ms: int | None
+
+
+class ReceiptWaybill(msgspec.Struct, frozen=True):
+    """The waybill that a call asked for."""
+
+    object_id: str
+    wp_code: str
+    number: str | None
+    state: str
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """One call. `amount` is what it took, or what is set aside for it; the balances are those
+    around that. `code` and `reason` are what it was answered with, if that is known yet."""
+
+    request_id: str
+    account_id: str
+    operation: str
+    at_ms: int
+    outcome: Outcome
+    code: int | None
+    reason: str | None
+    why: str
+    amount: int = 0
+    unit: str | None = None
+    balance_before: int | None = None
+    balance_after: int | None = None
+    token_id: str | None = None
+    replay_of: str | None = None
+    consent: ReceiptConsent | None = None
+    hold: ReceiptHold | None = None
+    waybill: ReceiptWaybill | None = None
+
+
+CHARGED = Phrase("The call succeeded and was charged.", "调用成功，已扣费。")
+HELD = Phrase(
+    "The outcome is not known yet: what the call costs is set aside until it is.",
+    "结果尚未确定：费用已预留，待结果确定后扣费或退回。",
+)
+CAPTURED = Phrase(
+    "What was set aside for the call was charged when its outcome was known: it succeeded.",
+    "结果已确定为成功：预留的费用已扣除。",
+)
+RELEASED = Phrase(
+    "What was set aside for the call was given back when its outcome was known: nothing was done.",
+    "结果已确定为未完成：预留的费用已退回。",
+)
+REFUSED = Phrase(
+    "The call was refused with code {code} ({reason}): only success is charged.",
+    "调用被拒绝，代码 {code}（{reason}）：仅成功的调用扣费。",
+)
+UNCHARGED = {
+    Uncharged.FREE: Phrase(
+        "The call succeeded; its price is 0.",
+        "调用成功，价格为 0。",
+    ),
+    Uncharged.REPLAYED: Phrase(
+        "The answer of an earlier call was given again: only that call was charged.",
+        "返回了先前调用的结果：仅先前的调用扣费。",
+    ),
+    Uncharged.NOT_DONE: Phrase(
+        "What was asked for was not done; data of the answer said why. Only success is charged.",
+        "请求的操作未完成，原因见响应的 data。仅成功的调用扣费。",
+    ),
+}

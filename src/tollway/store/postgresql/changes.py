@@ -1,0 +1,71 @@
+"""Hearing from the server that what is kept in memory is out of date.
+
+A trigger notifies with every transaction that moves a version on. Notifications that nobody hears
+are lost; so a listener that has heard nothing for a while, not even the answer to its own question,
+no longer vouches for anything, and the mark changes with every second until it is back.
+"""
+
+import asyncio
+import logging
+from time import monotonic
+
+from tollway.store.database import StoreError
+from tollway.store.postgresql.errors import our_errors
+from tollway.store.postgresql.hosts import Connection, Hosts
+
+# Also in the migration that makes the trigger.
+CHANNEL = "tollway_changed"
+_ASK_EVERY_S = 0.5
+_DEAF_AFTER_S = 1.5
+_AGAIN_AFTER_S = 0.5
+
+logger = logging.getLogger("tollway.store")
+
+
+class ChangeListener:
+    """A connection of its own that listens, and comes back by itself when it was lost."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._changes = 0
+        self._heard_s = float("-inf")
+        self._task: asyncio.Task[None] | None = None
+
+    def mark(self) -> object:
+        """A value that is another one after every notification, or every second without them."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._listen())
+        now_s = monotonic()
+        if now_s - self._heard_s > _DEAF_AFTER_S:
+            return self._changes, int(now_s)
+        return self._changes
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                connection = await self._hosts.connect()
+                try:
+                    with our_errors():
+                        await self._hear(connection)
+                finally:
+                    connection.terminate()
+            except StoreError as error:
+                logger.warning("changes are not heard of, and are looked for instead: %s", error)
+                await asyncio.sleep(_AGAIN_AFTER_S)
+
+    async def _hear(self, connection: Connection) -> None:
+        await connection.add_listener(CHANNEL, self._on_change)
+        # What was changed before now was not heard.
+        self._changes += 1
+        while True:
+            self._heard_s = monotonic()
+            await asyncio.sleep(_ASK_EVERY_S)
+            await connection.execute("SELECT 1", timeout=_DEAF_AFTER_S)
+
+    def _on_change(self, *_: object) -> None:
+        self._changes += 1

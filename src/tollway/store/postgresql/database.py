@@ -1,0 +1,196 @@
+"""The shared database: reads and writes on the connections of a pool.
+
+Nothing here waits without an end. Who finds no free connection in time is told that the database is
+busy, who finds no server that it is unavailable. Once it is back, the next call connects again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any, TypeVar
+
+import asyncpg
+
+from tollway.store.database import (
+    Row,
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+    Transaction,
+)
+from tollway.store.postgresql.changes import ChangeListener
+from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
+from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.transaction import PostgresqlTransaction, Session, fetch, undo
+from tollway.store.query import Query
+from tollway.telemetry.metrics import Metrics
+
+_CONNECTIONS_MAX = 10
+# Long reads leave most of the connections to the others.
+_LONG_READS_MAX = 2
+_WAIT_FOR_CONNECTION_S = 1.0
+_MORE_TRIES = 8
+_TRY_AGAIN_AFTER_S = 0.005
+_PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
+# Any number, the same for all nodes: whoever migrates holds it.
+_LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
+_MIGRATION_TIMEOUT_S = 3600
+
+T = TypeVar("T")
+
+
+class PostgresqlDatabase:
+    """A PostgreSQL database; its connections are made when they are needed."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str, call_timeout_s: float | None, metrics: Metrics) -> None:
+        self._hosts = Hosts(url, call_timeout_s)
+        self._pool = asyncpg.create_pool(
+            min_size=0,
+            max_size=_CONNECTIONS_MAX,
+            connect=self._connect,
+            reset=_leave_as_it_is,
+        )
+        self._acquire_timeout_s = self._hosts.timeout_s + _WAIT_FOR_CONNECTION_S
+        self._changes = ChangeListener(self._hosts)
+        self.change_mark = self._changes.mark
+        self._rivals = asyncio.Lock()
+        self._long_reads = asyncio.Semaphore(_LONG_READS_MAX)
+        self._writes: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        self._metrics = metrics
+
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
+        return await self._read(query, values)
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None:
+        rows = await self._read(query, values)
+        return rows[0] if rows else None
+
+    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
+        async with self._long_reads:
+            return await self._read(query, values)
+
+    async def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
+        began_s = perf_counter()
+        compiled = query.postgresql
+        async with self._session() as session:
+            with our_errors():
+                rows = await fetch(session, compiled, compiled.arguments(values))
+        self._metrics.read(perf_counter() - began_s)
+        return rows
+
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        task = asyncio.create_task(self._write(work))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        # Shielded, because a commit that has begun must be seen to its end: its money is spent.
+        return await asyncio.shield(task)
+
+    async def _write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        began_s = perf_counter()
+        try:
+            try:
+                return await self._commit(work)
+            except RivalError:
+                return await self._once_more(work)
+        finally:
+            self._metrics.database_write_s.observe(perf_counter() - began_s)
+
+    async def _once_more(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Tries again what others came in the way of, until it is seen that it is no accident."""
+        # One at a time: what met each other here does not do so twice.
+        async with self._rivals:
+            for attempt in range(1, _MORE_TRIES):
+                try:
+                    return await self._commit(work)
+                except RivalError:
+                    await asyncio.sleep(_TRY_AGAIN_AFTER_S * attempt)
+            return await self._commit(work)
+
+    async def _commit(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        async with self._session() as session:
+            transaction = session.transaction()
+            with our_errors():
+                await transaction.start()
+            try:
+                result = await work(PostgresqlTransaction(session))
+            except BaseException:
+                await undo(session, transaction)
+                raise
+            try:
+                with our_errors():
+                    await transaction.commit()
+            except StoreUnavailableError as error:
+                raise DoubtError(str(error)) from error
+            return result
+
+    async def close(self) -> None:
+        """Finishes what was handed in, then closes the connections."""
+        await asyncio.gather(*self._writes, return_exceptions=True)
+        self._is_closed = True
+        await self._changes.close()
+        try:
+            async with asyncio.timeout(self._acquire_timeout_s):
+                await (await self._pool).close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def schema_revision(self) -> str | None:
+        async with self._session() as session:
+            with our_errors():
+                return await _revision(session)
+
+    async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
+        async with self._session() as session:
+            with our_errors():
+                async with session.transaction():
+                    # Nodes that start together wait here for the first, then find nothing to do.
+                    await session.execute(_PATIENT)
+                    await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
+                    found = await _revision(session)
+                    if script := script_from(found).strip():
+                        await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
+                    return found
+
+    def back_up(self, *_: object) -> None:
+        raise StoreError(
+            "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of "
+            "whoever runs it for you."
+        )
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Session]:
+        """A connection of the pool, within a bounded time."""
+        if self._is_closed:
+            raise StoreUnavailableError("the database is closed")
+        pool = await self._pool
+        with our_errors():
+            try:
+                session = await pool.acquire(timeout=self._acquire_timeout_s)
+            except TimeoutError as error:
+                raise StoreBusyError("all connections to the database are in use") from error
+        try:
+            yield session
+        except StoreUnavailableError:
+            # Lost, or to a host that no longer takes writes: the next one is made anew.
+            session.terminate()
+            raise
+        finally:
+            await pool.release(session)
+
+    async def _connect(self, *_: object, **__: object) -> Connection:
+        return await self._hosts.connect()
+
+
+async def _revision(session: Session) -> str | None:
+    if await session.fetchval("SELECT to_regclass('alembic_version')") is None:
+        return None
+    found: str | None = await session.fetchval("SELECT version_num FROM alembic_version")
+    return found
+
+
+async def _leave_as_it_is(_: object) -> None:
+    """Nothing is ever set on a session, so the round trip of a reset would be for nothing."""

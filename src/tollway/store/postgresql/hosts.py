@@ -1,0 +1,85 @@
+"""From a PostgreSQL URL to a connection: the hosts in turn, until one of them can be written to."""
+
+from typing import TypeAlias
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import asyncpg
+
+from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.postgresql.errors import our_errors
+
+# One host that swallows packets must leave time for the next one.
+HOST_TIMEOUT_S = 2.0
+_STATEMENTS_KEPT = 256
+# How long a command waits for what another transaction has locked.
+_LOCK_TIMEOUT_S = 10.0
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+class Hosts:
+    """The servers that a URL names."""
+
+    def __init__(self, url: str, call_timeout_s: float | None) -> None:
+        self._urls = urls_by_host(url)
+        self._settings = _server_settings(call_timeout_s)
+        # The server ends a statement by itself; this is for when nothing more is heard from it.
+        self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
+        is_chosen = "target_session_attrs" in parse_qs(urlsplit(url).query)
+        self._session = None if is_chosen else "read-write"
+        self._good = 0
+
+    @property
+    def timeout_s(self) -> float:
+        """How long it takes at most until every host was tried."""
+        return HOST_TIMEOUT_S * len(self._urls)
+
+    async def connect(self) -> Connection:
+        """A connection to the host that was good the last time, or else to the next good one."""
+        problem: StoreError | None = None
+        for turn in range(len(self._urls)):
+            index = (self._good + turn) % len(self._urls)
+            try:
+                with our_errors():
+                    made: Connection = await asyncpg.connect(
+                        self._urls[index],
+                        timeout=HOST_TIMEOUT_S,
+                        command_timeout=self._command_timeout_s,
+                        statement_cache_size=_STATEMENTS_KEPT,
+                        max_cached_statement_lifetime=0,
+                        target_session_attrs=self._session,  # type: ignore[arg-type]
+                        server_settings=self._settings,
+                    )
+            except StoreError as error:
+                problem = error
+            else:
+                self._good = index
+                return made
+        assert problem is not None
+        raise StoreUnavailableError(str(problem)) from problem
+
+
+def urls_by_host(url: str) -> list[str]:
+    """One URL for each host of a URL that names several."""
+    parts = urlsplit(url)
+    who, at, hosts = parts.netloc.rpartition("@")
+    return [urlunsplit(parts._replace(netloc=f"{who}{at}{host}")) for host in hosts.split(",")]
+
+
+def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
+    settings = {
+        "application_name": "tollway",
+        "default_transaction_isolation": "read committed",
+        # Compiling pays for long statements only, and ours are short.
+        "jit": "off",
+        "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
+    }
+    if call_timeout_s is not None:
+        settings["statement_timeout"] = _milliseconds(call_timeout_s)
+        # A node that vanished must not hold its locks.
+        settings["idle_in_transaction_session_timeout"] = _milliseconds(call_timeout_s)
+    return settings
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, round(seconds * 1000)))

@@ -1,0 +1,74 @@
+"""One transaction on one connection."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import asyncpg
+
+from tollway.store.database import Row, RowValues
+from tollway.store.postgresql.errors import our_errors
+from tollway.store.query import CompiledQuery, Query
+
+Session: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
+
+class PostgresqlTransaction:
+    """The transaction that is open on a connection."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
+        compiled = query.postgresql
+        with our_errors():
+            return await fetch(self._session, compiled, compiled.arguments(values))
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None:
+        rows = await self.fetch_all(query, **values)
+        return rows[0] if rows else None
+
+    async def execute(self, query: Query, **values: object) -> int:
+        compiled = query.postgresql
+        with our_errors():
+            told = await self._session.execute(compiled.text, *compiled.arguments(values))
+        # Such as "UPDATE 3" or "INSERT 0 1".
+        return int(told.rpartition(" ")[2])
+
+    async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
+        compiled = query.postgresql
+        arguments = list(map(compiled.arguments, rows))
+        if not arguments:
+            return 0
+        # The driver tells no number for many, so each changed row is asked for a token of itself.
+        with our_errors():
+            changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
+        return len(changed)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        with our_errors():
+            part = self._session.transaction()
+            await part.start()
+        try:
+            yield
+        except BaseException:
+            await undo(self._session, part)
+            raise
+        with our_errors():
+            await part.commit()
+
+
+async def undo(session: Session, transaction: asyncpg.transaction.Transaction) -> None:
+    """Rolls back, or, when not even that can be done, gives the connection up: it is then undone
+    by the server."""
+    try:
+        await transaction.rollback()
+    except Exception:
+        session.terminate()
+
+
+async def fetch(
+    session: Session, compiled: CompiledQuery, arguments: tuple[object, ...]
+) -> list[Row]:
+    return [tuple(row) for row in await session.fetch(compiled.text, *arguments)]

@@ -1,0 +1,77 @@
+"""A database as files: whether one is sound, and how one takes the place of another."""
+
+import os
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.sqlite.connection import our_errors
+
+# What may lie beside a database. The first has commits that are not yet in the database itself.
+SIDE_FILES = ("-wal", "-shm")
+_PROBLEMS_MAX = 10
+_BUSY_TIMEOUT_MS = 1000
+
+
+def problems_of(path: Path) -> list[str]:
+    """What SQLite finds wrong with a file's structure; nothing when it is sound."""
+    try:
+        with our_errors(), closing(apsw.Connection(str(path))) as connection:
+            found = connection.execute(f"PRAGMA integrity_check({_PROBLEMS_MAX})").fetchall()
+    except StoreUnavailableError as error:
+        return [str(error)]
+    return [str(text) for (text,) in found if text != "ok"]
+
+
+def side_files_of(path: Path) -> list[Path]:
+    """The files beside a database that hold something of it."""
+    beside = [path.with_name(path.name + ending) for ending in SIDE_FILES]
+    return [each for each in beside if each.exists()]
+
+
+def put_in_place(new: Path, path: Path, aside: Path | None) -> None:
+    """Gives a whole database its name; the one that has the name now is kept under another.
+
+    At every moment there is a whole database under the name, if there was one before.
+    """
+    if aside is None:
+        # Not a rename, which would silently replace what came there meanwhile.
+        os.link(new, path)
+        return
+    commits, kept = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
+    if commits.exists():
+        # Opening a database may throw them away, if it is ruined.
+        shutil.copyfile(commits, kept)
+    try:
+        is_whole = _close(path)
+    except BaseException:
+        kept.unlink(missing_ok=True)
+        raise
+    if is_whole:
+        kept.unlink(missing_ok=True)
+    # Left there, they would be taken for those of the new one.
+    for file in side_files_of(path):
+        file.unlink()
+    if path.exists():
+        os.link(path, aside)
+    new.replace(path)
+
+
+def _close(path: Path) -> bool:
+    """Brings all commits into the database itself, which fails while anybody has it open; whether
+    they are in it now."""
+    if not path.exists():
+        return False
+    try:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+            connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except (apsw.BusyError, apsw.LockedError):
+        raise StoreError(f"{path} is being used by another program: end that one first.") from None
+    except (apsw.CorruptError, apsw.NotADBError):
+        # A ruined database is why one restores. It is kept as it is, with what lay beside it.
+        return False
+    return True

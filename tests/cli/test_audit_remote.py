@@ -1,0 +1,104 @@
+"""The audit of what remote carriers have issued: holds, the clock, the carrier's journal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.cli.conftest import Command
+from tests.support.fake_carrier import FakeCarrier
+from tests.support.remote import left_pending
+from tests.support.stores import Store
+
+JOURNAL = "carrier.jsonl"
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def pending(books: Store, carrier: FakeCarrier) -> Store:
+    """A database with a waybill that the carrier has issued, and of which it has not told yet."""
+    left_pending(books, carrier, "stall_after_commit")
+    return books
+
+
+@pytest.fixture
+def issued(tollway: Command, pending: Store) -> Store:
+    """The same, settled."""
+    assert tollway("reconcile").status == 0
+    return pending
+
+
+def told(tollway: Command, *options: str) -> set[str]:
+    answer = tollway("audit", "--json", *options)
+    names = {breach["name"] for breach in answer.json["breaches"]}
+    assert answer.status == (1 if names else 0)
+    return names
+
+
+def journal_of(tollway: Command) -> tuple[str, ...]:
+    (line,) = tollway("carrier", "list", "--json").json
+    return ("--journal", JOURNAL, "--carrier", line["wp_code"])
+
+
+def damage(store: Store, sabotage: str) -> None:
+    connection = apsw.Connection(str(store.path))
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute(sabotage).fetchall()
+    connection.close()
+
+
+def test_what_is_pending_is_no_breach_until_its_time_is_over(
+    tollway: Command, pending: Store
+) -> None:
+    assert told(tollway, *journal_of(tollway)) == set()
+    damage(pending, "UPDATE hold SET deadline_at_ms = deadline_at_ms - 100000")
+    assert told(tollway) == {"hold_overdue"}
+
+
+SABOTAGE = {
+    "a captured hold is opened": ("UPDATE hold SET state = 'held'", {"hold_state_differs"}),
+    "a hold is lost": ("DELETE FROM hold", {"hold_state_differs", "hold_without_waybill"}),
+    "a waybill is lost": ("DELETE FROM waybill", {"hold_without_waybill"}),
+}
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_holds_and_waybills_must_agree(tollway: Command, issued: Store, what: str) -> None:
+    assert told(tollway) == set()
+    sabotage, names = SABOTAGE[what]
+    damage(issued, sabotage)
+    assert names <= told(tollway)
+
+
+def test_the_journal_must_say_the_same(tollway: Command, issued: Store) -> None:
+    options = journal_of(tollway)
+    assert told(tollway, *options) == set()
+    journal = Path(JOURNAL)
+    (line,) = journal.read_text("utf-8").splitlines()
+    journal.write_text(f"{line}\n{line.replace('YT0', 'YT1')}\n", "utf-8")
+    assert told(tollway, *options) == {
+        "journal_issued_twice",
+        "journal_differs",
+        "journal_lacks",
+    }
+    journal.write_text("", "utf-8")
+    assert told(tollway, *options) == {"journal_lacks"}
+    journal.write_text("nonsense\n", "utf-8")
+    refused = tollway("audit", *options)
+    assert refused.status == 1 and "Line 1 of the journal" in refused.err
+    damage(issued, "UPDATE waybill SET state = 'refused'")
+    journal.write_text(f"{line}\n", "utf-8")
+    assert "journal_differs" in told(tollway, *options)
+
+
+def test_a_journal_needs_its_carrier(tollway: Command, books: Store) -> None:
+    assert books.path.is_file()
+    refused = tollway("audit", "--journal", "x.jsonl")
+    assert refused.status == 2 and "--carrier" in refused.err

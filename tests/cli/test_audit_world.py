@@ -1,0 +1,232 @@
+"""The audit of everything but the books: each thing that is damaged is named, and nothing else."""
+
+import shutil
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.cli.conftest import Command
+from tests.support.books import Caller
+from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.gateway import Gateway
+from tests.support.orders import OWNER, miscounted, order, put_orders
+from tests.support.stores import Store
+from tests.support.waybills import request as waybill_request
+from tollway.audit.checks import CHECKS
+from tollway.demo.carriers import WP_CODE
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+CALLS_OF_EACH = 2
+
+
+@pytest.fixture(scope="module")
+def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date) -> Path:
+    """A database that a gateway has served: calls of all operations, a waybill asked for twice."""
+    store = Store(tmp_path_factory.mktemp("lived_in") / "books.db")
+    small_world(store, today)
+    tagged = [
+        order("tag", remark="x", remark_tag=3),
+        order("both", remark="x", remark_tag=3, remark_tag_name="gift: red"),
+        order("name", remark="x", remark_tag_name="gift"),
+    ]
+    put_orders(store, tagged)
+    _call_all(store, five_caller(store), today)
+    return store.path
+
+
+def _call_all(store: Store, caller: Caller, today: date) -> None:
+    gateway = Gateway(store)
+    try:
+        for operation in OPERATIONS:
+            for _ in range(CALLS_OF_EACH):
+                reply = ask(gateway, operation, caller.token, good_request(operation, today))
+                assert reply.code == 0, reply
+        same = waybill_request(WP_CODE)
+        for _ in range(2):
+            assert ask(gateway, BY_NAME["waybills"], caller.token, same).code == 0
+    finally:
+        assert gateway.stop() == 0
+
+
+@pytest.fixture
+def world(lived_in: Path, workplace: Path) -> Path:
+    """A copy of it for one test, as the database of the commands."""
+    return Path(shutil.copyfile(lived_in, workplace / "books.db"))
+
+
+def test_a_world_that_was_served_comes_out_clean_and_every_check_saw_rows(
+    tollway: Command, world: Path
+) -> None:
+    assert world.is_file()
+    number = tollway("waybill", "list", "--limit", "1", "--json").json[0]["number"]
+    assert tollway("waybill", "cancel", number).status == 0
+    answer = tollway("audit", "--json")
+    assert (answer.status, answer.json["breaches"]) == (0, [])
+    rows = {check["name"]: check["rows"] for check in answer.json["checks"]}
+    assert list(rows) == [check.name for check in CHECKS]
+    # No call of this world waits for a remote carrier.
+    assert [name for name, count in rows.items() if not count] == [
+        "holds",
+        "holds_in_time",
+        "hold_waybills",
+    ]
+    assert rows["waybill_charges"] == 3 and rows["consent_uses"] == 8
+
+
+TAKEN = "(SELECT number FROM waybill LIMIT 1)"
+FREE = (
+    "(SELECT min(number) FROM waybill_number "
+    "WHERE is_taken = 0 AND wp_code = (SELECT wp_code FROM waybill LIMIT 1))"
+)
+ONE_USE = "request_id = (SELECT min(request_id) FROM consent_use)"
+COPIED = "account_id, owner_id, wp_code, state, asked_at_s, issued_at_s, fingerprints, sealed"
+COPY_OF_WAYBILL = (
+    f"INSERT INTO waybill ({COPIED}, object_id, price, order_sn, number) "
+    f"SELECT {COPIED}, 'wb_other', 0, {{sn}}, {{number}} FROM waybill LIMIT 1"
+)
+
+# What is done to the file, and every breach that must be told for it.
+SABOTAGE = {
+    "an order has two waybills in force": (
+        "DROP INDEX waybill_natural_key;"
+        + COPY_OF_WAYBILL.format(sn="order_sn", number=FREE)
+        + f"; UPDATE waybill_number SET is_taken = 1 WHERE number = {FREE}",
+        {"waybill_twice"},
+    ),
+    "a number is on two waybills": (
+        "DROP INDEX waybill_number_once;" + COPY_OF_WAYBILL.format(sn="'other'", number="number"),
+        {"number_used_again"},
+    ),
+    "the number of a waybill is free again": (
+        f"UPDATE waybill_number SET is_taken = 0 WHERE number = {TAKEN}",
+        {"number_not_taken"},
+    ),
+    "a number is taken without a waybill": (
+        f"UPDATE waybill_number SET is_taken = 1 WHERE number = {FREE}",
+        {"number_lost"},
+    ),
+    "a waybill is deleted": (
+        f"DELETE FROM waybill WHERE number = {TAKEN}",
+        {"number_lost", "waybills_paid_differs"},
+    ),
+    "a waybill has another price": (
+        f"UPDATE waybill SET price = price + 1 WHERE number = {TAKEN}",
+        {"waybill_paid_differs", "waybills_paid_differs"},
+    ),
+    "a waybill was charged as something else": (
+        "UPDATE entry SET operation = 'coupon_claims' "
+        "WHERE request_id = (SELECT max(request_id) FROM entry WHERE operation = 'waybills')",
+        {"waybill_paid_differs", "waybills_paid_differs"},
+    ),
+    "two waybills have each other's price": (
+        f"UPDATE waybill SET price = price + CASE WHEN number = {TAKEN} THEN 1 ELSE -1 END "
+        f"WHERE number IN ({TAKEN}, (SELECT max(number) FROM waybill))",
+        {"waybill_paid_differs"},
+    ),
+    "a read is not written down": (
+        f"DELETE FROM consent_use WHERE {ONE_USE}",
+        {"consent_use_differs"},
+    ),
+    "a read is of another request": (
+        f"UPDATE consent_use SET request_id = 'other' WHERE {ONE_USE}",
+        {"consent_use_differs"},
+    ),
+    "a read is of another operation": (
+        f"UPDATE consent_use SET operation = 'coupon_claims' WHERE {ONE_USE}",
+        {"consent_use_differs"},
+    ),
+    "a consent is deleted": (
+        "DELETE FROM consent WHERE scope = 'orders'",
+        {"consent_missing", "consent_use_differs"},
+    ),
+    "a consent is of another account": (
+        "INSERT INTO account VALUES ('acc_other', 'other', 0, NULL);"
+        "UPDATE consent SET account_id = 'acc_other' WHERE scope = 'orders'",
+        {"consent_of_another", "consent_use_differs"},
+    ),
+    "a consent is of no account": (
+        "INSERT INTO consent SELECT owner_kind, owner_id, 'con_x', 'acc_none', scope, granted_by, "
+        "granted_at_s, expires_at_s, revoked_at_s FROM consent LIMIT 1",
+        {"account_missing"},
+    ),
+    "a claim is deleted": (
+        "DELETE FROM coupon_claim WHERE coupon_code = (SELECT min(coupon_code) FROM coupon_claim)",
+        {"claims_miscounted"},
+    ),
+    "a claim is moved to an hour that has no count": (
+        "DELETE FROM coupon_claim_hour WHERE hour = (SELECT max(hour) FROM coupon_claim_hour)",
+        {"claims_miscounted"},
+    ),
+    "a count of claims is raised": (
+        "UPDATE coupon_claim_hour SET claims = claims + 1 "
+        "WHERE hour = (SELECT max(hour) FROM coupon_claim_hour)",
+        {"claims_miscounted"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_what_is_damaged_is_named(tollway: Command, world: Path, what: str) -> None:
+    sabotage, breaches = SABOTAGE[what]
+    apsw.Connection(str(world)).execute(sabotage).fetchall()
+    answer = tollway("audit", "--json")
+    assert answer.status == 1
+    assert {breach["name"] for breach in answer.json["breaches"]} == breaches
+
+
+def facets(connection: apsw.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT DISTINCT facet FROM order_count")]
+
+
+# One bucket of each facet and width is damaged in each of these ways.
+DAMAGES: dict[str, str] = {
+    "raised": "UPDATE order_count SET orders = orders + 1 WHERE {bucket}",
+    "lowered": "UPDATE order_count SET orders = orders - 1 WHERE {bucket}",
+    "deleted": "DELETE FROM order_count WHERE {bucket}",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("hours", [1, 24])
+def test_each_facet_of_orders_is_counted_by_hour_and_day(
+    tollway: Command, world: Path, damage: str, hours: int
+) -> None:
+    connection = apsw.Connection(str(world))
+    kinds = {"", "t:3", "n:gift", "tn:3:gift: red"}
+    assert kinds <= set(facets(connection))
+    for facet in sorted(kinds):
+        of_facet = f"owner_id = '{OWNER}' AND facet = '{facet}' AND hours = {hours}"
+        newest = f"(SELECT max(bucket) FROM order_count WHERE {of_facet})"
+        damaged = DAMAGES[damage].format(bucket=f"{of_facet} AND bucket = {newest}")
+        connection.execute(damaged).fetchall()
+    assert len(Store(world).do(miscounted)) == 4
+    breaches = tollway("audit", "--json").json["breaches"]
+    assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
+    span = "hour" if hours == 1 else "day"
+    for facet in kinds:
+        wrong = f"facet {facet or 'all'}, {span} "
+        assert [wrong in breach["difference"] for breach in breaches].count(True) == 1
+
+
+CHANGED_ORDERS: dict[str, Callable[[apsw.Connection], object]] = {
+    "an order is deleted": lambda c: c.execute("DELETE FROM shop_order WHERE order_sn = 'both'"),
+    "an order has another tag": lambda c: c.execute(
+        "UPDATE shop_order SET remark_tag = 4 WHERE order_sn = 'both'"
+    ),
+    "an order has another time": lambda c: c.execute(
+        "UPDATE shop_order SET newest_first = newest_first + 3600000 WHERE order_sn = 'both'"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED_ORDERS)
+def test_orders_that_their_counts_do_not_know_are_named(
+    tollway: Command, world: Path, what: str
+) -> None:
+    CHANGED_ORDERS[what](apsw.Connection(str(world)))
+    breaches = tollway("audit", "--json").json["breaches"]
+    assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
+    assert len(breaches) >= 2

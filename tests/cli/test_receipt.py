@@ -1,0 +1,81 @@
+"""The operator's look at one call."""
+
+import re
+
+import pytest
+
+from tests.cli.conftest import CALLS, Command, charge_calls
+from tests.support.books import WORLD, Caller, new_caller
+from tests.support.gateway import Gateway
+from tests.support.receipts import receipt_of
+from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
+from tollway.ledger.entries import top_up
+from tollway.store.database import Database
+
+
+@pytest.fixture
+def account_id(books: Store) -> str:
+    async def work(database: Database) -> str:
+        account = await open_account(database, WORLD, "acme")
+        await top_up(database, WORLD, account.id, CALLS, 1500)
+        return account.id
+
+    return books.do(work)
+
+
+def lines_of(text: str) -> dict[str, str]:
+    """The sheet's lines by their names."""
+    rows = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in text.splitlines())
+    return {row[0]: row[1] for row in rows if len(row) == 2}
+
+
+def test_a_charged_call_on_a_sheet(tollway: Command, books: Store, account_id: str) -> None:
+    charge_calls(books, account_id, 2)
+    answer = tollway("receipt", "r1")
+    assert answer.status == 0
+    sheet = lines_of(answer.out)
+    assert sheet["receipt"] == "r1"
+    assert (sheet["account"], sheet["token"]) == (account_id, "tok_x")
+    assert (sheet["operation"], sheet["outcome"]) == ("product_analysis", "charged")
+    assert (sheet["answered"], sheet["amount"]) == ("code 0 (SUCCESS)", f"1 {CALLS}")
+    assert (sheet["balance before"], sheet["balance after"]) == ("1,499", "1,498")
+    # What the call does not have is not there.
+    assert not {"replay of", "consent", "hold", "waybill"} & set(sheet)
+    told = tollway("receipt", "r1", "--json").json
+    assert (told["request_id"], told["account_id"]) == ("r1", account_id)
+    assert (told["balance_before"], told["balance_after"], told["hold"]) == (1499, 1498, None)
+
+
+def test_a_refused_call_of_a_served_gateway(
+    tollway: Command, gateway: Gateway, store: Store, caller: Caller
+) -> None:
+    reply = gateway.get(token=caller.token, query={})
+    over_http = receipt_of(gateway, caller.token, reply)
+    wanted = reply.headers["x-request-id"]
+    assert tollway("receipt", wanted, "--database", store.url, "--json").json == over_http
+    sheet = lines_of(tollway("receipt", wanted, "--database", store.url).out)
+    assert (sheet["answered"], sheet["outcome"]) == ("code 100 (PARAMETER_MISSING)", "not charged")
+    assert (sheet["amount"], sheet["account"]) == ("0", caller.account_id)
+
+
+def test_a_replay_names_the_call_that_paid(
+    tollway: Command, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store)
+    key = {"Idempotency-Key": "k"}
+    first, again = (gateway.get(token=caller.token, query=question, headers=key) for _ in range(2))
+    receipt_of(gateway, caller.token, again)
+    answer = tollway("receipt", again.headers["x-request-id"], "--database", store.url)
+    assert lines_of(answer.out)["replay of"] == first.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_unknown_id_is_a_sentence_and_status_1(
+    tollway: Command, books: Store, options: tuple[str, ...]
+) -> None:
+    assert books.path.is_file()
+    answer = tollway("receipt", "none", *options)
+    assert (answer.status, answer.out) == (1, "")
+    assert answer.err.startswith("There is no receipt none: ")
+    assert "90 days" in answer.err

@@ -1,0 +1,86 @@
+"""What waits for a carrier, from the command line: settled, still waiting, overdue, cancelled."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.support.fake_carrier import CANCEL, ISSUE, FakeCarrier
+from tests.support.remote import books_of, left_pending
+from tests.support.stores import Store
+from tests.support.waybills import PRICE
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    assert started.stop() == 0
+
+
+def test_what_the_carrier_knows_is_issued_and_charged(
+    tollway: Command, books: Store, carrier: FakeCarrier
+) -> None:
+    customer, body = left_pending(books, carrier, "stall_after_commit")
+    assert str(PRICE) in tollway("hold", "list").out
+    (held,) = tollway("hold", "list", "--json").json
+    assert (held["amount"], held["state"]) == (PRICE, "held")
+    (finding,) = tollway("reconcile", "--json").json
+    assert finding["outcome"] == "issued"
+    assert finding["waybill"]["order_sn"] == body["order_sn"]
+    assert [finding["number"]] == carrier.issued()
+    assert books_of(books, customer).posted == PRICE
+    assert tollway("hold", "list").out.strip() == "Nothing is held."
+    assert "No waybill waits" in tollway("reconcile").out
+
+
+def test_what_the_carrier_does_not_know_is_given_up_after_its_time(
+    tollway: Command, books: Store, carrier: FakeCarrier
+) -> None:
+    customer, _ = left_pending(books, carrier, "stall_before_commit")
+    # The gateway's start and stop took longer than the second it has to be old.
+    assert "given up" in tollway("reconcile").out
+    assert books_of(books, customer).posted == 0
+    assert books_of(books, customer).held == 0
+
+
+def test_too_early_is_no_answer_yet(tollway: Command, books: Store, carrier: FakeCarrier) -> None:
+    customer, _ = left_pending(books, carrier, "stall_before_commit", settle_after_s=3600)
+    answer = tollway("reconcile")
+    assert answer.status == 0
+    assert "too early to tell" in answer.out and "Still waiting: 1" in answer.out
+    assert books_of(books, customer).held == PRICE
+
+
+def test_overdue_is_told_by_the_exit_status_and_nothing_is_guessed(
+    tollway: Command, books: Store, carrier: FakeCarrier
+) -> None:
+    customer, _ = left_pending(books, carrier, "stall_after_commit")
+    carrier.misbehave("garbage")
+    answer = tollway("reconcile")
+    assert answer.status == 1
+    assert "overdue" in answer.out and "no answer" in answer.out
+    assert "overdue" in tollway("hold", "list").out
+    assert books_of(books, customer).held == PRICE
+    wp_code = tollway("carrier", "list", "--json").json[0]["wp_code"]
+    refused = tollway("carrier", "disconnect", wp_code)
+    assert refused.status == 1 and "tollway reconcile" in refused.err
+
+
+def test_a_waybill_is_cancelled_at_its_carrier_first(
+    tollway: Command, books: Store, carrier: FakeCarrier
+) -> None:
+    left_pending(books, carrier, "stall_after_commit")
+    (finding,) = tollway("reconcile", "--json").json
+    number = finding["number"]
+    carrier.misbehave("refuse", message=CANCEL, reason="已揽收，不能取消", times=1)
+    refused = tollway("waybill", "cancel", number)
+    assert refused.status == 1 and "已揽收" in refused.err
+    carrier.misbehave("garbage", message=CANCEL, times=1)
+    unknown = tollway("waybill", "cancel", number)
+    assert unknown.status == 1 and "is not cancelled" in unknown.err
+    assert tollway("waybill", "cancel", number).status == 0
+    events = [line["event"] for line in carrier.journal() if line["event"] != "refused"]
+    assert events == ["issued", "cancelled"]
+    assert carrier.received(ISSUE) == 1

@@ -1,0 +1,256 @@
+"""A backup becomes the database again only if nothing is wrong with it; else nothing changes."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.cli.conftest import Answer, Command, charge_calls
+from tests.support.orders import order, put_orders
+from tests.support.stores import Store
+from tollway.store.migrate import migration_script, newest_revision
+from tollway.store.sqlite.lock import ServingLock
+
+INTO = ("--database", "sqlite:///again.db")
+
+
+@pytest.fixture
+def backup(tollway: Command, books: Store, workplace: Path) -> Path:
+    """A backup of books with charges, with its keys."""
+    account_id = tollway("account", "open", "acme", "--json").json["id"]
+    tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
+    charge_calls(books, account_id, 10)
+    put_orders(books, [order(f"{number:06d}") for number in range(300)])
+    tollway("source", "add", "market")
+    assert tollway("backup", "copy.db", "--with-keys").status == 0
+    return workplace / "copy.db"
+
+
+@pytest.fixture
+def unsigned(backup: Path) -> Path:
+    """The same without its digest, so that only what is in it can tell."""
+    backup.with_name("copy.db.sha256").unlink()
+    return backup
+
+
+def files(workplace: Path) -> dict[str, bytes]:
+    return {
+        each.name: each.read_bytes()
+        for each in workplace.iterdir()
+        if not each.name.endswith(".lock")
+    }
+
+
+def assert_refused(answer: Answer, *parts: str) -> None:
+    assert (answer.status, answer.out) == (1, ""), answer
+    assert answer.err.count("\n") == 1, answer.err
+    for part in parts:
+        assert part in answer.err
+
+
+def test_what_is_restored_is_what_was_backed_up(
+    process: Command, tollway: Command, backup: Path
+) -> None:
+    answer = process("restore", "copy.db", *INTO)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.startswith("again.db is restored from copy.db: schema ")
+    assert "accounts 1, entries 11; the audit holds." in answer.out
+    assert "Its keys are in again.db.keys." in answer.out
+    assert tollway("audit", "--json", *INTO).json == tollway("audit", "--json").json
+    keys = backup.with_name("again.db.keys")
+    assert keys.read_bytes() == backup.with_name("books.db.keys").read_bytes()
+    assert keys.stat().st_mode & 0o777 == 0o600
+    # What was sealed is opened again.
+    assert tollway("source", "rotate", "market", *INTO).status == 0
+    assert list(backup.parent.glob("*.restoring*")) == []
+
+
+def test_a_database_that_is_there_is_replaced_only_when_told_and_kept(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    tollway("account", "open", "since")
+    before = files(workplace)
+    assert_refused(tollway("restore", "copy.db"), "books.db exists already", "--replace")
+    assert files(workplace) == before
+    told = tollway("restore", "copy.db", "--replace", "--json").json
+    assert told["replaced"].startswith("books.db.before-")
+    names = [each["name"] for each in tollway("account", "list", "--json").json]
+    assert names == ["acme"]
+    old = ("--database", f"sqlite:///{told['replaced']}")
+    names = [each["name"] for each in tollway("account", "list", "--json", *old).json]
+    assert sorted(names) == ["acme", "since"]
+    assert backup.is_file()
+
+
+def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    (workplace / "books.db").write_bytes(b"ruined" * 1000)
+    (workplace / "books.db-wal").write_bytes(b"its commits")
+    told = tollway("restore", "copy.db", "--replace", "--json").json
+    assert (workplace / told["replaced"]).read_bytes() == b"ruined" * 1000
+    assert (workplace / f"{told['replaced']}-wal").read_bytes() == b"its commits"
+    assert tollway("audit").status == 0
+    assert backup.is_file()
+
+
+def test_what_a_killed_gateway_left_beside_its_database_is_kept_too(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    with closing(apsw.Connection("books.db")) as gateway:
+        gateway.execute("UPDATE account SET name = 'renamed'").fetchall()
+        for name in ("books.db", "books.db-wal"):
+            shutil.copyfile(name, name.replace("books", "killed"))
+    killed = ("--database", "sqlite:///killed.db")
+    told = tollway("restore", backup.name, "--replace", "--json", *killed).json
+    assert tollway("account", "list", "--json", *killed).json[0]["name"] == "acme"
+    with closing(apsw.Connection(told["replaced"])) as kept:
+        assert kept.execute("SELECT name FROM account").fetchall() == [("renamed",)]
+    assert list(workplace.glob("killed.db.before*-wal")) == []
+
+
+def test_an_older_backup_is_brought_up_to_date_when_told(tollway: Command, workplace: Path) -> None:
+    older, _, _ = migration_script("sqlite", None).rpartition("-- Running upgrade")
+    sql(older)(workplace / "older.db")
+    before = files(workplace)
+    answer = tollway("restore", "older.db", *INTO)
+    assert_refused(answer, "older.db is at schema ", f"needs {newest_revision()}", "--migrate")
+    assert files(workplace) == before
+    told = tollway("restore", "older.db", "--migrate", "--json", *INTO).json
+    assert told["schema"] == newest_revision()
+    assert tollway("audit", *INTO).status == 0
+    assert files(workplace)["older.db"] == before["older.db"]
+
+
+def test_a_database_that_is_served_or_open_is_not_replaced(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    assert backup.is_file()
+    lock = ServingLock("books.db")
+    assert_refused(tollway("restore", "copy.db", "--replace"), "already being served by process")
+    lock.release()
+    with closing(apsw.Connection("books.db")) as other:
+        other.execute("SELECT * FROM account").fetchall()
+        answer = tollway("restore", "copy.db", "--replace")
+        assert_refused(answer, "books.db is being used by another program")
+        other.execute("UPDATE account SET name = 'still here'").fetchall()
+    assert list(workplace.glob("*.before-*")) == []
+    assert tollway("account", "list", "--json").json[0]["name"] == "still here"
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def ruin_a_page(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4096 * 9 : 4096 * 10] = bytes(range(256)) * 16
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-4096])
+
+
+def swap_indexes(path: Path) -> None:
+    """As after a lost write: an index that does not have what its table has."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.pragma("writable_schema", True)
+        connection.execute(
+            "UPDATE sqlite_schema SET rootpage = "
+            "(SELECT rootpage FROM sqlite_schema WHERE name = 'shop_order_tag') "
+            "WHERE name = 'shop_order_sn'"
+        ).fetchall()
+
+
+def sql(statement: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute(statement).fetchall()
+
+    return change
+
+
+@pytest.mark.parametrize("damage", [flip_a_byte, ruin_a_page, truncate])
+def test_bytes_other_than_those_written_are_refused(
+    tollway: Command, backup: Path, workplace: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(backup)
+    before = files(workplace)
+    assert_refused(tollway("restore", "copy.db", *INTO), "copy.db is damaged", "copy.db.sha256")
+    assert files(workplace) == before
+
+
+# What is done to a backup that has no digest, and what must be said of it.
+DAMAGED: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
+    "a page is ruined": (ruin_a_page, ("copy.db is damaged: ",)),
+    "its end is missing": (truncate, ("copy.db is damaged: ",)),
+    "an index is another one's": (swap_indexes, ("copy.db is damaged: ",)),
+    "it is empty": (lambda path: path.write_bytes(b""), ("copy.db is not a database of Tollway",)),
+    "it is a text": (lambda path: path.write_text("text" * 999), ("copy.db is damaged: ",)),
+    "a balance is changed": (
+        sql("UPDATE balance SET amount = amount + 1"),
+        ("copy.db does not pass the audit", "amount_differs", "is 91 but its entries sum up to 90"),
+    ),
+    "an order is missing": (
+        sql("DELETE FROM shop_order WHERE order_sn = '000007'"),
+        ("copy.db does not pass the audit", "orders_miscounted", "300 orders are counted, 299"),
+    ),
+    "it is of a newer version": (
+        sql("UPDATE alembic_version SET version_num = '9999'"),
+        ("9999", "newer Tollway"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_backup_that_is_wrong_is_refused_and_what_differs_is_named(
+    tollway: Command, unsigned: Path, workplace: Path, what: str
+) -> None:
+    damage, parts = DAMAGED[what]
+    damage(unsigned)
+    before = files(workplace)
+    assert_refused(tollway("restore", "copy.db", *INTO), *parts)
+    assert_refused(tollway("restore", "copy.db", "--replace"), *parts)
+    assert files(workplace) == before
+
+
+def test_without_a_digest_it_is_restored_and_said(tollway: Command, unsigned: Path) -> None:
+    answer = tollway("restore", unsigned.name, *INTO)
+    assert answer.status == 0
+    assert "There is no copy.db.sha256: its bytes could not be compared" in answer.out
+
+
+def test_other_keys_are_never_written_over(tollway: Command, backup: Path, workplace: Path) -> None:
+    assert backup.is_file()
+    (workplace / "again.db.keys").write_text("mine")
+    before = files(workplace)
+    answer = tollway("restore", "copy.db", *INTO)
+    assert_refused(answer, "again.db.keys is there already and is not copy.db.keys")
+    assert files(workplace) == before
+
+
+def test_keys_that_did_not_come_along_are_asked_for(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    backup.with_name("copy.db.keys").unlink()
+    answer = tollway("restore", "copy.db", *INTO)
+    assert answer.status == 0
+    assert "Did not come along: again.db.keys and again.db.secret." in answer.out
+    assert not (workplace / "again.db.keys").exists()
+
+
+def test_a_copy_that_is_still_being_written_is_refused(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    shutil.copyfile("books.db", "live.db")
+    with closing(apsw.Connection("live.db")) as writer:
+        writer.execute("UPDATE version SET directory = directory + 1").fetchall()
+        assert_refused(tollway("restore", "live.db", *INTO), "live.db-wal has a part of it")
+    assert backup.is_file()
+    assert not (workplace / "again.db").exists()

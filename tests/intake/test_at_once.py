@@ -1,0 +1,156 @@
+"""What several nodes do to the same data at the same moment comes out as if one after the other."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.sql import Select
+
+from tests.support.books import WORLD
+from tests.support.coupons import NOON_S, claim, put_claims
+from tests.support.orders import (
+    START_MS,
+    miscounted,
+    order,
+    put_orders,
+    sealer_of,
+    store_orders,
+)
+from tests.support.owners import shop
+from tests.support.stores import Store
+from tollway.consent.grants import Wish, all_grants, give_grant
+from tollway.consent.owners import put_owner
+from tollway.intake import orders as intake
+from tollway.intake.sources import active_keys, add_source, rotate_secret
+from tollway.ledger.accounts import list_accounts, open_account
+from tollway.ledger.errors import LedgerError
+from tollway.store.database import Database
+from tollway.store.query import Query
+from tollway.store.schema import coupon_claim, coupon_claim_hour
+
+HOUR_MS = 3_600_000
+AT_ONCE = 8
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+def put_versions_at_once(store: Store) -> dict[tuple[str, str, int, int], tuple[int, int]]:
+    """Versions of the same orders, each in another hour; which counts are wrong after it."""
+
+    async def work(database: Database) -> dict[tuple[str, str, int, int], tuple[int, int]]:
+        sealer = sealer_of(store)
+        for round_ in range(6):
+            await asyncio.gather(
+                *(
+                    store_orders(database, sealer, _versions(AT_ONCE * round_ + node))
+                    for node in range(AT_ONCE)
+                )
+            )
+        return await miscounted(database)
+
+    return store.do(work)
+
+
+def _versions(version: int) -> list[dict[str, Any]]:
+    changes = {"updated_at": START_MS + version, "confirm_time": START_MS + version * HOUR_MS}
+    return [order(f"sn-{n}", **changes) for n in range(20)]
+
+
+def test_orders_are_counted_once_however_many_bring_them(store: Store) -> None:
+    assert put_versions_at_once(store) == {}
+    assert store.run("SELECT count(*), min(updated_ms) FROM shop_order") == [
+        (20, START_MS + AT_ONCE * 6 - 1)
+    ]
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_what_was_looked_at_stays_until_it_is_changed_and_the_control(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    if not is_locked:
+        statement = intake._STORED._statement
+        assert isinstance(statement, Select)
+        unlocked = statement._generate()
+        unlocked._for_update_arg = None
+        monkeypatch.setattr(intake, "_STORED", Query(unlocked))
+    look = intake._stored
+    put_orders(store, _versions(0))
+
+    async def work(database: Database) -> None:
+        sealer = sealer_of(store)
+        others: list[asyncio.Task[int]] = []
+
+        async def look_and_dally(*arguments: Any) -> Any:
+            found = await look(*arguments)
+            if not others:
+                newer = store_orders(database, sealer, _versions(2))
+                others.append(asyncio.create_task(newer))
+                await asyncio.wait(others, timeout=0.5)
+            return found
+
+        monkeypatch.setattr(intake, "_stored", look_and_dally)
+        await store_orders(database, sealer, _versions(1))
+        await others[0]
+        assert (await miscounted(database) == {}) == is_locked
+
+    store.do(work)
+    newest = [(START_MS + (2 if is_locked else 1),)]
+    assert store.run("SELECT DISTINCT updated_ms FROM shop_order") == newest
+
+
+def test_claims_are_counted_once_however_many_bring_them(store: Store) -> None:
+    async def work(database: Database) -> None:
+        await asyncio.gather(
+            *(
+                put_claims(database, [claim(f"c{n}", NOON_S + node // 2 * 3600) for n in range(9)])
+                for node in range(AT_ONCE)
+            )
+        )
+        rows = await database.fetch_all(Query(select(coupon_claim.c.newest_first)))
+        hours = Query(select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims))
+        stored = {hour: count for hour, count in await database.fetch_all(hours) if count}
+        assert stored == Counter(-newest // 3600 for (newest,) in rows)
+        assert len(rows) == 9
+
+    store.do(work)
+
+
+def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:
+    async def work(database: Database) -> None:
+        opened = await asyncio.gather(
+            *(open_account(database, WORLD, "acme") for _ in range(AT_ONCE)),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(each, LedgerError) for each in opened) == AT_ONCE - 1
+        assert len(await list_accounts(database)) == 1
+        await database.write(lambda transaction: put_owner(transaction, shop("880"), ""))
+        wish = Wish("acme", "shop", "880", "orders")
+        await asyncio.gather(
+            *(
+                give_grant(database, WORLD, wish, lifetime_s=None, granted_by="operator")
+                for _ in range(AT_ONCE)
+            )
+        )
+        assert len(await all_grants(database)) == 1
+
+    store.do(work)
+
+
+def test_of_secrets_rotated_at_once_the_last_two_are_good(store: Store) -> None:
+    async def work(database: Database) -> None:
+        sealer = sealer_of(store)
+        await add_source(database, sealer, "market", 1)
+        made = await asyncio.gather(
+            *(rotate_secret(database, sealer, "market", 2) for _ in range(AT_ONCE))
+        )
+        assert len({each.secret for each in made}) == AT_ONCE
+        assert len(set(await active_keys(database, sealer, "market"))) == 2
+
+    store.do(work)

@@ -1,0 +1,117 @@
+"""Receipts of waybills of a remote carrier: one id tells the whole way, however late it ends."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.books import Caller
+from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
+from tests.support.gateway import Gateway, Reply
+from tests.support.receipts import receipt_of
+from tests.support.remote import connected_carrier, eventually
+from tests.support.stores import Store
+from tests.support.waybills import PRICE, issue, new_customer, request
+from tollway.demo.owners import SHOP
+
+CREDITS = 100
+
+
+@pytest.fixture(scope="module")
+def remote_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("remote") / "tollway.db")
+
+
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path_factory.mktemp("carrier"))
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def served(remote_store: Store) -> Iterator[Gateway]:
+    started = Gateway(remote_store, reconcile_interval_s=1)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def wp_code(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
+    yield connected_carrier(remote_store, carrier, deadline_ms=20_000, settle_after_s=60)
+    carrier.misbehave("none")
+
+
+@pytest.fixture
+def hasty(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
+    """With a deadline that a test can wait for."""
+    yield connected_carrier(remote_store, carrier, deadline_ms=1000, settle_after_s=3)
+    carrier.misbehave("none")
+
+
+@pytest.fixture
+def customer(remote_store: Store) -> Caller:
+    return new_customer(remote_store, credits_=CREDITS)
+
+
+def told(served: Gateway, customer: Caller, of: Reply, **expected: object) -> dict[str, Any]:
+    """The receipt, once it tells what is expected."""
+    return eventually(
+        lambda: receipt_of(served, customer.token, of),
+        lambda receipt: expected.items() <= receipt.items(),
+    )
+
+
+def test_issued_at_once_it_is_charged(served: Gateway, customer: Caller, wp_code: str) -> None:
+    reply = issue(served, customer.token, request(wp_code))
+    receipt = receipt_of(served, customer.token, reply)
+    assert (receipt["outcome"], receipt["code"], receipt["amount"]) == ("charged", 0, PRICE)
+    assert (receipt["balance_before"], receipt["balance_after"]) == (CREDITS, CREDITS - PRICE)
+    assert receipt["hold"]["state"] == "captured"
+    assert receipt["consent"]["owner_id"] == SHOP.id
+    assert receipt["waybill"]["number"] == reply.data["waybillCode"]
+
+
+def test_what_the_carrier_refuses_is_given_back(
+    served: Gateway, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    carrier.misbehave("refuse", message=ISSUE, times=1)
+    reply = issue(served, customer.token, request(wp_code))
+    assert (reply.code, reply.data["code"]) == (0, 0)
+    receipt = told(served, customer, reply, code=0)
+    assert (receipt["outcome"], receipt["reason"]) == ("not_charged", "NOT_DONE")
+    assert (receipt["amount"], receipt["hold"]["state"]) == (0, "released")
+    assert receipt["waybill"]["state"] == "refused"
+
+
+def test_answered_with_101_it_is_held_and_then_charged(
+    served: Gateway, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("stall_after_commit", message=ISSUE, times=1)
+    carrier.misbehave("stall_before_commit", message=LOOK_UP)
+    body = request(hasty)
+    reply = issue(served, customer.token, body)
+    assert reply.code == 101
+    receipt = told(served, customer, reply, code=101)
+    assert (receipt["outcome"], receipt["reason"]) == ("held", "CARRIER_SILENT")
+    assert (receipt["amount"], receipt["balance_after"]) == (PRICE, CREDITS - PRICE)
+    assert (receipt["hold"]["state"], receipt["waybill"]["state"]) == ("held", "pending")
+    carrier.misbehave("none")
+    later = told(served, customer, reply, outcome="charged")
+    assert (later["code"], later["amount"], later["at_ms"]) == (101, PRICE, receipt["at_ms"])
+    assert (later["hold"]["state"], later["waybill"]["state"]) == ("captured", "issued")
+    again = issue(served, customer.token, body)
+    replayed = receipt_of(served, customer.token, again)
+    assert (replayed["reason"], replayed["replay_of"]) == ("REPLAYED", receipt["request_id"])
+    assert replayed["waybill"] == later["waybill"]
+
+
+def test_answered_with_101_it_is_held_and_then_given_back(
+    served: Gateway, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
+    reply = issue(served, customer.token, request(hasty))
+    assert told(served, customer, reply, code=101)["outcome"] == "held"
+    later = told(served, customer, reply, outcome="not_charged")
+    assert (later["code"], later["amount"], later["unit"]) == (101, 0, None)
+    assert (later["hold"]["state"], later["waybill"]["state"]) == ("released", "refused")

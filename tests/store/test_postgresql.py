@@ -1,0 +1,301 @@
+"""The shared engine: what comes in its way, and what it does when the server goes away."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import asyncpg
+import pytest
+from sqlalchemy import bindparam, func, select
+
+from tests.support.postgresql import Server, free_port, new_database, run_on
+from tests.support.stores import Store
+from tollway.store.database import (
+    StoreBusyError,
+    StoreError,
+    StoreUnavailableError,
+    Transaction,
+)
+from tollway.store.migrate import migrate, newest_revision
+from tollway.store.open import key_path, without_password
+from tollway.store.postgresql import database as engine_parts
+from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.errors import DoubtError
+from tollway.store.postgresql.hosts import urls_by_host
+from tollway.store.query import Query
+from tollway.store.schema import product
+from tollway.store.versions import Versions, directory_changed, figures_changed, write_nothing_new
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.postgresql
+
+DEADLINE_S = 20
+ADD = Query(
+    product.insert().values(
+        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
+    )
+)
+COUNT = Query(select(func.count()).select_from(product))
+SLEEP = Query(select(func.pg_sleep(30)))
+NAMES = Query(select(product.c.product_id).order_by(product.c.product_id))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server for one test alone, which may stop it."""
+    made = Server()
+    yield made
+    made.remove()
+
+
+def opened(url: str, call_timeout_s: float | None = 2) -> PostgresqlDatabase:
+    return PostgresqlDatabase(url, call_timeout_s, Metrics())
+
+
+async def add(transaction: Transaction, name: str = "a") -> None:
+    await transaction.execute(ADD, product_id=name)
+
+
+async def count(database: PostgresqlDatabase) -> int:
+    row = await database.fetch_one(COUNT)
+    assert row is not None
+    return int(row[0])
+
+
+async def until_changed(database: PostgresqlDatabase, before: object) -> float:
+    began_s = monotonic()
+    while database.change_mark() == before:
+        assert monotonic() - began_s < DEADLINE_S
+        await asyncio.sleep(0.01)
+    return monotonic() - began_s
+
+
+async def settled(database: PostgresqlDatabase) -> object:
+    """The mark once the listener is there: it stays the same for longer than a deaf one would."""
+    began_s = monotonic()
+    while True:
+        mark = database.change_mark()
+        await asyncio.sleep(1.6)
+        if database.change_mark() == mark:
+            return mark
+        assert monotonic() - began_s < DEADLINE_S
+
+
+def test_two_that_do_the_same_at_once_are_done_one_after_the_other(store: Store) -> None:
+    async def work(database: PostgresqlDatabase) -> None:
+        met = asyncio.Barrier(2)
+        runs = 0
+
+        async def add_if_none(transaction: Transaction) -> bool:
+            nonlocal runs
+            runs += 1
+            (found,) = await transaction.fetch_one(COUNT) or (0,)
+            if runs <= 2:
+                await met.wait()
+            if found:
+                return False
+            await add(transaction)
+            return True
+
+        done = await asyncio.gather(*(database.write(add_if_none) for _ in range(2)))
+        assert sorted(done) == [False, True]
+        assert (await count(database), runs) == (1, 3)
+
+    store.do(work)
+
+
+def test_two_that_wait_for_each_other_both_get_done(store: Store) -> None:
+    store.do(lambda database: database.write(lambda tx: add(tx, "x")))
+    store.do(lambda database: database.write(lambda tx: add(tx, "y")))
+    touch = Query(
+        product.update().where(product.c.product_id == bindparam("its")).values(title="changed")
+    )
+
+    async def work(database: PostgresqlDatabase) -> None:
+        met, runs = asyncio.Barrier(2), 0
+
+        async def both(transaction: Transaction, names: tuple[str, str]) -> None:
+            nonlocal runs
+            runs += 1
+            await transaction.execute(touch, its=names[0])
+            if runs <= 2:
+                await met.wait()
+            await transaction.execute(touch, its=names[1])
+
+        await asyncio.gather(
+            database.write(lambda tx: both(tx, ("x", "y"))),
+            database.write(lambda tx: both(tx, ("y", "x"))),
+        )
+        assert runs == 3
+
+    store.do(work)
+
+
+def test_text_is_in_the_order_of_its_bytes(store: Store) -> None:
+    names = ["B", "a", "Z", "ä", "b", "_", "中", "0"]
+
+    async def work(database: PostgresqlDatabase) -> None:
+        for name in names:
+            await database.write(lambda tx, name=name: add(tx, name))  # type: ignore[misc]
+        found = [row[0] for row in await database.fetch_all(NAMES)]
+        assert found == sorted(names, key=str.encode)
+
+    store.do(work)
+    columns = store.run(
+        "SELECT DISTINCT collation_name FROM information_schema.columns "
+        "WHERE table_schema = 'public' AND data_type = 'character varying' "
+        "AND table_name <> 'alembic_version'"
+    )
+    assert columns == [("C",)]
+
+
+def test_nodes_that_start_together_migrate_once() -> None:
+    url = new_database(is_migrated=False)
+
+    async def work() -> None:
+        nodes = [opened(url) for _ in range(4)]
+        found = await asyncio.gather(*map(migrate, nodes))
+        newest = newest_revision()
+        assert sorted(before or "" for before, _ in found) == ["", newest, newest, newest]
+        await asyncio.gather(*(node.close() for node in nodes))
+
+    asyncio.run(work())
+
+
+def test_a_change_by_anybody_is_heard_and_others_are_not(store: Store) -> None:
+    async def work(database: PostgresqlDatabase) -> None:
+        versions = Versions(database)
+        before = await settled(database)
+        await versions.refresh()
+        await database.write(add)
+        await database.write(write_nothing_new)
+        with pytest.raises(LookupError):
+            await database.write(_change_and_fail)
+        await asyncio.sleep(0.2)
+        assert database.change_mark() == before and versions.is_fresh
+        other = opened(store.url)
+        for change in (directory_changed, figures_changed):
+            before = database.change_mark()
+            await other.write(change)
+            assert await until_changed(database, before) < 1
+        await other.close()
+
+    store.do(work)
+
+
+async def _change_and_fail(transaction: Transaction) -> None:
+    await directory_changed(transaction)
+    raise LookupError
+
+
+def test_a_listener_that_was_cut_off_comes_back_and_vouches_for_nothing_meanwhile(
+    store: Store,
+) -> None:
+    async def work(database: PostgresqlDatabase) -> None:
+        before = await settled(database)
+        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+        cut += "application_name = 'tollway' AND datname = current_database()"
+        await asyncio.to_thread(run_on, store.url, cut)
+        await until_changed(database, before)
+        again = await settled(database)
+        await database.write(directory_changed)
+        assert await until_changed(database, again) < 1
+
+    store.do(work)
+
+
+def test_an_outage_is_told_at_once_and_ends_by_itself(server: Server) -> None:
+    async def work() -> None:
+        database = opened(server.url)
+        await migrate(database)
+        await database.write(add)
+        await asyncio.to_thread(server.stop)
+        for attempt in (count, lambda each: each.write(lambda tx: add(tx, "lost"))):
+            began_s = monotonic()
+            with pytest.raises(StoreUnavailableError):
+                await attempt(database)
+            assert monotonic() - began_s < 5
+        mark = database.change_mark()
+        assert await until_changed(database, mark) < 3, "nothing is vouched for"
+        await asyncio.to_thread(server.start)
+        assert await count(database) == 1
+        await database.write(lambda tx: add(tx, "b"))
+        assert await count(database) == 2
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_a_connection_lost_during_a_commit_leaves_a_doubt(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose(transaction: asyncpg.transaction.Transaction) -> None:
+        raise asyncpg.ConnectionDoesNotExistError("connection was closed")
+
+    async def work(database: PostgresqlDatabase) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(asyncpg.transaction.Transaction, "commit", lose)
+            with pytest.raises(DoubtError):
+                await database.write(add)
+        await database.write(lambda tx: add(tx, "b"))
+
+    store.do(work)
+
+
+def test_the_next_host_is_used_when_one_is_away_or_only_read(server: Server) -> None:
+    away = free_port()
+    url = server.url.replace("@127.0.0.1", f"@127.0.0.1:{away},127.0.0.1")
+
+    async def work() -> None:
+        database = opened(url)
+        await migrate(database)
+        await database.write(add)
+        await database.close()
+        run_on_server = "ALTER DATABASE postgres SET default_transaction_read_only = on"
+        await asyncio.to_thread(run_on, server.url, run_on_server)
+        refused = opened(url)
+        with pytest.raises(StoreUnavailableError, match=r"(?i)read-write|target|refused"):
+            await refused.write(add)
+        await refused.close()
+
+    asyncio.run(work())
+
+
+def test_who_finds_no_free_connection_is_told_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_parts, "_CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(engine_parts, "_WAIT_FOR_CONNECTION_S", -1.9)
+
+    async def work() -> None:
+        database = opened(store.url, 1)
+        slow = asyncio.ensure_future(database.fetch_one(SLEEP))
+        await asyncio.sleep(0)
+        with pytest.raises(StoreBusyError, match="in use"):
+            await count(database)
+        with pytest.raises(StoreBusyError, match="statement timeout"):
+            await slow
+        assert await count(database) == 0
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_nobody_is_told_a_password() -> None:
+    url = "postgresql://me:secret@one:5432,two:5433/books?sslmode=require"
+    assert without_password(url) == "postgresql://me@one:5432,two:5433/books?sslmode=require"
+    assert urls_by_host(url) == [
+        "postgresql://me:secret@one:5432/books?sslmode=require",
+        "postgresql://me:secret@two:5433/books?sslmode=require",
+    ]
+
+
+def test_the_key_file_must_be_named() -> None:
+    with pytest.raises(StoreError, match="set key_file to a file"):
+        key_path("postgresql://localhost/books", "")

