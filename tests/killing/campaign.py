@@ -113,7 +113,8 @@ class Campaign:
 
     def _audited(self) -> list[str]:
         """What `tollway audit` says, if it does not find everything in order."""
-        command = [sys.executable, "-m", "tollway", "audit"]
+        journal = ("--journal", self._carrier.journal_file, "--carrier", self._wp_codes[REMOTE])
+        command = [sys.executable, "-m", "tollway", "audit", *journal]
         variables = {**os.environ, **self._store.settings}
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         return [] if done.returncode == 0 else [done.stdout + done.stderr]
