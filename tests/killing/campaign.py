@@ -29,7 +29,7 @@ from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 LINK = {"deadline_ms": 500, "settle_after_s": 4}
 PLENTY = 10_000_000
 CLIENTS_OF_EACH_KIND = 3
-LONGEST_LIFE_S = 0.6
+LONGEST_LIFE_S = 1.0
 # By then every boundary must have been come to.
 BOUNDARY_WITHIN_S = 30
 _FAULTS = (

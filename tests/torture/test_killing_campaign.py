@@ -44,7 +44,6 @@ def test_200_random_moments(
             print(_figures(campaign, RANDOM_KILLS))  # noqa: T201
 
 
-@pytest.mark.sqlite
 def test_every_boundary_five_times(
     tmp_path: Path, today: date, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
