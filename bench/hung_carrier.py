@@ -79,8 +79,10 @@ class Pacer:
         return json.loads(body)["code"], took_s
 
     def close(self) -> None:
+        """Closes what is idle; the gateway would do so itself before long."""
         for _, writer in self._idle:
             writer.close()
+        self._idle.clear()
 
 
 class Requests:
@@ -153,6 +155,7 @@ async def run_phase(
             sys.exit(f"{name} was answered with {code}: the load is not what it should be.")
 
     await asyncio.gather(*(call(*each) for each in sorted(due)))
+    pacer.close()
 
 
 def tell_carrier(address: str, *faults: dict[str, object]) -> None:
@@ -182,7 +185,6 @@ async def measure(
             while (await count_open_holds(database, 0)).open:  # noqa: ASYNC110
                 await asyncio.sleep(0.5)
         print(f"round {number + 1} of {options.rounds}, load average {os.getloadavg()[0]:.1f}")
-    pacer.close()
     await database.close()
     return answering, hung
 
