@@ -48,6 +48,8 @@ class Found:
 
     latencies: Latencies = field(default_factory=dict)
     waybill_codes: list[int] = field(default_factory=list)
+    # Of the four, in the phase that was run last.
+    newest: list[float] = field(default_factory=list)
 
     def of_the_four(self) -> list[float]:
         return [
@@ -135,6 +137,7 @@ async def run_phase(
     pacer: Pacer, requests: Requests, wp_code: str, options: argparse.Namespace, found: Found
 ) -> None:
     """One stretch of load; waits for the last answer."""
+    found.newest.clear()
     begun_s = time.perf_counter() + 0.05
     due: list[tuple[float, str]] = [
         (begun_s + number / options.rate, list(requests.four)[number % 4])
@@ -153,6 +156,8 @@ async def run_phase(
             found.waybill_codes.append(code)
         elif code != 0:
             sys.exit(f"{name} was answered with {code}: the load is not what it should be.")
+        else:
+            found.newest.append(took_s)
 
     await asyncio.gather(*(call(*each) for each in sorted(due)))
     pacer.close()
@@ -184,7 +189,11 @@ async def measure(
             tell_carrier(carrier)
             while (await count_open_holds(database, 0)).open:  # noqa: ASYNC110
                 await asyncio.sleep(0.5)
-        print(f"round {number + 1} of {options.rounds}, load average {os.getloadavg()[0]:.1f}")
+        shown = [f"{quantile(each.newest, 0.99) * 1000:.1f}" for each in (answering, hung)]
+        print(
+            f"round {number + 1} of {options.rounds}: p99 of the four {shown[0]} ms with a carrier "
+            f"that answers, {shown[1]} ms with one that hangs; load average {os.getloadavg()[0]:.1f}"
+        )
     await database.close()
     return answering, hung
 
