@@ -191,8 +191,8 @@ async def measure(
                 await asyncio.sleep(0.5)
         shown = [f"{quantile(each.newest, 0.99) * 1000:.1f}" for each in (answering, hung)]
         print(
-            f"round {number + 1} of {options.rounds}: p99 of the four {shown[0]} ms with a carrier "
-            f"that answers, {shown[1]} ms with one that hangs; load average {os.getloadavg()[0]:.1f}"
+            f"round {number + 1} of {options.rounds}: p99 of the four {shown[0]} ms while the "
+            f"carrier answers, {shown[1]} ms while it hangs; load average {os.getloadavg()[0]:.1f}"
         )
     await database.close()
     return answering, hung
