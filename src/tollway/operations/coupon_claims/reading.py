@@ -1,12 +1,12 @@
-"""The stored claims behind an answer: how many each hour has, and the rows of one page."""
+"""One page of claims, and how many there are: one statement."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import BigInteger, Select, bindparam, cast, func, select, true
 
 from tollway.store.database import Database
-from tollway.store.paging import page_slices
+from tollway.store.paging import TAKE, counts_of, start_in, taken_apart, the_only, total_of
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour
 
@@ -34,88 +34,78 @@ class Claim(NamedTuple):
     app_key: str
 
 
-_HOURS = Query(
-    select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims)
-    .where(
-        coupon_claim_hour.c.sid == bindparam("wanted_sid"),
-        coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
-        coupon_claim_hour.c.hour.between(bindparam("first_hour"), bindparam("last_hour")),
-    )
-    .order_by(coupon_claim_hour.c.hour.desc())
-)
-# Times are stored negated, so the end of a stretch comes first.
-_IN_STRETCH = (
+_CLAIMS = [coupon_claim.c[name] for name in Claim._fields]
+_OF_SID = (
     coupon_claim.c.sid == bindparam("wanted_sid"),
     coupon_claim.c.claim_type == bindparam("wanted_type"),
-    coupon_claim.c.newest_first > bindparam("end"),
-    coupon_claim.c.newest_first <= bindparam("start"),
-)
-_COUNT = Query(select(func.count()).select_from(coupon_claim).where(*_IN_STRETCH))
-_ROWS = Query(
-    select(*(coupon_claim.c[name] for name in Claim._fields))
-    .where(*_IN_STRETCH)
-    .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
-    .limit(bindparam("take"))
-    .offset(bindparam("skip"))
 )
 
 
-async def read_counts(database: Database, window: Window) -> list[tuple[int, int]]:
-    """(hour, claims of it within the window), newest hour first.
-
-    Only the hours that the window cuts are counted row by row: two of them at the most.
-    """
-    hours = await database.fetch_all(
-        _HOURS,
-        wanted_sid=window.sid,
-        wanted_type=window.claim_type,
-        first_hour=window.start_s // _HOUR_S,
-        last_hour=(window.end_s - 1) // _HOUR_S,
+def _part(name: str) -> Select[Any]:
+    """A part of an hour as a bucket, counted claim by claim."""
+    after, up_to = bindparam(f"{name}_after"), bindparam(f"{name}_up_to")
+    return (
+        select(cast(after, BigInteger).label("after"), func.count().label("listed"))
+        .select_from(coupon_claim)
+        .where(
+            *_OF_SID, coupon_claim.c.newest_first > after, coupon_claim.c.newest_first <= up_to
+        )
     )
-    counts = []
-    for hour, claims in hours:
-        part = _within(window, hour, hour)
-        is_cut = part.end_s - part.start_s < _HOUR_S
-        counts.append((hour, await _count(database, part) if is_cut and claims else claims))
-    return counts
+
+
+def _page() -> Query:
+    hours = select(
+        (-_HOUR_S * (coupon_claim_hour.c.hour + 1)).label("after"),
+        coupon_claim_hour.c.claims.label("listed"),
+    ).where(
+        coupon_claim_hour.c.sid == bindparam("wanted_sid"),
+        coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
+        coupon_claim_hour.c.hour >= bindparam("first_hour"),
+        coupon_claim_hour.c.hour < bindparam("last_hour"),
+    )
+    counts = counts_of("counts", _part("newest"), hours, _part("oldest"))
+    begin = start_in("begin", counts)
+    page = (
+        select(*_CLAIMS)
+        .where(
+            *_OF_SID,
+            coupon_claim.c.newest_first > the_only(begin.c.after),
+            coupon_claim.c.newest_first <= bindparam("oldest_up_to"),
+        )
+        .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
+        .limit(TAKE)
+        .offset(func.coalesce(the_only(begin.c.skip), 0))
+        .cte("page")
+    )
+    alone = select(total_of(counts).label("total")).cte("alone")
+    return Query(
+        select(*page.c, alone.c.total)
+        .select_from(alone)
+        .outerjoin(page, true())
+        .order_by(page.c.newest_first, page.c.coupon_code)
+    )
+
+
+_PAGE = _page()
 
 
 async def read_page(
-    database: Database, window: Window, counts: Sequence[tuple[int, int]], offset: int, size: int
-) -> list[Claim]:
-    """The rows of a page: one run that begins in the hour that the counts name."""
-    slices = page_slices(counts, offset, size)
-    if not slices:
-        return []
-    stretch = _within(window, first_hour=slices[-1].bucket, last_hour=slices[0].bucket)
+    database: Database, window: Window, offset: int, size: int
+) -> tuple[int, Sequence[Claim]]:
+    """The exact total, and the claims of a page."""
+    hours = taken_apart(window.start_s, window.end_s, _HOUR_S)
     rows = await database.fetch_all(
-        _ROWS,
-        **_bounds(stretch),
-        skip=slices[0].skip,
-        take=sum(each.take for each in slices),
+        _PAGE,
+        wanted_sid=window.sid,
+        wanted_type=window.claim_type,
+        newest_after=-hours.newest[1],
+        newest_up_to=-hours.newest[0],
+        first_hour=hours.whole[0],
+        last_hour=hours.whole[1],
+        oldest_after=-hours.oldest[1],
+        oldest_up_to=-hours.oldest[0],
+        offset=offset,
+        take=size,
     )
-    return [Claim._make(row) for row in rows]
-
-
-async def _count(database: Database, stretch: Window) -> int:
-    row = await database.fetch_one(_COUNT, **_bounds(stretch))
-    assert row is not None
-    count: int = row[0]
-    return count
-
-
-def _within(window: Window, first_hour: int, last_hour: int) -> Window:
-    """The part of a window that lies in a run of hours."""
-    return window._replace(
-        start_s=max(window.start_s, first_hour * _HOUR_S),
-        end_s=min(window.end_s, (last_hour + 1) * _HOUR_S),
-    )
-
-
-def _bounds(stretch: Window) -> dict[str, object]:
-    return {
-        "wanted_sid": stretch.sid,
-        "wanted_type": stretch.claim_type,
-        "start": -stretch.start_s,
-        "end": -stretch.end_s,
-    }
+    # The total stands in every row; a row without a claim is there for the total alone.
+    return rows[0][-1], [Claim._make(row[:-1]) for row in rows if row[0] is not None]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Integer, String, bindparam, cast, func, or_, select
 
-from tollway.operations.orders.reading import Filter, OrderFacts, page_of
+from tollway.operations.orders.reading import Filter, OrderFacts, page_of, told
 from tollway.store.database import Database
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
@@ -28,8 +28,12 @@ _conditions = (
         shop_order.c.remark_tag_name == bindparam("tag_name"),
     ),
 )
-_COUNT = Query(select(func.count()).select_from(shop_order).where(*_conditions))
-_PAGE = page_of(select(shop_order.c.newest_first, shop_order.c.order_sn).where(*_conditions))
+_PAGE = page_of(
+    select(shop_order.c.newest_first, shop_order.c.order_sn)
+    .where(*_conditions)
+    .offset(bindparam("offset")),
+    select(func.count()).select_from(shop_order).where(*_conditions).scalar_subquery(),
+)
 
 
 async def search_page(
@@ -44,8 +48,4 @@ async def search_page(
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
     }
-    ((total,),) = await database.fetch_long(_COUNT, **values)
-    if offset >= total:
-        return total, []
-    rows = await database.fetch_long(_PAGE, **values, skip=offset, take=size)
-    return total, [OrderFacts._make(row) for row in rows]
+    return told(await database.fetch_long(_PAGE, **values, offset=offset, take=size))
