@@ -1,4 +1,4 @@
-"""Any page at the cost of the first, in one statement.
+"""Any page at the cost of the first.
 
 Skipping to a page far back costs as much as all the rows before it, and so does counting them. So
 what is listed keeps a count per bucket of time, written in the same transaction as its rows: the
@@ -6,16 +6,19 @@ total is a sum of counts, and a page begins in the bucket in which their running
 offset. A window's ends may cut a bucket in two: only of such a part the rows themselves are
 counted.
 
-Rows are listed by `newest_first`, a negated time: those of a bucket come after `after`. Total and
-page are read together, since on a server every statement is a way there and back.
+On a server every statement is a way there and back, so there all of this is one statement. In an
+embedded database a statement costs next to nothing and running sums do not, so there it is done in
+steps. Both are made of the same parts.
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     CTE,
     BigInteger,
     ColumnElement,
+    FromClause,
     ScalarSelect,
     Select,
     bindparam,
@@ -26,8 +29,13 @@ from sqlalchemy import (
     union_all,
 )
 
-TAKE = bindparam("take")
-OFFSET = cast(bindparam("offset"), BigInteger)
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
+
+Rows = Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]
+Finer = Callable[[ColumnElement[int]], Select[Any]]
+# The columns that rows are listed by.
+Key = tuple[str, ...]
 
 
 class Parts(NamedTuple):
@@ -46,18 +54,87 @@ def taken_apart(start: int, end: int, width: int) -> Parts:
     return Parts((last * width, end), (first, last), (start, first * width))
 
 
-def counts_of(name: str, *arms: Select[Any]) -> CTE:
-    """Buckets of `after` and `listed`, how many rows each has, with their running sum."""
-    every = union_all(*arms).subquery()
-    # A server's sum of whole numbers is none itself.
-    up_to = cast(func.sum(every.c.listed).over(order_by=every.c.after, rows=(None, 0)), BigInteger)
-    return select(*every.c, up_to.label("up_to")).cte(name)
+class Listing:
+    """Rows that are listed by a negated time, the newest first, and the counts of their buckets.
+
+    `counts` are queries for (after, how many) of buckets that do not overlap: the rows of a bucket
+    are those that come next after its `after`. If some of them are large, all have a third column,
+    the large one's number or null, and `finer` asks for the buckets that such a one consists of.
+    `rows` asks for `take` rows after a bucket's `after`, skipping so many, in the order of `key`.
+    """
+
+    def __init__(
+        self, counts: Sequence[Select[Any]], rows: Rows, key: Key, finer: Finer | None = None
+    ) -> None:
+        buckets = union_all(*counts)
+        self._counts = Query(buckets)
+        self._finer = None if finer is None else Query(finer(bindparam("large")))
+        self._rows = Query(rows(bindparam("after"), bindparam("skip")))
+        self._at_once = Query(_at_once(buckets.subquery(), rows, key, finer))
+
+    async def page(
+        self, database: Database, offset: int, size: int, values: dict[str, object]
+    ) -> tuple[int, Sequence[Row]]:
+        """The exact total, and the rows of a page."""
+        if database.dialect == "sqlite":
+            return await self._in_steps(database, offset, size, values)
+        return told(await database.fetch_all(self._at_once, offset=offset, take=size, **values))
+
+    async def _in_steps(
+        self, database: Database, offset: int, size: int, values: dict[str, object]
+    ) -> tuple[int, Sequence[Row]]:
+        counts = await database.fetch_all(self._counts, **values)
+        total = sum([bucket[1] for bucket in counts])
+        start = _locate(counts, offset)
+        if start is not None and self._finer is not None and start.bucket[2] is not None:
+            finer = await database.fetch_all(self._finer, large=start.bucket[2], **values)
+            start = _locate(finer, start.skip)
+        if start is None:
+            return total, []
+        after, skip = start.bucket[0], start.skip
+        return total, await database.fetch_all(
+            self._rows, after=after, skip=skip, take=size, **values
+        )
 
 
-def start_in(name: str, counts: CTE, offset: ColumnElement[int] = OFFSET) -> CTE:
-    """The bucket in which the row at an offset lies, and how many of its rows to skip; none if
-    the offset is behind the last one."""
-    before = counts.c.up_to - counts.c.listed
+class _Start(NamedTuple):
+    """Where a page begins: in a bucket, after so many of its rows."""
+
+    bucket: Row
+    skip: int
+
+
+def _locate(counts: Iterable[Row], offset: int) -> _Start | None:
+    for bucket in sorted(counts):
+        if offset < bucket[1]:
+            return _Start(bucket, offset)
+        offset -= bucket[1]
+    return None
+
+
+def _at_once(buckets: FromClause, rows: Rows, key: Key, finer: Finer | None) -> Select[Any]:
+    counts = _running(buckets, "counts")
+    start = _start(counts, cast(bindparam("offset"), BigInteger), "start")
+    if finer is not None:
+        after, listed, large = start.c[0], start.c[1], start.c[2]
+        parts = union_all(select(after, listed).where(large.is_(None)), finer(_only(large)))
+        start = _start(_running(parts.subquery(), "finer"), _only(start.c.skip), "finer_start")
+    page = rows(_only(start.c[0]), func.coalesce(_only(start.c.skip), 0))
+    total = select(func.max(counts.c.up_to)).scalar_subquery()
+    return beside(func.coalesce(total, 0), page, key)
+
+
+def _running(buckets: FromClause, name: str) -> CTE:
+    """Buckets with how many rows they and all before them have."""
+    after, listed = buckets.c[0], buckets.c[1]
+    # A server's sum of whole numbers is not one itself.
+    up_to = cast(func.sum(listed).over(order_by=after, rows=(None, 0)), BigInteger)
+    return select(*buckets.c, up_to.label("up_to")).cte(name)
+
+
+def _start(counts: CTE, offset: ColumnElement[int], name: str) -> CTE:
+    """The bucket in which the row at an offset lies; none if the offset is behind the last one."""
+    before = counts.c.up_to - counts.c[1]
     return (
         select(*counts.c, (offset - before).label("skip"))
         .where(before <= offset, counts.c.up_to > offset)
@@ -65,10 +142,22 @@ def start_in(name: str, counts: CTE, offset: ColumnElement[int] = OFFSET) -> CTE
     )
 
 
-def the_only(column: ColumnElement[Any]) -> ScalarSelect[Any]:
+def _only(column: ColumnElement[Any]) -> ScalarSelect[Any]:
     """The value in a row that is alone. Not joined, so that an index can be entered with it."""
     return select(column).scalar_subquery()
 
 
-def total_of(counts: CTE) -> ScalarSelect[Any]:
-    return select(func.coalesce(func.max(counts.c.up_to), 0)).scalar_subquery()
+def beside(total: ColumnElement[int], page: Select[Any], key: Key) -> Select[Any]:
+    """The total beside every row of a page; alone if the page is empty."""
+    alone, listed = select(total.label("total")).cte("alone"), page.cte("page")
+    return (
+        select(alone.c.total, *listed.c)
+        .select_from(alone)
+        .outerjoin(listed, true())
+        .order_by(*(listed.c[name] for name in key))
+    )
+
+
+def told(rows: Sequence[Row]) -> tuple[int, Sequence[Row]]:
+    """The total and the rows beside it, none of which begins with nothing."""
+    return rows[0][0], [row[1:] for row in rows if row[1] is not None]

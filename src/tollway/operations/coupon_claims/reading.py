@@ -1,12 +1,12 @@
-"""One page of claims, and how many there are: one statement."""
+"""The stored claims behind an answer: one page of them, and how many there are."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Select, bindparam, cast, func, select, true
+from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, cast, func, select
 
 from tollway.store.database import Database
-from tollway.store.paging import TAKE, counts_of, start_in, taken_apart, the_only, total_of
+from tollway.store.paging import Listing, taken_apart
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour
 
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
     app_key: str
 
 
-_CLAIMS = [coupon_claim.c[name] for name in Claim._fields]
+_KEY = ("newest_first", "coupon_code")
 _OF_SID = (
     coupon_claim.c.sid == bindparam("wanted_sid"),
     coupon_claim.c.claim_type == bindparam("wanted_type"),
@@ -45,7 +45,7 @@ def _part(name: str) -> Select[Any]:
     """A part of an hour as a bucket, counted claim by claim."""
     after, up_to = bindparam(f"{name}_after"), bindparam(f"{name}_up_to")
     return (
-        select(cast(after, BigInteger).label("after"), func.count().label("listed"))
+        select(cast(after, BigInteger), func.count())
         .select_from(coupon_claim)
         .where(
             *_OF_SID, coupon_claim.c.newest_first > after, coupon_claim.c.newest_first <= up_to
@@ -53,40 +53,27 @@ def _part(name: str) -> Select[Any]:
     )
 
 
-def _page() -> Query:
-    hours = select(
-        (-_HOUR_S * (coupon_claim_hour.c.hour + 1)).label("after"),
-        coupon_claim_hour.c.claims.label("listed"),
-    ).where(
-        coupon_claim_hour.c.sid == bindparam("wanted_sid"),
-        coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
-        coupon_claim_hour.c.hour >= bindparam("first_hour"),
-        coupon_claim_hour.c.hour < bindparam("last_hour"),
-    )
-    counts = counts_of("counts", _part("newest"), hours, _part("oldest"))
-    begin = start_in("begin", counts)
-    page = (
-        select(*_CLAIMS)
+def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
+    return (
+        select(*(coupon_claim.c[name] for name in Claim._fields))
         .where(
             *_OF_SID,
-            coupon_claim.c.newest_first > the_only(begin.c.after),
+            coupon_claim.c.newest_first > after,
             coupon_claim.c.newest_first <= bindparam("oldest_up_to"),
         )
-        .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
-        .limit(TAKE)
-        .offset(func.coalesce(the_only(begin.c.skip), 0))
-        .cte("page")
-    )
-    alone = select(total_of(counts).label("total")).cte("alone")
-    return Query(
-        select(*page.c, alone.c.total)
-        .select_from(alone)
-        .outerjoin(page, true())
-        .order_by(page.c.newest_first, page.c.coupon_code)
+        .order_by(*(coupon_claim.c[name] for name in _KEY))
+        .limit(bindparam("take"))
+        .offset(skip)
     )
 
 
-_PAGE = _page()
+_HOURS = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.claims).where(
+    coupon_claim_hour.c.sid == bindparam("wanted_sid"),
+    coupon_claim_hour.c.claim_type == bindparam("wanted_type"),
+    coupon_claim_hour.c.hour >= bindparam("first_hour"),
+    coupon_claim_hour.c.hour < bindparam("last_hour"),
+)
+_LISTING = Listing([_part("newest"), _HOURS, _part("oldest")], _rows, _KEY)
 
 
 async def read_page(
@@ -94,18 +81,15 @@ async def read_page(
 ) -> tuple[int, Sequence[Claim]]:
     """The exact total, and the claims of a page."""
     hours = taken_apart(window.start_s, window.end_s, _HOUR_S)
-    rows = await database.fetch_all(
-        _PAGE,
-        wanted_sid=window.sid,
-        wanted_type=window.claim_type,
-        newest_after=-hours.newest[1],
-        newest_up_to=-hours.newest[0],
-        first_hour=hours.whole[0],
-        last_hour=hours.whole[1],
-        oldest_after=-hours.oldest[1],
-        oldest_up_to=-hours.oldest[0],
-        offset=offset,
-        take=size,
-    )
-    # The total stands in every row; a row without a claim is there for the total alone.
-    return rows[0][-1], [Claim._make(row[:-1]) for row in rows if row[0] is not None]
+    values: dict[str, object] = {
+        "wanted_sid": window.sid,
+        "wanted_type": window.claim_type,
+        "newest_after": -hours.newest[1],
+        "newest_up_to": -hours.newest[0],
+        "first_hour": hours.whole[0],
+        "last_hour": hours.whole[1],
+        "oldest_after": -hours.oldest[1],
+        "oldest_up_to": -hours.oldest[0],
+    }
+    total, rows = await _LISTING.page(database, offset, size, values)
+    return total, [Claim._make(row) for row in rows]

@@ -1,30 +1,18 @@
-"""One page of orders, and how many there are: one statement, whatever is asked for.
+"""One page of orders, and how many there are.
 
-The days and hours that are counted tell the total and the hour in which the page begins; from there
-its orders are one run of neighbours in an index.
+The counts per day and hour tell the total and the hour in which the page begins; from there its
+orders are one run of neighbours in an index.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    cast,
-    func,
-    null,
-    select,
-    true,
-)
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, cast, func, null, select
 
-from tollway.store.database import Database, Row
-from tollway.store.order_facets import DAY_HOURS, DAY_MS, HOUR_MS, facet_of
+from tollway.store.database import Database
+from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facet_of
 from tollway.store.order_tables import order_count, shop_order
-from tollway.store.paging import counts_of, start_in, taken_apart, the_only, total_of, TAKE
-from tollway.store.query import Query
+from tollway.store.paging import Listing, taken_apart
 
 
 class Filter(NamedTuple):
@@ -59,118 +47,91 @@ class OrderFacts(NamedTuple):
     sealed: bytes
 
 
+KEY = ("newest_first", "order_sn")
+_KEY = [shop_order.c[name] for name in KEY]
 _FACTS = [shop_order.c[name] for name in OrderFacts._fields]
-_LISTING = (shop_order.c.newest_first, shop_order.c.order_sn)
+_NO_DAY = cast(null(), BigInteger)
 
 
-def _conditions(with_tag: bool, with_name: bool) -> list[ColumnElement[bool]]:
-    """Which orders, whenever they were confirmed."""
-    conditions = [shop_order.c.owner_id == bindparam("owner")]
-    if with_tag:
-        conditions.append(shop_order.c.remark_tag == bindparam("tag"))
-    if with_name:
-        conditions.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
-    return conditions
-
-
-def _part(conditions: list[ColumnElement[bool]], name: str) -> Select[Any]:
-    """A part of an hour as a bucket, counted order by order."""
-    after, up_to = bindparam(f"{name}_after"), bindparam(f"{name}_up_to")
-    return (
-        select(cast(after, BigInteger).label("after"), func.count().label("listed"), _NO_DAY)
-        .select_from(shop_order)
-        .where(
-            *conditions,
-            shop_order.c.newest_first > after,
-            shop_order.c.newest_first <= up_to,
-        )
-    )
-
-
-_NO_DAY = cast(null(), BigInteger).label("day")
-
-
-def _hours(first: Any, last: Any) -> Select[Any]:
-    return select(
-        (-HOUR_MS * (order_count.c.bucket + 1)).label("after"),
-        order_count.c.orders.label("listed"),
-        _NO_DAY,
-    ).where(*_counted(1, first, last))
-
-
-def _days(first: Any, last: Any) -> Select[Any]:
-    return select(
-        (-DAY_MS * (order_count.c.bucket + 1)).label("after"),
-        order_count.c.orders.label("listed"),
-        order_count.c.bucket.label("day"),
-    ).where(*_counted(DAY_HOURS, first, last))
-
-
-def _counted(hours: int, first: Any, last: Any) -> list[ColumnElement[bool]]:
-    return [
-        order_count.c.owner_id == bindparam("owner"),
-        order_count.c.facet == bindparam("of_facet"),
-        order_count.c.hours == hours,
-        order_count.c.bucket >= first,
-        order_count.c.bucket < last,
-    ]
-
-
-def page_of(keys: Select[Any], total: Any) -> Query:
-    """The total, and the orders of one page, given the query for its keys.
+def by_key(keys: Select[Any]) -> Select[Any]:
+    """The orders of one page, given the query for all keys in question.
 
     The keys first, from an index alone; then the orders by their keys. Asked for at once, an engine
     may rather walk through all orders of the shop in their order, looking for a rare tag.
     """
-    page = keys.order_by(*_LISTING).limit(TAKE).cte("page")
-    alone = select(total.label("total")).cte("alone")
-    same = [column == page.c[column.name] for column in _LISTING]
-    return Query(
-        select(*_FACTS, alone.c.total)
-        .select_from(alone)
-        .outerjoin(page, true())
-        .outerjoin(shop_order, and_(shop_order.c.owner_id == bindparam("owner"), *same))
-        .order_by(page.c.newest_first, page.c.order_sn)
+    found = keys.cte("keys")
+    same = [column == found.c[column.name] for column in _KEY]
+    return (
+        select(*_FACTS)
+        .join_from(found, shop_order, and_(*same))
+        .where(shop_order.c.owner_id == bindparam("owner"))
+        .order_by(*_KEY)
     )
 
 
-def _page(with_tag: bool, with_name: bool) -> Query:
-    conditions = _conditions(with_tag, with_name)
-    window = counts_of(
-        "window_counts",
-        _part(conditions, "newest"),
-        _hours(bindparam("newer_first"), bindparam("newer_last")),
-        _days(bindparam("first_day"), bindparam("last_day")),
-        _hours(bindparam("older_first"), bindparam("older_last")),
-        _part(conditions, "oldest"),
+def _buckets(hours: int, first: ColumnElement[int], last: ColumnElement[int]) -> Select[Any]:
+    """The counted days or hours from first up to, not including, last."""
+    number = order_count.c.bucket
+    after = -hours * HOUR_MS * (number + 1)
+    return select(after, order_count.c.orders).where(
+        order_count.c.owner_id == bindparam("owner"),
+        order_count.c.facet == bindparam("of_facet"),
+        order_count.c.hours == hours,
+        number >= first,
+        number < last,
     )
-    start = start_in("start", window)
-    # A day is gone through by its hours.
-    day = the_only(start.c.day)
-    hours = counts_of(
-        "hour_counts",
-        select(start.c.after, start.c.listed).where(start.c.day.is_(None)),
-        select(
-            (-HOUR_MS * (order_count.c.bucket + 1)).label("after"),
-            order_count.c.orders.label("listed"),
-        ).where(*_counted(1, day * DAY_HOURS, (day + 1) * DAY_HOURS)),
-    )
-    begin = start_in("begin", hours, the_only(start.c.skip))
-    keys = (
-        select(*_LISTING)
-        .where(
-            *conditions,
-            shop_order.c.newest_first > the_only(begin.c.after),
-            shop_order.c.newest_first <= bindparam("oldest_up_to"),
+
+
+def _hours_of(day: ColumnElement[int]) -> Select[Any]:
+    return _buckets(1, day * DAY_HOURS, (day + 1) * DAY_HOURS)
+
+
+def _listing(with_tag: bool, with_name: bool) -> Listing:
+    asked = [shop_order.c.owner_id == bindparam("owner")]
+    if with_tag:
+        asked.append(shop_order.c.remark_tag == bindparam("tag"))
+    if with_name:
+        asked.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
+
+    def part(name: str) -> Select[Any]:
+        """A part of an hour, counted order by order."""
+        after, up_to = bindparam(f"{name}_after"), bindparam(f"{name}_up_to")
+        confirmed = shop_order.c.newest_first
+        counted = select(cast(after, BigInteger), func.count(), _NO_DAY).select_from(shop_order)
+        return counted.where(*asked, confirmed > after, confirmed <= up_to)
+
+    def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
+        # Without a tag the orders already lie in the order of listing.
+        is_keyed = with_tag or with_name
+        found = (
+            select(*(_KEY if is_keyed else _FACTS))
+            .where(
+                *asked,
+                shop_order.c.newest_first > after,
+                shop_order.c.newest_first <= bindparam("oldest_up_to"),
+            )
+            .order_by(*_KEY)
+            .limit(bindparam("take"))
+            .offset(skip)
         )
-        .offset(func.coalesce(the_only(begin.c.skip), 0))
-    )
-    return page_of(keys, total_of(window))
+        return by_key(found) if is_keyed else found
+
+    newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
+    days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
+    older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
+    counts = [
+        part("newest"),
+        newer.add_columns(_NO_DAY),
+        days.add_columns(order_count.c.bucket),
+        older.add_columns(_NO_DAY),
+        part("oldest"),
+    ]
+    return Listing(counts, rows, KEY, _hours_of)
 
 
-# One query for each way to filter by tag, so that each has its own index.
-_PAGES = {
-    (with_tag, with_name): _page(with_tag, with_name)
+# One for each way to filter by tag, so that each has its own index.
+_LISTINGS = {
+    (with_tag, with_name): _listing(with_tag, with_name)
     for with_tag in (False, True)
     for with_name in (False, True)
 }
@@ -182,28 +143,22 @@ async def read_page(
     """The exact total, and the orders of a page."""
     hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
     days = taken_apart(*hours.whole, DAY_HOURS)
-    rows = await database.fetch_all(
-        _PAGES[wanted.tag is not None, wanted.tag_name is not None],
-        owner=wanted.owner_id,
-        of_facet=facet_of(wanted.tag, wanted.tag_name),
-        tag=wanted.tag,
-        tag_name=wanted.tag_name,
-        newest_after=-hours.newest[1],
-        newest_up_to=-hours.newest[0],
-        newer_first=days.newest[0],
-        newer_last=days.newest[1],
-        first_day=days.whole[0],
-        last_day=days.whole[1],
-        older_first=days.oldest[0],
-        older_last=days.oldest[1],
-        oldest_after=-hours.oldest[1],
-        oldest_up_to=-hours.oldest[0],
-        offset=offset,
-        take=size,
-    )
-    return told(rows)
-
-
-def told(rows: Sequence[Row]) -> tuple[int, Sequence[OrderFacts]]:
-    """The total stands in every row; a row without an order is there for the total alone."""
-    return rows[0][-1], [OrderFacts._make(row[:-1]) for row in rows if row[0] is not None]
+    values: dict[str, object] = {
+        "owner": wanted.owner_id,
+        "of_facet": facet_of(wanted.tag, wanted.tag_name),
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "newest_after": -hours.newest[1],
+        "newest_up_to": -hours.newest[0],
+        "newer_first": days.newest[0],
+        "newer_last": days.newest[1],
+        "first_day": days.whole[0],
+        "last_day": days.whole[1],
+        "older_first": days.oldest[0],
+        "older_last": days.oldest[1],
+        "oldest_after": -hours.oldest[1],
+        "oldest_up_to": -hours.oldest[0],
+    }
+    listing = _LISTINGS[wanted.tag is not None, wanted.tag_name is not None]
+    total, rows = await listing.page(database, offset, size, values)
+    return total, [OrderFacts._make(row) for row in rows]
