@@ -4,8 +4,8 @@ Loads claims of one week under one sid, then asks the handler for the first page
 and the last, with a window of whole hours and with one that cuts hours at both ends. Each is asked
 many times in turn, and the median is shown beside that of the first page.
 
-`--database postgresql://…` measures on PostgreSQL instead; the database must be a new one, and keeps
-the claims.
+`--database postgresql://…` measures on PostgreSQL instead; the database must be a new one, and
+keeps the claims.
 """
 
 import argparse

@@ -7,8 +7,8 @@ this page is there with a tag as well; every tenth has a tag name. Totals and wh
 are checked. What counts are the ratios to the first page, since absolute times move from hour to
 hour: ends with status 1 if one is above 1.5.
 
-`--database postgresql://…` measures on PostgreSQL instead; the database must be a new one, and keeps
-the orders.
+`--database postgresql://…` measures on PostgreSQL instead; the database must be a new one, and
+keeps the orders.
 """
 
 import argparse

@@ -13,10 +13,14 @@ from tests.support.postgresql import Server, run_on
 
 _DEADLINE_S = 20
 # Preparing a statement is a way of its own; binding its parameters goes along with running it.
-_ASKED = re.compile(r"duration: [\d.]+ ms +(?:statement|parse [^:]*|execute [^:]*): (.*)", re.DOTALL)
+_ASKED = re.compile(
+    r"duration: [\d.]+ ms +(?:statement|parse [^:]*|execute [^:]*): (.*)", re.DOTALL
+)
 _BEGINS = re.compile(r"\s*(BEGIN|START)\b", re.IGNORECASE)
 _ENDS = re.compile(r"\s*(COMMIT|ROLLBACK|END)\b", re.IGNORECASE)
-_READS = re.compile(r"\s*(SELECT|WITH)\b(?!.*\b(INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE)
+_READS = re.compile(
+    r"\s*(SELECT|WITH)\b(?!.*\b(INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE
+)
 # With this a node asks whether the server is still there; no call waits for it.
 _HEARTBEAT = "SELECT 1"
 _OURS = "tollway"

@@ -12,12 +12,15 @@ steps. Both are made of the same parts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     CTE,
     BigInteger,
+    Column,
     ColumnElement,
+    CompoundSelect,
     FromClause,
     ScalarSelect,
     Select,
@@ -52,6 +55,20 @@ def taken_apart(start: int, end: int, width: int) -> Parts:
     if first >= last:
         return Parts((start, end), (first, first), (start, start))
     return Parts((last * width, end), (first, last), (start, first * width))
+
+
+def part_of(name: str, time: Column[int], *asked: ColumnElement[bool]) -> Select[Any]:
+    """A part of a bucket, counted row by row."""
+    after: ColumnElement[int] = bindparam(f"{name}_after")
+    up_to: ColumnElement[int] = bindparam(f"{name}_up_to")
+    bucket: list[ColumnElement[Any]] = [cast(after, BigInteger), func.count()]
+    return select(*bucket).select_from(time.table).where(*asked, time > after, time <= up_to)
+
+
+def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
+    """What `part_of` must be told. Times are stored negated, so its end comes first."""
+    start, end = part
+    return {f"{name}_after": -end, f"{name}_up_to": -start}
 
 
 class Listing:
@@ -105,7 +122,7 @@ class _Start(NamedTuple):
 
 
 def _locate(counts: Iterable[Row], offset: int) -> _Start | None:
-    for bucket in sorted(counts):
+    for bucket in sorted(counts, key=itemgetter(0)):
         if offset < bucket[1]:
             return _Start(bucket, offset)
         offset -= bucket[1]
@@ -117,7 +134,9 @@ def _at_once(buckets: FromClause, rows: Rows, key: Key, finer: Finer | None) -> 
     start = _start(counts, cast(bindparam("offset"), BigInteger), "start")
     if finer is not None:
         after, listed, large = start.c[0], start.c[1], start.c[2]
-        parts = union_all(select(after, listed).where(large.is_(None)), finer(_only(large)))
+        parts: CompoundSelect[Any] = union_all(
+            select(after, listed).where(large.is_(None)), finer(_only(large))
+        )
         start = _start(_running(parts.subquery(), "finer"), _only(start.c.skip), "finer_start")
     page = rows(_only(start.c[0]), func.coalesce(_only(start.c.skip), 0))
     total = select(func.max(counts.c.up_to)).scalar_subquery()

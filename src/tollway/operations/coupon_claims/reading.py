@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, cast, func, select
+from sqlalchemy import ColumnElement, Select, bindparam, select
 
 from tollway.store.database import Database
-from tollway.store.paging import Listing, taken_apart
-from tollway.store.query import Query
+from tollway.store.paging import Listing, part_of, part_values, taken_apart
 from tollway.store.schema import coupon_claim, coupon_claim_hour
 
 _HOUR_S = 3600
@@ -41,18 +40,6 @@ _OF_SID = (
 )
 
 
-def _part(name: str) -> Select[Any]:
-    """A part of an hour as a bucket, counted claim by claim."""
-    after, up_to = bindparam(f"{name}_after"), bindparam(f"{name}_up_to")
-    return (
-        select(cast(after, BigInteger), func.count())
-        .select_from(coupon_claim)
-        .where(
-            *_OF_SID, coupon_claim.c.newest_first > after, coupon_claim.c.newest_first <= up_to
-        )
-    )
-
-
 def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
     return (
         select(*(coupon_claim.c[name] for name in Claim._fields))
@@ -73,7 +60,9 @@ _HOURS = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.c
     coupon_claim_hour.c.hour >= bindparam("first_hour"),
     coupon_claim_hour.c.hour < bindparam("last_hour"),
 )
-_LISTING = Listing([_part("newest"), _HOURS, _part("oldest")], _rows, _KEY)
+_newest = part_of("newest", coupon_claim.c.newest_first, *_OF_SID)
+_oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
+_LISTING = Listing([_newest, _HOURS, _oldest], _rows, _KEY)
 
 
 async def read_page(
@@ -84,12 +73,10 @@ async def read_page(
     values: dict[str, object] = {
         "wanted_sid": window.sid,
         "wanted_type": window.claim_type,
-        "newest_after": -hours.newest[1],
-        "newest_up_to": -hours.newest[0],
         "first_hour": hours.whole[0],
         "last_hour": hours.whole[1],
-        "oldest_after": -hours.oldest[1],
-        "oldest_up_to": -hours.oldest[0],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
     }
     total, rows = await _LISTING.page(database, offset, size, values)
     return total, [Claim._make(row) for row in rows]

@@ -7,12 +7,12 @@ orders are one run of neighbours in an index.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, cast, func, null, select
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, cast, null, select
 
 from tollway.store.database import Database
 from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facet_of
 from tollway.store.order_tables import order_count, shop_order
-from tollway.store.paging import Listing, taken_apart
+from tollway.store.paging import Listing, part_of, part_values, taken_apart
 
 
 class Filter(NamedTuple):
@@ -93,13 +93,6 @@ def _listing(with_tag: bool, with_name: bool) -> Listing:
     if with_name:
         asked.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
 
-    def part(name: str) -> Select[Any]:
-        """A part of an hour, counted order by order."""
-        after, up_to = bindparam(f"{name}_after"), bindparam(f"{name}_up_to")
-        confirmed = shop_order.c.newest_first
-        counted = select(cast(after, BigInteger), func.count(), _NO_DAY).select_from(shop_order)
-        return counted.where(*asked, confirmed > after, confirmed <= up_to)
-
     def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
         # Without a tag the orders already lie in the order of listing.
         is_keyed = with_tag or with_name
@@ -120,11 +113,11 @@ def _listing(with_tag: bool, with_name: bool) -> Listing:
     days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
     older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
     counts = [
-        part("newest"),
+        part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
         newer.add_columns(_NO_DAY),
         days.add_columns(order_count.c.bucket),
         older.add_columns(_NO_DAY),
-        part("oldest"),
+        part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
     ]
     return Listing(counts, rows, KEY, _hours_of)
 
@@ -148,16 +141,14 @@ async def read_page(
         "of_facet": facet_of(wanted.tag, wanted.tag_name),
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
-        "newest_after": -hours.newest[1],
-        "newest_up_to": -hours.newest[0],
         "newer_first": days.newest[0],
         "newer_last": days.newest[1],
         "first_day": days.whole[0],
         "last_day": days.whole[1],
         "older_first": days.oldest[0],
         "older_last": days.oldest[1],
-        "oldest_after": -hours.oldest[1],
-        "oldest_up_to": -hours.oldest[0],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
     }
     listing = _LISTINGS[wanted.tag is not None, wanted.tag_name is not None]
     total, rows = await listing.page(database, offset, size, values)
