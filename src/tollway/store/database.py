@@ -53,6 +53,8 @@ class Transaction(Reader, Protocol):
 class Database(Reader, Protocol):
     """An open database."""
 
+    dialect: str
+
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Runs work in one transaction; returns only after its commit is durable.
 
