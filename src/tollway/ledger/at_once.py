@@ -161,6 +161,6 @@ def _remark(told: Sequence[Any], asked_ns: int) -> Exception:
     if outcome == "kept":
         return KeptBefore(KeptAnswer(*kept))
     if outcome == "throttled":
-        # Counted from when it was asked, so that nobody is turned away for longer than that.
-        return OverLimitError(asked_ns + detail * 1000)
+        # The database counts from a moment between its being asked and now.
+        return OverLimitError(detail / 1_000_000, asked_ns + detail * 1000)
     return ShortageError(detail)

@@ -87,9 +87,11 @@ class ShortageError(Exception):
 class OverLimitError(Exception):
     """A charge was refused, because enough calls were admitted on all nodes in the last second.
 
-    Before `until_ns` of this process's monotonic clock there is no place for another one.
+    There is place for another one after `wait_s`, and surely not before `until_ns` of this
+    process's monotonic clock.
     """
 
-    def __init__(self, until_ns: int) -> None:
-        super().__init__(until_ns)
+    def __init__(self, wait_s: float, until_ns: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
         self.until_ns = until_ns

@@ -12,7 +12,7 @@ from time import monotonic
 import msgspec
 
 from tollway.ledger.at_once import post_acts, post_at_once
-from tollway.ledger.charges import Acted, Charge, ShortageError
+from tollway.ledger.charges import Acted, Charge, OverLimitError, ShortageError
 from tollway.ledger.posting import Remarks, post_charges
 from tollway.store.database import Database, StoreBusyError, Transaction
 from tollway.telemetry.metrics import Metrics
@@ -20,6 +20,8 @@ from tollway.telemetry.metrics import Metrics
 _BATCH_MAX = 512
 # Acts of a shared database hold their locks for several round trips each.
 _ACTS_MAX = 16
+# Calls that came evenly may be settled unevenly. One that finds no place by so little waits for it.
+_PATIENCE_S = 0.1
 
 Answer = asyncio.Future[Acted | None]
 Post = Callable[[Sequence[Charge]], Awaitable[Remarks]]
@@ -29,6 +31,7 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     charge: Charge
     answer: Answer
     since_s: float
+    is_patient: bool = True
 
 
 class Settler:
@@ -93,10 +96,13 @@ class _Lane:
 
     def settle(self, charge: Charge) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(charge, answer, monotonic()))
+        self._add(_Waiting(charge, answer, monotonic()))
+        return answer
+
+    def _add(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        return answer
 
     async def _run(self) -> None:
         try:
@@ -112,7 +118,7 @@ class _Lane:
         oldest_s = monotonic() - self._timeout_s
         for waiting in batch:
             if waiting.since_s >= oldest_s:
-                break  # They are in the order of arrival: the rest came later still.
+                break  # They are in the order of arrival: the rest came later, or hardly earlier.
             if not waiting.answer.done():
                 waiting.answer.set_exception(StoreBusyError("waited too long to be charged"))
         # A caller that has gone away (its future is cancelled) is not charged either.
@@ -134,6 +140,11 @@ class _Lane:
             self._tell(waiting, remarks.get(position))
 
     def _tell(self, waiting: _Waiting, remark: Acted | Exception | None) -> None:
+        if isinstance(remark, OverLimitError) and waiting.is_patient:
+            again = msgspec.structs.replace(waiting, is_patient=False)
+            if remark.wait_s <= _PATIENCE_S:
+                asyncio.get_running_loop().call_later(remark.wait_s, self._add, again)
+                return
         if isinstance(remark, ShortageError):
             self._on_shortage(waiting.charge.account_id, waiting.charge.unit, remark.left)
         if waiting.answer.done():
