@@ -85,3 +85,4 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
     while data := await source.read(65536):
         target.write(data)
         await target.drain()
+    target.close()
