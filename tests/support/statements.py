@@ -21,6 +21,8 @@ _ENDS = re.compile(r"\s*(COMMIT|ROLLBACK|END)\b", re.IGNORECASE)
 _READS = re.compile(
     r"\s*(SELECT|WITH)\b(?!.*\b(INSERT|UPDATE|DELETE)\b)", re.DOTALL | re.IGNORECASE
 )
+# A function of the schema, which may change what it likes.
+_CALLS_OURS = re.compile(r"\btollway_\w+\(")
 # With this a node asks whether the server is still there; no call waits for it.
 _HEARTBEAT = "SELECT 1"
 _OURS = "tollway"
@@ -86,7 +88,8 @@ def _sorted_out(lines: Iterable[Line]) -> Asked:
             continue
         if _BEGINS.match(found[1]):
             in_transaction.add(line.pid)
-        is_read = line.pid not in in_transaction and _READS.match(found[1])
+        is_alone = line.pid not in in_transaction
+        is_read = is_alone and _READS.match(found[1]) and not _CALLS_OURS.search(found[1])
         (asked.reads if is_read else asked.others).append(found[1])
         if _ENDS.match(found[1]):
             in_transaction.discard(line.pid)
