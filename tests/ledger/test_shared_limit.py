@@ -6,13 +6,12 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-import asyncpg
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.ledger.test_posting import OPEN_BALANCE
-from tests.support.functions import NO_LIMIT, change_function, hold_clock, move_clock
+from tests.support.functions import NO_LIMIT, change_function, hold_clock, set_clock
 from tests.support.stores import Store
 from tollway.ledger.at_once import post_acts, post_at_once
 from tollway.ledger.charges import Acted, Charge, OverLimitError
@@ -21,6 +20,7 @@ from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
 SECOND_US = 1_000_000
+BEGIN_US = 123_456_789_123
 LIMIT = 3
 _runs = count()
 
@@ -58,9 +58,9 @@ async def post(database: Database, charges: list[Charge], *, are_acts: bool) -> 
     return await database.write(lambda transaction: post_acts(transaction, charges))
 
 
-async def check(database: Database, url: str, steps: list[Step]) -> None:
+async def check(database: Database, steps: list[Step]) -> None:
     """Never more than the limit in any second, and no refusal while there were fewer."""
-    account, now_us = f"run {next(_runs)}", 0
+    account, now_us = f"run {next(_runs)}", BEGIN_US
     await database.write(
         lambda tx: tx.execute(
             OPEN_BALANCE,
@@ -73,10 +73,9 @@ async def check(database: Database, url: str, steps: list[Step]) -> None:
         )
     )
     admitted: defaultdict[str, list[int]] = defaultdict(list)
-    clock = await asyncpg.connect(url)
     for nth, step in enumerate(steps):
-        await move_clock(clock, step.wait_us)
         now_us += step.wait_us
+        await set_clock(database, now_us)
         charges = [
             Charge(
                 account,
@@ -102,7 +101,6 @@ async def check(database: Database, url: str, steps: list[Step]) -> None:
             else:
                 assert in_last_second < step.limit, "admitted over the limit"
                 times.append(now_us)
-    await clock.close()
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +113,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @settings(max_examples=40)
 @given(steps=STEPS)
 def test_the_definition_holds(limited: Store, steps: list[Step]) -> None:
-    limited.do(lambda database: check(database, limited.url, steps))
+    limited.do(lambda database: check(database, steps))
 
 
 @pytest.mark.parametrize(
@@ -141,25 +139,25 @@ def test_a_limit_that_is_wrong_is_caught(tmp_path: Path, fault: tuple[str, str])
     )
     @given(STEPS)
     def tried(steps: list[Step]) -> None:
-        store.do(lambda database: check(database, store.url, steps))
+        store.do(lambda database: check(database, steps))
 
     with pytest.raises(AssertionError):
         tried()
 
 
-def charge(number: object, **more: object) -> Charge:
+def charge(account: str, number: object, **more: object) -> Charge:
     # A free call: there is not even a balance that would hold others off.
-    return Charge("free", "credits", 0, "orders", f"r{number}", "tok_x", 0, limit=LIMIT, **more)  # type: ignore[arg-type]
+    return Charge(account, "credits", 0, "orders", f"r{number}", "tok_x", 0, limit=LIMIT, **more)  # type: ignore[arg-type]
 
 
 def test_many_at_once_on_connections_of_their_own_are_counted_together(limited: Store) -> None:
     async def work(database: Database) -> int:
+        await set_clock(database, BEGIN_US)
         remarks = await asyncio.gather(
-            *(post_at_once(database, [charge(number)]) for number in range(40))
+            *(post_at_once(database, [charge("many", number)]) for number in range(40))
         )
         return sum(not each for each in remarks)
 
-    limited.run("UPDATE test_clock SET now_us = now_us + 1000000")
     assert limited.do(work) == LIMIT
 
 
@@ -168,13 +166,15 @@ def test_an_act_that_fails_does_not_count(limited: Store) -> None:
         raise ValueError("as meant")
 
     async def work(database: Database) -> None:
+        await set_clock(database, BEGIN_US)
         for number in range(5):
-            failing = [charge(f"f{number}", act=fail)]
+            failing = [charge("failing", f"f{number}", act=fail)]
             remarks = await post(database, failing, are_acts=True)
             assert isinstance(remarks[0], ValueError)
-        assert await post_at_once(database, [charge(f"s{n}") for n in range(LIMIT)]) == {}
+        assert (
+            await post_at_once(database, [charge("failing", f"s{n}") for n in range(LIMIT)]) == {}
+        )
 
-    limited.run("UPDATE test_clock SET now_us = now_us + 1000000")
     limited.do(work)
 
 
@@ -182,13 +182,15 @@ def test_a_clock_that_is_set_back_shuts_nobody_out_for_longer_than_a_second(
     limited: Store,
 ) -> None:
     async def admitted(database: Database, name: str) -> int:
-        remarks = await post_at_once(database, [charge(f"{name}{n}") for n in range(LIMIT)])
+        remarks = await post_at_once(database, [charge("back", f"{name}{n}") for n in range(LIMIT)])
         return LIMIT - len(remarks)
 
-    def at(name: str, moved_us: int) -> int:
-        limited.run(f"UPDATE test_clock SET now_us = now_us + {moved_us}")
-        return limited.do(lambda database: admitted(database, name))
+    async def work(database: Database) -> None:
+        await set_clock(database, BEGIN_US)
+        assert await admitted(database, "before") == LIMIT
+        await set_clock(database, BEGIN_US - 100 * SECOND_US)
+        assert await admitted(database, "set back") == 0
+        await set_clock(database, BEGIN_US - 99 * SECOND_US)
+        assert await admitted(database, "a second later") == LIMIT
 
-    assert at("before", SECOND_US) == LIMIT
-    assert at("set back", -100 * SECOND_US) == 0
-    assert at("a second later", SECOND_US) == LIMIT
+    limited.do(work)

@@ -1,22 +1,25 @@
 """The functions in a PostgreSQL database, changed for a test: a clock it can move, or a fault."""
 
-import asyncpg
+from sqlalchemy import text
 
 from tests.support.stores import Store
+from tollway.store.database import Database
+from tollway.store.query import Query
 
 
 def change_function(store: Store, name: str, *replacements: tuple[str, str]) -> None:
     """Replaces parts of a function's text, each of which must be there."""
-    ((text,),) = store.run(f"SELECT pg_get_functiondef('{name}'::regproc)")
+    ((body,),) = store.run(f"SELECT pg_get_functiondef('{name}'::regproc)")
     for before, after in replacements:
-        assert before in text, f"{name} has no {before}"
-        text = text.replace(before, after)
-    store.run(text)
+        assert before in body, f"{name} has no {before}"
+        body = body.replace(before, after)
+    store.run(body)
 
 
 # What decides that a call is over the limit; put out of force by `NO_LIMIT`.
-NO_LIMIT = ("admitted[w] >= limits[i]", "false")
+NO_LIMIT = ("admitted[w] >= limits[i]", "admitted[w] < 0")
 CLOCK = "test_clock"
+_SET = Query(text(f"UPDATE {CLOCK} SET now_us = :now_us"))
 
 
 def hold_clock(store: Store) -> None:
@@ -26,5 +29,5 @@ def hold_clock(store: Store) -> None:
     change_function(store, "tollway_settle", ("clock_timestamp()", clock))
 
 
-async def move_clock(connection: "asyncpg.Connection[asyncpg.Record]", us: int) -> None:
-    await connection.execute(f"UPDATE {CLOCK} SET now_us = now_us + $1", us)
+async def set_clock(database: Database, now_us: int) -> None:
+    await database.write(lambda transaction: transaction.execute(_SET, now_us=now_us))
