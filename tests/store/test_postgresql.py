@@ -270,11 +270,10 @@ def test_the_next_host_is_used_when_one_is_away_or_only_read(server: Server) -> 
 def test_who_finds_no_free_connection_is_told_so(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_parts, "_CONNECTIONS_MAX", 1)
     monkeypatch.setattr(engine_parts, "_WAIT_FOR_CONNECTION_S", -1.9)
 
     async def work() -> None:
-        database = opened(store.url, 1)
+        database = PostgresqlDatabase(store.url, 1, Metrics(), connections=1)
         slow = asyncio.ensure_future(database.fetch_one(SLEEP))
         await asyncio.sleep(0)
         with pytest.raises(StoreBusyError, match="in use"):

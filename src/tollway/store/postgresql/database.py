@@ -2,6 +2,9 @@
 
 Nothing here waits without an end. Who finds no free connection in time is told that the database is
 busy, who finds no server that it is unavailable. Once it is back, the next call connects again.
+
+When one connection is lost, all others are made anew when they are next needed: they may lead to a
+host that is no longer the one that takes writes.
 """
 
 import asyncio
@@ -26,7 +29,7 @@ from tollway.store.postgresql.transaction import PostgresqlTransaction, Session,
 from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
-_CONNECTIONS_MAX = 10
+CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
 _WAIT_FOR_CONNECTION_S = 1.0
@@ -35,6 +38,9 @@ _TRY_AGAIN_AFTER_S = 0.005
 _PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
 # Any number, the same for all nodes: whoever migrates holds it.
 _LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
+# Gateways that start meanwhile wait, and then find the new schema.
+_HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
+_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 _MIGRATION_TIMEOUT_S = 3600
 
 T = TypeVar("T")
@@ -45,11 +51,19 @@ class PostgresqlDatabase:
 
     dialect = "postgresql"
 
-    def __init__(self, url: str, call_timeout_s: float | None, metrics: Metrics) -> None:
-        self._hosts = Hosts(url, call_timeout_s)
+    def __init__(
+        self,
+        url: str,
+        call_timeout_s: float | None,
+        metrics: Metrics,
+        *,
+        connections: int = CONNECTIONS_MAX,
+        session: str = "read-write",
+    ) -> None:
+        self._hosts = Hosts(url, call_timeout_s, session)
         self._pool = asyncpg.create_pool(
             min_size=0,
-            max_size=_CONNECTIONS_MAX,
+            max_size=connections,
             connect=self._connect,
             reset=_leave_as_it_is,
         )
@@ -57,7 +71,7 @@ class PostgresqlDatabase:
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()
-        self._long_reads = asyncio.Semaphore(_LONG_READS_MAX)
+        self._long_reads = asyncio.Semaphore(max(1, min(_LONG_READS_MAX, connections - 1)))
         self._writes: set[asyncio.Task[Any]] = set()
         self._is_closed = False
         self._metrics = metrics
@@ -122,7 +136,7 @@ class PostgresqlDatabase:
                 raise
             try:
                 with our_errors():
-                    await transaction.commit()
+                    await _commit_surely(session, transaction)
             except StoreUnavailableError as error:
                 raise DoubtError(str(error)) from error
             return result
@@ -143,15 +157,20 @@ class PostgresqlDatabase:
             with our_errors():
                 return await _revision(session)
 
-    async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
+    async def upgrade(
+        self, plan: Callable[[Transaction, str | None], Awaitable[str]]
+    ) -> str | None:
         async with self._session() as session:
             with our_errors():
                 async with session.transaction():
                     # Nodes that start together wait here for the first, then find nothing to do.
                     await session.execute(_PATIENT)
                     await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
+                    if await session.fetchval(_HAS_NODES):
+                        await session.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
                     found = await _revision(session)
-                    if script := script_from(found).strip():
+                    script = await plan(PostgresqlTransaction(session), found)
+                    if script.strip():
                         await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
                     return found
 
@@ -175,14 +194,37 @@ class PostgresqlDatabase:
         try:
             yield session
         except StoreUnavailableError:
-            # Lost, or to a host that no longer takes writes: the next one is made anew.
+            # Lost, or to a host that no longer takes writes.
             session.terminate()
+            await pool.expire_connections()
+            self._changes.renew()
             raise
         finally:
             await pool.release(session)
 
     async def _connect(self, *_: object, **__: object) -> Connection:
         return await self._hosts.connect()
+
+
+async def _commit_surely(session: Session, transaction: asyncpg.transaction.Transaction) -> None:
+    """Commits; fails when the server says that the commit was made but not waited for.
+
+    So it does when a statement's time is up while a synchronous standby is waited for: what was
+    committed is then on this server alone, and gone if the standby takes its place.
+    """
+    warnings: list[str] = []
+
+    def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
+        warnings.append(message.message)
+
+    session.add_log_listener(hear)
+    try:
+        await transaction.commit()
+    finally:
+        if not session.is_closed():
+            session.remove_log_listener(hear)
+    if warnings:
+        raise StoreUnavailableError(warnings[0])
 
 
 async def _revision(session: Session) -> str | None:
