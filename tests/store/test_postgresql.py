@@ -87,6 +87,18 @@ async def settled(database: PostgresqlDatabase) -> object:
         assert monotonic() - began_s < DEADLINE_S
 
 
+async def until_back(database: PostgresqlDatabase) -> float:
+    """That the hosts cannot be reached is remembered for a moment."""
+    began_s = monotonic()
+    while True:
+        try:
+            await count(database)
+            return monotonic() - began_s
+        except StoreUnavailableError:
+            assert monotonic() - began_s < DEADLINE_S
+            await asyncio.sleep(0.01)
+
+
 def test_two_that_do_the_same_at_once_are_done_one_after_the_other(store: Store) -> None:
     async def work(database: PostgresqlDatabase) -> None:
         met = asyncio.Barrier(2)
@@ -224,6 +236,7 @@ def test_an_outage_is_told_at_once_and_ends_by_itself(server: Server) -> None:
         mark = database.change_mark()
         assert await until_changed(database, mark) < 3, "nothing is vouched for"
         await asyncio.to_thread(server.start)
+        assert await until_back(database) < 1
         assert await count(database) == 1
         await database.write(lambda tx: add(tx, "b"))
         assert await count(database) == 2

@@ -9,7 +9,7 @@ host that is no longer the one that takes writes.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -25,7 +25,13 @@ from tollway.store.database import (
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
-from tollway.store.postgresql.transaction import PostgresqlTransaction, Session, fetch, undo
+from tollway.store.postgresql.transaction import (
+    PostgresqlTransaction,
+    Session,
+    fetch,
+    give_up,
+    undo,
+)
 from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
@@ -195,7 +201,7 @@ class PostgresqlDatabase:
             yield session
         except StoreUnavailableError:
             # Lost, or to a host that no longer takes writes.
-            session.terminate()
+            give_up(session)
             await pool.expire_connections()
             self._changes.renew()
             raise
@@ -221,7 +227,8 @@ async def _commit_surely(session: Session, transaction: asyncpg.transaction.Tran
     try:
         await transaction.commit()
     finally:
-        if not session.is_closed():
+        # One that was lost meanwhile is no longer of the pool, and hears nothing.
+        with suppress(asyncpg.InterfaceError):
             session.remove_log_listener(hear)
     if warnings:
         raise StoreUnavailableError(warnings[0])
