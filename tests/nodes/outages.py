@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway
+from tests.support.load import assert_a_lost_entry_is_noticed
 from tests.support.outage import Experience, assert_nothing_was_lost, call_through
 from tests.support.pair import Pair
 from tests.support.postgresql import Server
@@ -33,10 +34,9 @@ def through_restarts(
             await asyncio.to_thread(server.stop)
             await asyncio.to_thread(server.start)
 
-        try:
-            return [world.goes_through(restart, question) for _ in range(times)]
-        finally:
-            world.end()
+        outages_s = [world.goes_through(restart, question) for _ in range(times)]
+        world.end()
+        return outages_s
     finally:
         server.remove()
 
@@ -50,10 +50,9 @@ def through_a_failover(folder: Path, today: date, question: dict[str, str]) -> f
         async def fail_over() -> None:
             await asyncio.to_thread(pair.fail_over)
 
-        try:
-            return world.goes_through(fail_over, question)
-        finally:
-            world.end()
+        outage_s = world.goes_through(fail_over, question)
+        world.end()
+        return outage_s
     finally:
         pair.remove()
 
@@ -95,3 +94,4 @@ class _World:
 
     def end(self) -> None:
         assert self.gateway.stop() == 0
+        assert_a_lost_entry_is_noticed(self.store, self.told)
