@@ -1,6 +1,7 @@
 """The shared engine: what comes in its way, and what it does when the server goes away."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -9,6 +10,7 @@ import asyncpg
 import pytest
 from sqlalchemy import bindparam, func, select
 
+from tests.support.pair import Pair
 from tests.support.postgresql import Server, free_port, new_database, run_on
 from tests.support.stores import Store
 from tollway.store.database import (
@@ -297,6 +299,52 @@ def test_who_finds_no_free_connection_is_told_so(
         await database.close()
 
     asyncio.run(work())
+
+
+def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
+    """Its time is up while the standby is waited for: it is on the primary alone, and a failover
+    would lose it."""
+    pair = Pair(is_synchronous=True)
+
+    async def work() -> None:
+        database = opened(pair.primary.url, 1)
+        await migrate(database)
+        await database.write(add)
+        with pair.standby.held():
+            with pytest.raises(DoubtError, match="synchronous replication"):
+                await database.write(lambda tx: add(tx, "b"))
+            assert await count(database) == 2, "the server itself holds it for committed"
+        await database.write(lambda tx: add(tx, "c"))
+        await database.close()
+
+    try:
+        asyncio.run(work())
+    finally:
+        pair.remove()
+
+
+def test_while_no_host_answers_one_is_tried_and_the_others_are_told_at_once() -> None:
+    """The hosts take connections and say nothing, as one does that swallows packets."""
+    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in silent)
+
+    async def attempt(database: PostgresqlDatabase) -> float:
+        began_s = monotonic()
+        with pytest.raises(StoreUnavailableError):
+            await count(database)
+        return monotonic() - began_s
+
+    async def work() -> None:
+        database = opened(f"postgresql://postgres@{ports}/postgres")
+        await attempt(database)
+        await asyncio.sleep(0.2)
+        times = await asyncio.gather(*(attempt(database) for _ in range(50)))
+        assert sum(each > 1 for each in times) == 1
+        await database.close()
+
+    asyncio.run(work())
+    for each in silent:
+        each.close()
 
 
 def test_nobody_is_told_a_password() -> None:

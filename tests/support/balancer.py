@@ -71,18 +71,24 @@ class Balancer:
         if not self._ready:
             return _FAILED
         port = self._ready[next(self._turns) % len(self._ready)]
+        idle = self._idle[port]
         try:
-            idle = self._idle[port]
             streams = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return _FAILED
+        is_kept = False
+        try:
             streams[1].write(request)
             answer = await _message(streams[0])
+            is_last = _CLOSE.search(answer.partition(b"\r\n\r\n")[0] + b"\r\n")
+            is_kept = not is_last and port in self._ready
         except (OSError, asyncio.IncompleteReadError):
             return _FAILED
-        is_last = _CLOSE.search(answer.partition(b"\r\n\r\n")[0] + b"\r\n")
-        if is_last or port not in self._ready:
-            streams[1].close()
-        else:
-            idle.append(streams)
+        finally:
+            if is_kept:
+                idle.append(streams)
+            else:
+                streams[1].close()
         return answer
 
 

@@ -21,6 +21,7 @@ from tollway.store.node_tables import schema_floor
 from tollway.store.nodes import ALIVE_S, serving_nodes
 from tollway.store.query import Query
 
+_LOCATION = str(files("tollway.store").joinpath("migrations"))
 # The first schema that knows of nodes.
 _FIRST_FLOOR = "0011"
 _FLOOR = Query(select(schema_floor.c.revision))
@@ -143,7 +144,6 @@ def _scripts() -> list[Script]:
 
 def _config(output: io.StringIO | None = None) -> Config:
     config = Config(output_buffer=output or io.StringIO())
-    location = str(files("tollway.store").joinpath("migrations"))
-    config.set_main_option("script_location", location)
+    config.set_main_option("script_location", _LOCATION)
     config.set_main_option("path_separator", "os")
     return config

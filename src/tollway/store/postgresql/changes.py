@@ -17,7 +17,7 @@ from tollway.store.postgresql.hosts import Connection, Hosts
 # Also in the migration that makes the trigger.
 CHANNEL = "tollway_changed"
 # A server that became a standby hears of no more changes, and nobody who listens to it.
-_ASK = "SELECT pg_is_in_recovery()"
+_ASK = "SELECT pg_is_in_recovery() AS tollway_listens"
 _ASK_EVERY_S = 0.25
 _DEAF_AFTER_S = 0.7
 _DEAF_MARKS_PER_S = 4
