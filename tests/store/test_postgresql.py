@@ -40,6 +40,8 @@ ADD = Query(
 )
 COUNT = Query(select(func.count()).select_from(product))
 SLEEP = Query(select(func.pg_sleep(30)))
+WHERE_FROM = Query(select(func.inet_server_port()))
+RELOAD = "SELECT pg_reload_conf()"
 NAMES = Query(select(product.c.product_id).order_by(product.c.product_id))
 
 
@@ -315,6 +317,35 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
                 await database.write(lambda tx: add(tx, "b"))
             assert await count(database) == 2, "the server itself holds it for committed"
         await database.write(lambda tx: add(tx, "c"))
+        await database.close()
+
+    try:
+        asyncio.run(work())
+    finally:
+        pair.remove()
+
+
+def test_no_connection_is_kept_to_a_primary_that_takes_no_more_writes() -> None:
+    pair = Pair(is_synchronous=False)
+
+    async def work() -> None:
+        database = opened(pair.url)
+        await migrate(database)
+        before = await asyncio.gather(*(database.fetch_one(WHERE_FROM) for _ in range(5)))
+        assert set(before) == {(pair.primary.port,)}
+        for fence in ("ALTER SYSTEM SET default_transaction_read_only = on", RELOAD):
+            await asyncio.to_thread(run_on, pair.primary.url, fence)
+        await asyncio.to_thread(run_on, pair.standby.url, "SELECT pg_promote(wait => true)")
+        began_s = monotonic()
+        while True:
+            try:
+                await database.write(lambda tx: add(tx, "b"))
+                break
+            except StoreUnavailableError:
+                assert monotonic() - began_s < DEADLINE_S
+                await asyncio.sleep(0.01)
+        after = await asyncio.gather(*(database.fetch_one(WHERE_FROM) for _ in range(5)))
+        assert set(after) == {(pair.standby.port,)}
         await database.close()
 
     try:
