@@ -1,7 +1,8 @@
 """Outages of the database under load: what happens, how often, and what must hold after it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -27,16 +28,14 @@ def through_restarts(
 ) -> list[float]:
     """PostgreSQL is restarted; gives how long each outage was."""
     server = Server(fsync="on", full_page_writes="on")
+
+    async def restart() -> None:
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)
+
     try:
-        world = _World(folder, server.url, today)
-
-        async def restart() -> None:
-            await asyncio.to_thread(server.stop)
-            await asyncio.to_thread(server.start)
-
-        outages_s = [world.goes_through(restart, question) for _ in range(times)]
-        world.end()
-        return outages_s
+        with _served(folder, server.url, today) as world:
+            return [world.goes_through(restart, question) for _ in range(times)]
     finally:
         server.remove()
 
@@ -44,17 +43,27 @@ def through_restarts(
 def through_a_failover(folder: Path, today: date, question: dict[str, str]) -> float:
     """The primary is killed and its synchronous standby promoted; gives how long the outage was."""
     pair = Pair(is_synchronous=True)
+
+    async def fail_over() -> None:
+        await asyncio.to_thread(pair.fail_over)
+
     try:
-        world = _World(folder, pair.url, today)
-
-        async def fail_over() -> None:
-            await asyncio.to_thread(pair.fail_over)
-
-        outage_s = world.goes_through(fail_over, question)
-        world.end()
-        return outage_s
+        with _served(folder, pair.url, today) as world:
+            return world.goes_through(fail_over, question)
     finally:
         pair.remove()
+
+
+@contextmanager
+def _served(folder: Path, url: str, today: date) -> Iterator["_World"]:
+    """At the end of it, the gateway stops as it should, and a lost entry would have been seen."""
+    world = _World(folder, url, today)
+    try:
+        yield world
+    finally:
+        status = world.gateway.stop()
+    assert status == 0
+    assert_a_lost_entry_is_noticed(world.store, world.told)
 
 
 class _World:
@@ -91,7 +100,3 @@ class _World:
         assert experience.broken == 0, "and every one of them is answered"
         assert experience.slowest_refusal_s() < REFUSED_WITHIN_S
         assert self.gateway.workers() == self.processes, "by the very same processes"
-
-    def end(self) -> None:
-        assert self.gateway.stop() == 0
-        assert_a_lost_entry_is_noticed(self.store, self.told)

@@ -41,6 +41,7 @@ ADD = Query(
 COUNT = Query(select(func.count()).select_from(product))
 SLEEP = Query(select(func.pg_sleep(30)))
 WHERE_FROM = Query(select(func.inet_server_port()))
+CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 RELOAD = "SELECT pg_reload_conf()"
 NAMES = Query(select(product.c.product_id).order_by(product.c.product_id))
 
@@ -304,20 +305,24 @@ def test_who_finds_no_free_connection_is_told_so(
 
 
 def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
-    """Its time is up while the standby is waited for: it is on the primary alone, and a failover
-    would lose it."""
+    """It is on the primary alone then, and a failover would lose it."""
     pair = Pair(is_synchronous=True)
 
     async def work() -> None:
-        database = opened(pair.primary.url, 1)
-        await migrate(database)
-        await database.write(add)
+        impatient, patient = opened(pair.primary.url, 1), opened(pair.primary.url, DEADLINE_S)
+        await migrate(impatient)
+        await impatient.write(add)
         with pair.standby.held():
+            with pytest.raises(DoubtError):
+                await impatient.write(lambda tx: add(tx, "b"))
+            waiting = asyncio.create_task(patient.write(lambda tx: add(tx, "c")))
+            while not waiting.done():
+                await asyncio.to_thread(run_on, pair.primary.url, CANCEL)
             with pytest.raises(DoubtError, match="synchronous replication"):
-                await database.write(lambda tx: add(tx, "b"))
-            assert await count(database) == 2, "the server itself holds it for committed"
-        await database.write(lambda tx: add(tx, "c"))
-        await database.close()
+                await waiting
+            assert await count(patient) == 3, "the server itself holds both for committed"
+        await impatient.write(lambda tx: add(tx, "d"))
+        await asyncio.gather(impatient.close(), patient.close())
 
     try:
         asyncio.run(work())

@@ -22,6 +22,7 @@ from tests.support.stores import Store
 _HEADER = re.compile(rb"^([\w-]+): *(.*?)\r$", re.MULTILINE)
 _DEADLINE_S = 120
 _PAUSE_S = 0.02
+_keys = count()
 
 
 @dataclass
@@ -56,12 +57,12 @@ async def call_through(
     happening: Callable[[], Awaitable[None]],
 ) -> Experience:
     """Calls while something happens, and ends when every call was acknowledged."""
-    experience, numbers, is_over = Experience(), count(), asyncio.Event()
+    experience, is_over = Experience(), asyncio.Event()
 
     async def client() -> None:
         connection = _Connection(gateway.port, caller.token, question, experience)
         while not is_over.is_set():
-            await connection.call_until_acknowledged(f"call-{next(numbers)}")
+            await connection.call_until_acknowledged(f"call-{next(_keys)}")
         connection.close()
 
     async with asyncio.timeout(_DEADLINE_S):

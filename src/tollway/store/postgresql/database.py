@@ -215,8 +215,8 @@ class PostgresqlDatabase:
 async def _commit_surely(session: Session, transaction: asyncpg.transaction.Transaction) -> None:
     """Commits; fails when the server says that the commit was made but not waited for.
 
-    So it does when a statement's time is up while a synchronous standby is waited for: what was
-    committed is then on this server alone, and gone if the standby takes its place.
+    So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
+    was committed is then on this server alone, and gone if the standby takes its place.
     """
     warnings: list[str] = []
 
