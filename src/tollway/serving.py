@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -242,7 +243,9 @@ def _load(settings: Settings, greeting: str, crew: Crew, number: int) -> Applica
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is told to stop; prints the greeting once all workers answer calls."""
     configure_logging(settings.log_level)
-    with TemporaryDirectory(prefix="tollway-workers-") as folder:
+    # A single worker has nobody to talk to, and a gateway that is killed leaves its folder behind.
+    is_alone = settings.workers == 1
+    with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
         crew = Crew(settings.workers, folder)
         loader = partial(_load, settings, greeting, crew)
         GatewayServer(settings, crew).serve(target_loader=loader, wrap_loader=False)
