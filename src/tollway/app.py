@@ -1,6 +1,7 @@
 """The composition root: every part is made and joined here, on one screen."""
 
 import logging
+import socket
 import sys
 from collections.abc import Awaitable
 
@@ -42,8 +43,9 @@ from tollway.probes import probe_routes
 from tollway.push.routes import push_routes
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
-from tollway.store.migrate import check_current
-from tollway.store.open import key_path, open_database, secret_path
+from tollway.store.migrate import check_current, newest_revision
+from tollway.store.nodes import Presence
+from tollway.store.open import key_path, open_database, open_reading, secret_path
 from tollway.store.signing import load_signer
 from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
@@ -52,6 +54,7 @@ from tollway.templates import TEMPLATES_PATH, template_routes
 from tollway.toll.edge import Edge, Receive, Scope, Send
 from tollway.toll.order import Parts, Side, Toll
 from tollway.toll.recall import Memory
+from tollway.workers import Crew, Worker
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -59,13 +62,16 @@ logger = logging.getLogger("tollway.gateway")
 class Gateway:
     """One serving process: its database, its toll and its pages."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, crew: Crew, number: int) -> None:
         self._metrics = metrics = Metrics()
+        self._worker = Worker(crew, number, metrics)
         self._zone = settings.zone
         self._receipt_ms = settings.receipt_days * DAY_MS
         self._calendar = Calendar(self._zone)
         self._templates_url = f"{settings.public_address}{TEMPLATES_PATH}"
-        self._database = open_database(settings.database, metrics, settings.call_timeout_s)
+        self._database = open_database(
+            settings.database, metrics, settings.call_timeout_s, settings.database_connections
+        )
         self._sandbox = Sandbox(self._zone)
         self._remotes = Remotes(open_client())
         secret = load_secret(secret_path(settings.database, settings.secret_file))
@@ -75,6 +81,9 @@ class Gateway:
         self._fingerprinter = load_signer(keys, "request fingerprint")
         self._reconciler = Reconciler(self._database, self._remotes, vault, World())
         versions = Versions(self._database)
+        self._reading = open_reading(settings, self._database, versions, metrics)
+        name = f"{socket.gethostname()}:{settings.port}"
+        self._presence = Presence(self._database, World().new_id("node_"), name, newest_revision())
         directory = Directory(self._database, versions)
         settler = Settler(
             self._database, metrics, settings.call_timeout_s, directory.remember_amount
@@ -90,8 +99,9 @@ class Gateway:
                 versions=versions,
                 directory=directory,
                 links=links,
-                live=self._side(self._database, versions, vault, settler),
+                live=self._side(self._database, self._reading, versions, vault, settler),
                 sandbox=self._side(
+                    self._sandbox.database,
                     self._sandbox.database,
                     Versions(self._sandbox.database),
                     self._sandbox.vault,
@@ -105,7 +115,7 @@ class Gateway:
         mapped = settings.http_status == "mapped"
         description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
         routes = [
-            *probe_routes(metrics, self.is_ready, description),
+            *probe_routes(self._worker.metrics, self.is_ready, description),
             *console_routes(self._database, settings, secret, links),
             *push_routes(self._database, vault.sealer, settings),
             *template_routes(),
@@ -118,29 +128,41 @@ class Gateway:
         inner = self._pages if scope["path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
-    def _side(self, database: Database, versions: Versions, vault: Vault, settler: Settler) -> Side:
+    def _side(
+        self,
+        database: Database,
+        reading: Database,
+        versions: Versions,
+        vault: Vault,
+        settler: Settler,
+    ) -> Side:
         world = World()
         reconciler = Reconciler(database, self._remotes, vault, world)
         asking = Asking(self._remotes, reconciler, vault, world)
         handlers: dict[str, Handler] = {
-            PRODUCT_ANALYSIS.name: ProductAnalysisHandler(database, versions, self._calendar.today),
-            COUPON_CLAIMS.name: CouponClaimsHandler(database, self._zone),
-            PROMOTION_MATERIAL.name: PromotionMaterialHandler(database),
+            PRODUCT_ANALYSIS.name: ProductAnalysisHandler(reading, versions, self._calendar.today),
+            COUPON_CLAIMS.name: CouponClaimsHandler(reading, self._zone),
+            PROMOTION_MATERIAL.name: PromotionMaterialHandler(reading),
             WAYBILLS.name: WaybillHandler(
                 ShopCodes(database), asking, vault, world, self._templates_url
             ),
-            ORDERS.name: OrdersHandler(database, vault.sealer, self._zone),
+            ORDERS.name: OrdersHandler(reading, vault.sealer, self._zone),
         }
         memory = Memory(database, vault.sealer, self._fingerprinter)
         return Side(handlers, Standings(database, versions), settler, memory)
 
     async def start(self) -> None:
         await check_current(self._database)
+        await self._presence.refresh(World().at_ms())
+        # Once more: whoever migrates either saw that this one serves, or has changed the schema.
+        await check_current(self._database)
         await self._sandbox.fill(self._calendar.today())
+        await self._worker.open()
 
     async def tend(self) -> None:
         """The small work that is done every now and then."""
         now_ms = World().at_ms()
+        await self._presence.refresh(now_ms)
         await sweep_kept(self._database, now_ms)
         await sweep_uncharged(self._database, now_ms - self._receipt_ms)
         used = self._toll.authenticate.take_used()
@@ -167,6 +189,8 @@ class Gateway:
             )
 
     async def is_ready(self) -> bool:
+        if self._worker.crew.is_draining:
+            return False
         try:
             await self._database.write(write_nothing_new)
         except StoreError:
@@ -174,12 +198,16 @@ class Gateway:
         return True
 
     async def stop(self) -> None:
+        await self._worker.close()
         try:
             await self.tend()
+            await self._presence.end()
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)
         self._recorder.tell()
         await self._uncharged.finish()
         await self._remotes.close()
+        if self._reading is not self._database:
+            await self._reading.close()
         await self._database.close()
         await self._sandbox.close()

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tollway.telemetry.metrics import Metrics
-
 
 def probe_routes(
-    metrics: Metrics, is_ready: Callable[[], Awaitable[bool]], description: dict[str, Any]
+    metrics: Callable[[], Awaitable[bytes]],
+    is_ready: Callable[[], Awaitable[bool]],
+    description: dict[str, Any],
 ) -> list[Route]:
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -24,7 +24,7 @@ def probe_routes(
         )
 
     async def show_metrics(_: Request) -> Response:
-        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
     async def show_description(_: Request) -> Response:
         return JSONResponse(description)

@@ -53,6 +53,17 @@ class Settings:
         "sqlite:///tollway.db",
         "where everything is kept; sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     )
+    read_database: str = _setting(
+        "",
+        "a PostgreSQL replica that reading operations read from; empty for the database itself",
+        may_be_empty=True,
+    )
+    read_lag_s: int = _setting(
+        5, "a replica that is further behind is not read from", least=1, most=3600
+    )
+    database_connections: int = _setting(
+        10, "connections of each worker to PostgreSQL", least=1, most=1000
+    )
     key_file: str = _setting(
         "",
         "the keys that seal personal data; empty means beside the database, as FILE.keys",
@@ -60,6 +71,9 @@ class Settings:
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
+    workers: int = _setting(
+        1, "processes that serve; more than 1 needs PostgreSQL", least=1, most=256
+    )
     public_url: str = _setting(
         "",
         "the address under which owners reach this gateway; empty for http://host:port",
@@ -97,6 +111,9 @@ class Settings:
     header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
     connections_max: int = _setting(
         4096, "calls in hand at once; more wait to be accepted", least=1
+    )
+    drain_s: int = _setting(
+        0, "how long a stop still answers while /readyz says no, so that no call is lost", most=3600
     )
     shutdown_timeout_s: int = _setting(30, "how long a stop waits for calls under way", least=1)
     log_level: str = _setting(

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import apsw
@@ -10,7 +11,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tests.support.stores import Store
-from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.database import StoreError, StoreUnavailableError, Transaction
 from tollway.store.migrate import (
     SchemaError,
     check_current,
@@ -82,6 +83,7 @@ def test_nothing_is_left_to_do_from_the_newest_revision(migrated: Store) -> None
 
 def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: Store) -> None:
     migrated.run("UPDATE alembic_version SET version_num = '9999'")
+    migrated.run("UPDATE schema_floor SET revision = '9998'")
     for refuses in (migrate, check_current):
         with pytest.raises(SchemaError, match=r"schema 9999, which this version does not know"):
             migrated.do(refuses)
@@ -98,14 +100,21 @@ def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) ->
     asyncio.run(run())
 
 
+def _script(text: str) -> Callable[[Transaction, str | None], Awaitable[str]]:
+    async def plan(_: Transaction, __: str | None) -> str:
+        return text
+
+    return plan
+
+
 @pytest.mark.sqlite
 def test_a_script_that_fails_leaves_nothing_behind(migrated: Store) -> None:
     before = schema_of(migrated.path)
 
     async def work(database: SqliteDatabase) -> None:
         with pytest.raises(apsw.SQLError):
-            await database.upgrade(lambda _: "CREATE TABLE half (a); CREATE TABLE account (a);")
-        await database.upgrade(lambda _: "CREATE TABLE whole (a);")
+            await database.upgrade(_script("CREATE TABLE half (a); CREATE TABLE account (a);"))
+        await database.upgrade(_script("CREATE TABLE whole (a);"))
 
     migrated.do(work)
     assert {row[1] for row in schema_of(migrated.path) - before} == {"whole"}

@@ -1,6 +1,7 @@
 """The shared engine: what comes in its way, and what it does when the server goes away."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -9,6 +10,7 @@ import asyncpg
 import pytest
 from sqlalchemy import bindparam, func, select
 
+from tests.support.pair import Pair
 from tests.support.postgresql import Server, free_port, new_database, run_on
 from tests.support.stores import Store
 from tollway.store.database import (
@@ -38,6 +40,9 @@ ADD = Query(
 )
 COUNT = Query(select(func.count()).select_from(product))
 SLEEP = Query(select(func.pg_sleep(30)))
+WHERE_FROM = Query(select(func.inet_server_port()))
+CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+RELOAD = "SELECT pg_reload_conf()"
 NAMES = Query(select(product.c.product_id).order_by(product.c.product_id))
 
 
@@ -85,6 +90,18 @@ async def settled(database: PostgresqlDatabase) -> object:
         if database.change_mark() == mark:
             return mark
         assert monotonic() - began_s < DEADLINE_S
+
+
+async def until_back(database: PostgresqlDatabase) -> float:
+    """That the hosts cannot be reached is remembered for a moment."""
+    began_s = monotonic()
+    while True:
+        try:
+            await count(database)
+            return monotonic() - began_s
+        except StoreUnavailableError:
+            assert monotonic() - began_s < DEADLINE_S
+            await asyncio.sleep(0.01)
 
 
 def test_two_that_do_the_same_at_once_are_done_one_after_the_other(store: Store) -> None:
@@ -224,6 +241,7 @@ def test_an_outage_is_told_at_once_and_ends_by_itself(server: Server) -> None:
         mark = database.change_mark()
         assert await until_changed(database, mark) < 3, "nothing is vouched for"
         await asyncio.to_thread(server.start)
+        assert await until_back(database) < 1
         assert await count(database) == 1
         await database.write(lambda tx: add(tx, "b"))
         assert await count(database) == 2
@@ -270,11 +288,10 @@ def test_the_next_host_is_used_when_one_is_away_or_only_read(server: Server) -> 
 def test_who_finds_no_free_connection_is_told_so(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_parts, "_CONNECTIONS_MAX", 1)
     monkeypatch.setattr(engine_parts, "_WAIT_FOR_CONNECTION_S", -1.9)
 
     async def work() -> None:
-        database = opened(store.url, 1)
+        database = PostgresqlDatabase(store.url, 1, Metrics(), connections=1)
         slow = asyncio.ensure_future(database.fetch_one(SLEEP))
         await asyncio.sleep(0)
         with pytest.raises(StoreBusyError, match="in use"):
@@ -285,6 +302,85 @@ def test_who_finds_no_free_connection_is_told_so(
         await database.close()
 
     asyncio.run(work())
+
+
+def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
+    """It is on the primary alone then, and a failover would lose it."""
+    pair = Pair(is_synchronous=True)
+
+    async def work() -> None:
+        impatient, patient = opened(pair.primary.url, 1), opened(pair.primary.url, DEADLINE_S)
+        await migrate(impatient)
+        await impatient.write(add)
+        with pair.standby.held():
+            with pytest.raises(DoubtError):
+                await impatient.write(lambda tx: add(tx, "b"))
+            waiting = asyncio.create_task(patient.write(lambda tx: add(tx, "c")))
+            while not waiting.done():
+                await asyncio.to_thread(run_on, pair.primary.url, CANCEL)
+            with pytest.raises(DoubtError, match="synchronous replication"):
+                await waiting
+            assert await count(patient) == 3, "the server itself holds both for committed"
+        await impatient.write(lambda tx: add(tx, "d"))
+        await asyncio.gather(impatient.close(), patient.close())
+
+    try:
+        asyncio.run(work())
+    finally:
+        pair.remove()
+
+
+def test_no_connection_is_kept_to_a_primary_that_takes_no_more_writes() -> None:
+    pair = Pair(is_synchronous=False)
+
+    async def work() -> None:
+        database = opened(pair.url)
+        await migrate(database)
+        before = await asyncio.gather(*(database.fetch_one(WHERE_FROM) for _ in range(5)))
+        assert set(before) == {(pair.primary.port,)}
+        for fence in ("ALTER SYSTEM SET default_transaction_read_only = on", RELOAD):
+            await asyncio.to_thread(run_on, pair.primary.url, fence)
+        await asyncio.to_thread(run_on, pair.standby.url, "SELECT pg_promote(wait => true)")
+        began_s = monotonic()
+        while True:
+            try:
+                await database.write(lambda tx: add(tx, "b"))
+                break
+            except StoreUnavailableError:
+                assert monotonic() - began_s < DEADLINE_S
+                await asyncio.sleep(0.01)
+        after = await asyncio.gather(*(database.fetch_one(WHERE_FROM) for _ in range(5)))
+        assert set(after) == {(pair.standby.port,)}
+        await database.close()
+
+    try:
+        asyncio.run(work())
+    finally:
+        pair.remove()
+
+
+def test_while_no_host_answers_one_is_tried_and_the_others_are_told_at_once() -> None:
+    """The hosts take connections and say nothing, as one does that swallows packets."""
+    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in silent)
+
+    async def attempt(database: PostgresqlDatabase) -> float:
+        began_s = monotonic()
+        with pytest.raises(StoreUnavailableError):
+            await count(database)
+        return monotonic() - began_s
+
+    async def work() -> None:
+        database = opened(f"postgresql://postgres@{ports}/postgres")
+        await attempt(database)
+        await asyncio.sleep(0.2)
+        times = await asyncio.gather(*(attempt(database) for _ in range(50)))
+        assert sum(each > 1 for each in times) == 1
+        await database.close()
+
+    asyncio.run(work())
+    for each in silent:
+        each.close()
 
 
 def test_nobody_is_told_a_password() -> None:

@@ -53,9 +53,9 @@ def reply_of(response: httpx.Response) -> Reply:
 class Gateway:
     """`tollway serve`, started and stopped for real."""
 
-    def __init__(self, store: Store, **settings: object) -> None:
+    def __init__(self, store: Store, *, port: int | None = None, **settings: object) -> None:
         self.store = store
-        self.port = free_port()
+        self.port = port or free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         variables = {f"TOLLWAY_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")}

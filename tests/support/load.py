@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from urllib.parse import urlencode
 
+import pytest
+
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.stores import Store
 from tollway.audit.report import audit
@@ -124,3 +126,13 @@ def assert_books_hold(store: Store, acknowledged: list[str]) -> None:
             assert [entry.amount for entry in entries] == [-1], request_id
 
     store.do(work)
+
+
+def assert_a_lost_entry_is_noticed(store: Store, acknowledged: list[str]) -> None:
+    """The control: the newest entry is taken back, as if its commit had never been."""
+    ((lost,),) = store.run("SELECT request_id FROM entry ORDER BY number DESC LIMIT 1")
+    store.run(f"DELETE FROM entry WHERE request_id = '{lost}'")
+    store.run("UPDATE balance SET amount = amount + 1, posted = posted - 1, entries = entries - 1")
+    with pytest.raises(AssertionError, match=lost):
+        assert_books_hold(store, acknowledged)
+    assert_books_hold(store, [each for each in acknowledged if each != lost])

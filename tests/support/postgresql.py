@@ -12,6 +12,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -40,13 +42,17 @@ _OPTIONS = {
     "autovacuum": "off",
     "log_min_messages": "fatal",
 }
+STANDBY = "standby"
 _numbers = count(1)
 
 
 class Server:
-    """A PostgreSQL of one's own, which can be stopped and started again."""
+    """A PostgreSQL of one's own, which can be stopped and started again.
 
-    def __init__(self, **options: str) -> None:
+    One that follows another begins as its copy, and as its standby.
+    """
+
+    def __init__(self, *, follows: "Server | None" = None, **options: str) -> None:
         # Not below pytest's folders, which other users may not enter.
         self._folder = Path(tempfile.mkdtemp(prefix="tollway-postgresql-"))
         self._data = self._folder / "data"
@@ -56,7 +62,13 @@ class Server:
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         if os.geteuid() == 0:
             shutil.chown(self._folder, "nobody")
-        self._run("initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8")
+        if follows is None:
+            self._run("initdb", "-N", "--auth=trust", "--username=postgres", "--encoding=UTF8")
+        else:
+            self._run("pg_basebackup", "-N", "-R", "-c", "fast", "-d", follows.url)
+            self._options["primary_conninfo"] = (
+                f"host=127.0.0.1 port={follows.port} user=postgres application_name={STANDBY}"
+            )
         self.start()
         atexit.register(self.remove)
 
@@ -81,6 +93,31 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(timeout=_START_TIMEOUT_S)
             self._process = None
+
+    def kill(self) -> None:
+        """All of its processes at once, as when the machine goes away."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait(timeout=_START_TIMEOUT_S)
+        self._process = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """It does nothing meanwhile, and does not go away either."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in self._processes():
+                os.kill(pid, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        assert self._process is not None
+        main = self._process.pid
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        return [main, *map(int, children)]
 
     def remove(self) -> None:
         self.stop(signal.SIGQUIT)

@@ -15,7 +15,11 @@ import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
 from tests.support.gateway import Gateway
-from tests.support.load import assert_books_hold, call_until_cut_off
+from tests.support.load import (
+    assert_a_lost_entry_is_noticed,
+    assert_books_hold,
+    call_until_cut_off,
+)
 from tests.support.stores import Store
 
 CALLS = 100_000
@@ -72,7 +76,7 @@ def test_stopped_under_load_it_owes_nobody_an_answer(
     assert set(told.codes) == {0} and len(told.acknowledged) >= 200
     assert_books_hold(own_store, told.acknowledged)
     assert calls_left(own_store, caller) == CALLS - len(told.acknowledged)
-    _assert_a_lost_entry_is_noticed(own_store, told.acknowledged)
+    assert_a_lost_entry_is_noticed(own_store, told.acknowledged)
 
 
 def test_killed_under_load_it_has_every_acknowledged_call_in_its_books(
@@ -128,13 +132,3 @@ def _wait_until_ready(gateway: Gateway) -> None:
                 return
         except httpx.TransportError:
             assert time.monotonic() < deadline_s
-
-
-def _assert_a_lost_entry_is_noticed(store: Store, acknowledged: list[str]) -> None:
-    """The control: the newest entry is taken back, as if its commit had never been."""
-    ((lost,),) = store.run("SELECT request_id FROM entry ORDER BY number DESC LIMIT 1")
-    store.run(f"DELETE FROM entry WHERE request_id = '{lost}'")
-    store.run("UPDATE balance SET amount = amount + 1, posted = posted - 1, entries = entries - 1")
-    with pytest.raises(AssertionError, match=lost):
-        assert_books_hold(store, acknowledged)
-    assert_books_hold(store, [each for each in acknowledged if each != lost])

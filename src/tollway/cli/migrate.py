@@ -7,6 +7,7 @@ from tollway.cli.context import Session, run_on_any_schema
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.store.migrate import migrate as migrate_schema
+from tollway.store.migrate import newest_revision
 
 group = typer.Typer()
 
@@ -34,6 +35,11 @@ def migrate(database: DatabaseOption = None, as_json: JsonOption = False) -> Non
         print_json(migration)
     elif migration.before is None:
         print_sentence(f"The database is created, at schema {migration.after}.")
+    elif migration.after > newest_revision():
+        print_sentence(
+            f"The database is at schema {migration.after}, newer than this version's "
+            f"{newest_revision()}, which can serve on it: nothing was done."
+        )
     elif migration.before == migration.after:
         print_sentence(f"The database is up to date, at schema {migration.after}.")
     else:

@@ -64,7 +64,7 @@ def check_copy(backup: Path, copy: Path, *, should_migrate: bool) -> tuple[str, 
                 raise CommandError(f"{backup} is not a database of Tollway.")
             check_known(schema)
             if should_migrate:
-                _, schema = await migrate(at.database)
+                _, schema = await migrate(at.database, is_alone=True)
             elif schema != newest_revision():
                 raise CommandError(
                     f"{backup} is at schema {schema}, this version needs {newest_revision()}: "

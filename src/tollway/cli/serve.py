@@ -9,7 +9,7 @@ from tollway.cli.demo import curl_line, ensure_world
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
-from tollway.settings import load_settings
+from tollway.settings import Settings, SettingsError, load_settings
 from tollway.store.migrate import migrate
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.lock import ServingLock
@@ -27,6 +27,10 @@ def serve(
     port: Annotated[
         int | None, typer.Option(help="The port to listen on.", show_default=False)
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="How many processes serve; needs PostgreSQL.", show_default=False),
+    ] = None,
     with_demo: Annotated[
         bool, typer.Option("--demo", help="Load the demo world first, if it is not there yet.")
     ] = False,
@@ -36,15 +40,16 @@ def serve(
     # Imported here: every other command would pay for loading the HTTP server.
     from tollway.serving import free_address, serve_http  # noqa: PLC0415
 
-    options = {"database": database, "host": host, "port": port}
+    options = {"database": database, "host": host, "port": port, "workers": workers}
     settings, _ = load_settings(options)
+    _check_engine(settings)
     # Asked before anything is made or changed.
     free_address(settings.host, settings.port)
     # Held until this process ends. A shared database may have any number of gateways.
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
 
     async def work(session: Session) -> DemoWorld | None:
-        await migrate(session.database)
+        await migrate(session.database, is_alone=lock is not None)
         return await ensure_world(session) if with_demo else None
 
     world = run_on_any_schema(database, work, options)
@@ -55,6 +60,24 @@ def serve(
     serve_http(settings, greeting)
     if lock is not None:
         lock.release()
+
+
+def _check_engine(settings: Settings) -> None:
+    if settings.read_database and not is_shared(settings.read_database):
+        raise SettingsError("Setting read_database must be a postgresql:// URL.")
+    if is_shared(settings.database):
+        return
+    if settings.workers > 1:
+        raise SettingsError(
+            f"A SQLite file is served by one process, and workers is {settings.workers}: it has a "
+            "single writer, so more would only wait for each other. Set workers to 1, or set "
+            "database to a postgresql:// URL."
+        )
+    if settings.read_database:
+        raise SettingsError(
+            "A SQLite file has no replica: leave read_database empty, or set database to a "
+            "postgresql:// URL."
+        )
 
 
 def _greeting(base_url: str, world: DemoWorld | None) -> str:

@@ -54,7 +54,6 @@ class Database(Reader, Protocol):
     """An open database. One that is shared is served by several gateways at once."""
 
     is_shared: bool
-
     dialect: str
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:

@@ -3,10 +3,13 @@
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from tollway.store.database import StoreError
-from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.settings import Settings
+from tollway.store.database import Database, StoreError
+from tollway.store.postgresql.database import CONNECTIONS_MAX, PostgresqlDatabase
+from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
 
 _SQLITE_PREFIX = "sqlite:///"
@@ -17,14 +20,35 @@ _COMMAND_PATIENCE_S = 10.0
 OpenDatabase = SqliteDatabase | PostgresqlDatabase
 
 
-def open_database(url: str, metrics: Metrics, call_timeout_s: float | None = None) -> OpenDatabase:
+def open_database(
+    url: str,
+    metrics: Metrics,
+    call_timeout_s: float | None = None,
+    connections: int = CONNECTIONS_MAX,
+) -> OpenDatabase:
     """Opens a database. A gateway says how long a call may take; a command takes its time."""
     if is_shared(url):
-        return PostgresqlDatabase(url, call_timeout_s, metrics)
+        return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
     path = sqlite_path(url)
     if not Path(path).resolve().parent.is_dir():
         raise StoreError(f"The folder of {path} does not exist: make it first.")
     return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics)
+
+
+def open_reading(
+    settings: Settings, primary: OpenDatabase, versions: Versions, metrics: Metrics
+) -> Database:
+    """What reading operations read from: a replica, if one is set, or the database itself."""
+    if not settings.read_database or not isinstance(primary, PostgresqlDatabase):
+        return primary
+    replica = PostgresqlDatabase(
+        settings.read_database,
+        settings.call_timeout_s,
+        metrics,
+        connections=settings.database_connections,
+        session="any",
+    )
+    return ReadingDatabase(primary, replica, versions, settings.read_lag_s)
 
 
 def is_shared(url: str) -> bool:

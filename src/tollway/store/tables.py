@@ -3,6 +3,7 @@
 from tollway.store import (
     carrier_tables,
     consent_tables,
+    node_tables,
     order_tables,
     promotion_tables,
     schema,
@@ -14,6 +15,7 @@ __all__ = [
     "ALL_TABLES",
     "carrier_tables",
     "consent_tables",
+    "node_tables",
     "order_tables",
     "promotion_tables",
     "settlement_tables",

@@ -1,23 +1,27 @@
 """Hearing from the server that what is kept in memory is out of date.
 
 A trigger notifies with every transaction that moves a version on. Notifications that nobody hears
-are lost; so a listener that has heard nothing for a while, not even the answer to its own question,
-no longer vouches for anything, and the mark changes with every second until it is back.
+are lost; so a listener that has lost its connection, or has heard nothing for a while, not even the
+answer to its own question, no longer vouches for anything: the mark then changes four times a
+second, until the listener is back. Together that is less than a second, whatever happens.
 """
 
 import asyncio
 import logging
 from time import monotonic
 
-from tollway.store.database import StoreError
+from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 
 # Also in the migration that makes the trigger.
 CHANNEL = "tollway_changed"
-_ASK_EVERY_S = 0.5
-_DEAF_AFTER_S = 1.5
-_AGAIN_AFTER_S = 0.5
+# A server that became a standby hears of no more changes, and nobody who listens to it.
+_ASK = "SELECT pg_is_in_recovery() AS tollway_listens"
+_ASK_EVERY_S = 0.25
+_DEAF_AFTER_S = 0.7
+_DEAF_MARKS_PER_S = 4
+_AGAIN_AFTER_S = 0.25
 
 logger = logging.getLogger("tollway.store")
 
@@ -29,16 +33,22 @@ class ChangeListener:
         self._hosts = hosts
         self._changes = 0
         self._heard_s = float("-inf")
+        self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def mark(self) -> object:
-        """A value that is another one after every notification, or every second without them."""
+        """A value that is another one after every notification, or often while deaf to them."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._listen())
         now_s = monotonic()
         if now_s - self._heard_s > _DEAF_AFTER_S:
-            return self._changes, int(now_s)
+            return self._changes, int(now_s * _DEAF_MARKS_PER_S)
         return self._changes
+
+    def renew(self) -> None:
+        """Listens on a new connection: the one it has may lead to the wrong server."""
+        if self._connection is not None:
+            self._connection.terminate()
 
     async def close(self) -> None:
         if self._task is not None:
@@ -48,24 +58,30 @@ class ChangeListener:
     async def _listen(self) -> None:
         while True:
             try:
-                connection = await self._hosts.connect()
+                self._connection = await self._hosts.connect()
                 try:
                     with our_errors():
-                        await self._hear(connection)
+                        await self._hear(self._connection)
                 finally:
-                    connection.terminate()
+                    self._connection.terminate()
+                    self._connection = None
             except StoreError as error:
                 logger.warning("changes are not heard of, and are looked for instead: %s", error)
                 await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def _hear(self, connection: Connection) -> None:
+        connection.add_termination_listener(self._on_loss)
         await connection.add_listener(CHANNEL, self._on_change)
         # What was changed before now was not heard.
         self._changes += 1
         while True:
             self._heard_s = monotonic()
             await asyncio.sleep(_ASK_EVERY_S)
-            await connection.execute("SELECT 1", timeout=_DEAF_AFTER_S)
+            if await connection.fetchval(_ASK, timeout=_DEAF_AFTER_S):
+                raise StoreUnavailableError("the server has become a standby")
+
+    def _on_loss(self, *_: object) -> None:
+        self._heard_s = float("-inf")
 
     def _on_change(self, *_: object) -> None:
         self._changes += 1

@@ -2,11 +2,14 @@
 
 Nothing here waits without an end. Who finds no free connection in time is told that the database is
 busy, who finds no server that it is unavailable. Once it is back, the next call connects again.
+
+When one connection is lost, all others are made anew when they are next needed: they may lead to a
+host that is no longer the one that takes writes.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -23,11 +26,17 @@ from tollway.store.database import (
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
-from tollway.store.postgresql.transaction import PostgresqlTransaction, Session, fetch, undo
+from tollway.store.postgresql.transaction import (
+    PostgresqlTransaction,
+    Session,
+    fetch,
+    give_up,
+    undo,
+)
 from tollway.store.query import CompiledQuery, Query
 from tollway.telemetry.metrics import Metrics
 
-_CONNECTIONS_MAX = 10
+CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
 _WAIT_FOR_CONNECTION_S = 1.0
@@ -36,6 +45,9 @@ _TRY_AGAIN_AFTER_S = 0.005
 _PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
 # Any number, the same for all nodes: whoever migrates holds it.
 _LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
+# Gateways that start meanwhile wait, and then find the new schema.
+_HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
+_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 _MIGRATION_TIMEOUT_S = 3600
 
 T = TypeVar("T")
@@ -47,11 +59,19 @@ class PostgresqlDatabase:
     dialect = "postgresql"
     is_shared = True
 
-    def __init__(self, url: str, call_timeout_s: float | None, metrics: Metrics) -> None:
-        self._hosts = Hosts(url, call_timeout_s)
+    def __init__(
+        self,
+        url: str,
+        call_timeout_s: float | None,
+        metrics: Metrics,
+        *,
+        connections: int = CONNECTIONS_MAX,
+        session: str = "read-write",
+    ) -> None:
+        self._hosts = Hosts(url, call_timeout_s, session)
         self._pool = asyncpg.create_pool(
             min_size=0,
-            max_size=_CONNECTIONS_MAX,
+            max_size=connections,
             connect=self._connect,
             reset=_leave_as_it_is,
         )
@@ -59,7 +79,7 @@ class PostgresqlDatabase:
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()
-        self._long_reads = asyncio.Semaphore(_LONG_READS_MAX)
+        self._long_reads = asyncio.Semaphore(max(1, min(_LONG_READS_MAX, connections - 1)))
         self._writes: set[asyncio.Task[Any]] = set()
         self._is_closed = False
         self._metrics = metrics
@@ -131,7 +151,8 @@ class PostgresqlDatabase:
                 raise
             try:
                 with our_errors():
-                    await transaction.commit()
+                    async with _waited_for(session):
+                        await transaction.commit()
             except StoreUnavailableError as error:
                 raise DoubtError(str(error)) from error
             return result
@@ -140,7 +161,8 @@ class PostgresqlDatabase:
         async with self._session() as session:
             try:
                 with our_errors():
-                    return await fetch(session, compiled, arguments)
+                    async with _waited_for(session):
+                        return await fetch(session, compiled, arguments)
             except StoreUnavailableError as error:
                 # The server commits by itself, perhaps just before it was lost.
                 raise DoubtError(str(error)) from error
@@ -161,15 +183,20 @@ class PostgresqlDatabase:
             with our_errors():
                 return await _revision(session)
 
-    async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
+    async def upgrade(
+        self, plan: Callable[[Transaction, str | None], Awaitable[str]]
+    ) -> str | None:
         async with self._session() as session:
             with our_errors():
                 async with session.transaction():
                     # Nodes that start together wait here for the first, then find nothing to do.
                     await session.execute(_PATIENT)
                     await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
+                    if await session.fetchval(_HAS_NODES):
+                        await session.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
                     found = await _revision(session)
-                    if script := script_from(found).strip():
+                    script = await plan(PostgresqlTransaction(session), found)
+                    if script.strip():
                         await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
                     return found
 
@@ -193,14 +220,39 @@ class PostgresqlDatabase:
         try:
             yield session
         except StoreUnavailableError:
-            # Lost, or to a host that no longer takes writes: the next one is made anew.
-            session.terminate()
+            # Lost, or to a host that no longer takes writes.
+            give_up(session)
+            await pool.expire_connections()
+            self._changes.renew()
             raise
         finally:
             await pool.release(session)
 
     async def _connect(self, *_: object, **__: object) -> Connection:
         return await self._hosts.connect()
+
+
+@asynccontextmanager
+async def _waited_for(session: Session) -> AsyncIterator[None]:
+    """Around a commit: fails when the server says that it was made but not waited for.
+
+    So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
+    was committed is then on this server alone, and gone if the standby takes its place.
+    """
+    warnings: list[str] = []
+
+    def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
+        warnings.append(message.message)
+
+    session.add_log_listener(hear)
+    try:
+        yield
+    finally:
+        # One that was lost meanwhile is no longer of the pool, and hears nothing.
+        with suppress(asyncpg.InterfaceError):
+            session.remove_log_listener(hear)
+    if warnings:
+        raise StoreUnavailableError(warnings[0])
 
 
 async def _revision(session: Session) -> str | None:

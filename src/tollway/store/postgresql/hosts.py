@@ -1,5 +1,10 @@
-"""From a PostgreSQL URL to a connection: the hosts in turn, until one of them can be written to."""
+"""From a PostgreSQL URL to a connection: the hosts in turn, until one of them will do.
 
+While none does, one attempt is under way at a time, and whoever else wants a connection is told so
+at once: an outage is answered quickly, also when the hosts swallow every packet.
+"""
+
+from time import monotonic
 from typing import TypeAlias
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -11,6 +16,8 @@ from tollway.store.postgresql.errors import our_errors
 # One host that swallows packets must leave time for the next one.
 HOST_TIMEOUT_S = 2.0
 _STATEMENTS_KEPT = 256
+# How soon after a failure the hosts are tried again.
+_AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
 _LOCK_TIMEOUT_S = 10.0
 
@@ -20,14 +27,17 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 class Hosts:
     """The servers that a URL names."""
 
-    def __init__(self, url: str, call_timeout_s: float | None) -> None:
+    def __init__(self, url: str, call_timeout_s: float | None, session: str) -> None:
         self._urls = urls_by_host(url)
         self._settings = _server_settings(call_timeout_s)
         # The server ends a statement by itself; this is for when nothing more is heard from it.
         self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
         is_chosen = "target_session_attrs" in parse_qs(urlsplit(url).query)
-        self._session = None if is_chosen else "read-write"
+        self._session = None if is_chosen else session
         self._good = 0
+        self._problem: StoreError | None = None
+        self._again_at_s = 0.0
+        self._is_probing = False
 
     @property
     def timeout_s(self) -> float:
@@ -36,27 +46,42 @@ class Hosts:
 
     async def connect(self) -> Connection:
         """A connection to the host that was good the last time, or else to the next good one."""
+        if self._problem is None:
+            return await self._try_all()
+        if self._is_probing or monotonic() < self._again_at_s:
+            raise StoreUnavailableError(str(self._problem)) from self._problem
+        self._is_probing = True
+        try:
+            return await self._try_all()
+        finally:
+            self._is_probing = False
+
+    async def _try_all(self) -> Connection:
         problem: StoreError | None = None
         for turn in range(len(self._urls)):
             index = (self._good + turn) % len(self._urls)
             try:
-                with our_errors():
-                    made: Connection = await asyncpg.connect(
-                        self._urls[index],
-                        timeout=HOST_TIMEOUT_S,
-                        command_timeout=self._command_timeout_s,
-                        statement_cache_size=_STATEMENTS_KEPT,
-                        max_cached_statement_lifetime=0,
-                        target_session_attrs=self._session,  # type: ignore[arg-type]
-                        server_settings=self._settings,
-                    )
+                made = await self._try(index)
             except StoreError as error:
                 problem = error
             else:
-                self._good = index
+                self._good, self._problem = index, None
                 return made
         assert problem is not None
+        self._problem, self._again_at_s = problem, monotonic() + _AGAIN_AFTER_S
         raise StoreUnavailableError(str(problem)) from problem
+
+    async def _try(self, index: int) -> Connection:
+        with our_errors():
+            return await asyncpg.connect(
+                self._urls[index],
+                timeout=HOST_TIMEOUT_S,
+                command_timeout=self._command_timeout_s,
+                statement_cache_size=_STATEMENTS_KEPT,
+                max_cached_statement_lifetime=0,
+                target_session_attrs=self._session,  # type: ignore[arg-type]
+                server_settings=self._settings,
+            )
 
 
 def urls_by_host(url: str) -> list[str]:
@@ -72,6 +97,10 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "default_transaction_isolation": "read committed",
         # Compiling pays for long statements only, and ours are short.
         "jit": "off",
+        # Whatever the server's default is: what is acknowledged is on disk, and on the synchronous
+        # standby if there is one. When that was not waited for to its end, a warning says so.
+        "synchronous_commit": "on",
+        "client_min_messages": "warning",
         "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
     }
     if call_timeout_s is not None:

@@ -1,7 +1,7 @@
 """One transaction on one connection."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 
 import asyncpg
@@ -65,6 +65,12 @@ async def undo(session: Session, transaction: asyncpg.transaction.Transaction) -
     try:
         await transaction.rollback()
     except Exception:
+        give_up(session)
+
+
+def give_up(session: Session) -> None:
+    """Closes a connection at once; one that was lost already has left the pool by itself."""
+    with suppress(asyncpg.InterfaceError):
         session.terminate()
 
 

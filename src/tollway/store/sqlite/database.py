@@ -17,7 +17,7 @@ from tollway.store.database import Row, Transaction
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
-from tollway.store.sqlite.writer import Writer
+from tollway.store.sqlite.writer import SqliteTransaction, Writer
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -84,11 +84,13 @@ class SqliteDatabase:
             row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row else None
 
-    async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
+    async def upgrade(
+        self, plan: Callable[[Transaction, str | None], Awaitable[str]]
+    ) -> str | None:
         self._reader.run("BEGIN IMMEDIATE")
         try:
             found = await self.schema_revision()
-            self._reader.run(script_from(found))
+            self._reader.run(await plan(SqliteTransaction(self._reader), found))
             self._reader.run("COMMIT")
         except BaseException:
             if self._reader.raw.in_transaction:

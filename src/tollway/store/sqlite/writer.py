@@ -20,8 +20,8 @@ T = TypeVar("T")
 Work = Callable[[Transaction], Awaitable[T]]
 
 
-class _SqliteTransaction:
-    """The transaction that is open on the writer's connection."""
+class SqliteTransaction:
+    """The transaction that is open on a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -99,7 +99,7 @@ class Writer:
     def _commit(self, work: Work[T]) -> T:
         self._connection.run("BEGIN IMMEDIATE")
         try:
-            result = _drive(work(_SqliteTransaction(self._connection)))
+            result = _drive(work(SqliteTransaction(self._connection)))
             self._connection.run("COMMIT")
         except BaseException:
             if self._connection.raw.in_transaction:

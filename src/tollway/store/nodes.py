@@ -1,0 +1,63 @@
+"""Which gateways serve a database now, and which schema each of them knows.
+
+Every serving process has a row, refreshed twice a minute and removed when it stops. What was killed
+counts as serving until its row is too old.
+"""
+
+from sqlalchemy import bindparam, select
+
+import tollway
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.node_tables import node
+from tollway.store.query import Query
+from tollway.store.upsert import upsert
+
+ALIVE_S = 90
+_KEPT_S = 24 * 3600
+
+_STORE = upsert(node)
+_REMOVE = Query(node.delete().where(node.c.id == bindparam("its")))
+_SWEEP = Query(node.delete().where(node.c.seen_at_ms < bindparam("before_ms")))
+_OLDER = Query(
+    select(node.c.name)
+    .where(node.c.seen_at_ms >= bindparam("since_ms"), node.c.knows_schema < bindparam("revision"))
+    .distinct()
+    .order_by(node.c.name)
+)
+
+
+class Presence:
+    """The row of one serving process."""
+
+    def __init__(self, database: Database, node_id: str, name: str, knows_schema: str) -> None:
+        self._database = database
+        self._id = node_id
+        self._name = name
+        self._knows_schema = knows_schema
+
+    async def refresh(self, now_ms: int) -> None:
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(_SWEEP, before_ms=now_ms - _KEPT_S * 1000)
+            await transaction.execute(
+                _STORE,
+                id=self._id,
+                name=self._name,
+                version=tollway.__version__,
+                knows_schema=self._knows_schema,
+                seen_at_ms=now_ms,
+            )
+
+        await self._database.write(work)
+
+    async def end(self) -> None:
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(_REMOVE, its=self._id)
+
+        await self._database.write(work)
+
+
+async def serving_nodes(reader: Reader, *, older_than: str, now_ms: int) -> list[str]:
+    """The names of those that serve now and do not know a revision."""
+    since_ms = now_ms - ALIVE_S * 1000
+    rows = await reader.fetch_all(_OLDER, since_ms=since_ms, revision=older_than)
+    return [row[0] for row in rows]

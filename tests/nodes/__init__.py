@@ -1,0 +1,1 @@
+"""Several processes, several nodes, several servers behind them."""

@@ -1,0 +1,150 @@
+"""Reading operations read from a replica that keeps up; everything else is the primary's."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from time import monotonic, sleep
+
+import pytest
+
+from tests.support.books import Caller, calls_left, new_caller
+from tests.support.gateway import Gateway
+from tests.support.pair import Pair
+from tests.support.postgresql import run_on
+from tests.support.stores import Store
+from tollway.demo.filling import fill_figures
+from tollway.intake.product_figures import ProductFigures, ProductRecord
+from tollway.store.database import Database, Transaction
+
+pytestmark = pytest.mark.postgresql
+
+DAYS = 400
+LAG_S = 1
+DEADLINE_S = 30
+READS = "SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'product_day'"
+
+
+@pytest.fixture(scope="module")
+def pair(engine: str) -> Iterator[Pair]:
+    made = Pair(is_synchronous=False)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def replicated(pair: Pair, tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    made = Store(tmp_path_factory.mktemp("replicated") / "tollway.db", pair.primary.url)
+    made.do(lambda database: fill_figures(database, products=1, days=DAYS, last=today))
+    return made
+
+
+@pytest.fixture(scope="module")
+def caller(replicated: Store) -> Caller:
+    return new_caller(replicated, calls=100_000, rate_limit=1_000_000)
+
+
+@pytest.fixture(scope="module")
+def gateway(pair: Pair, replicated: Store, caller: Caller) -> Iterator[Gateway]:
+    started = Gateway(
+        replicated, read_database=pair.standby.url, read_lag_s=LAG_S, database_connections=4
+    )
+    yield started
+    assert started.stop() == 0
+
+
+class Readings:
+    """Calls for one day after the other, so that every call has to read."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, question: dict[str, str]) -> None:
+        self._gateway, self._caller, self._question = gateway, caller, question
+        self._days = 0
+
+    def call(self, pair: Pair) -> str:
+        """Makes a call; tells which server it was read from."""
+        before = _reads(pair)
+        self.call_anywhere()
+        # A server counts its reads with a delay of up to a second.
+        deadline_s = monotonic() + DEADLINE_S
+        while (after := _reads(pair)) == before:
+            assert monotonic() < deadline_s, "nobody counts the read"
+            sleep(0.05)
+        return "primary" if after[0] > before[0] else "replica"
+
+    def call_anywhere(self) -> None:
+        self._days += 1
+        day = date.fromisoformat(self._question["query_date"]) - timedelta(days=self._days % DAYS)
+        wanted = {**self._question, "query_date": day.isoformat()}
+        assert self._gateway.get(token=self._caller.token, query=wanted).code == 0
+
+    def until_from(self, server: str, pair: Pair) -> None:
+        deadline_s = monotonic() + DEADLINE_S
+        while self.call(pair) != server:
+            assert monotonic() < deadline_s, server
+
+
+def _reads(pair: Pair) -> tuple[object, object]:
+    ((at_primary,),) = run_on(pair.primary.url, READS)
+    ((at_replica,),) = run_on(pair.standby.url, READS)
+    return at_primary, at_replica
+
+
+@pytest.fixture(scope="module")
+def readings(gateway: Gateway, caller: Caller, question: dict[str, str]) -> Readings:
+    return Readings(gateway, caller, question)
+
+
+def test_calls_are_read_from_the_replica_and_paid_on_the_primary(
+    pair: Pair, replicated: Store, caller: Caller, readings: Readings
+) -> None:
+    readings.until_from("replica", pair)
+    before = calls_left(replicated, caller)
+    assert [readings.call(pair) for _ in range(3)] == ["replica"] * 3
+    assert calls_left(replicated, caller) == before - 3
+
+
+def test_a_replica_that_falls_behind_is_passed_over_until_it_has_caught_up(
+    pair: Pair, replicated: Store, readings: Readings
+) -> None:
+    readings.until_from("replica", pair)
+    run_on(pair.standby.url, "SELECT pg_wal_replay_pause()")
+    try:
+        readings.until_from("primary", pair)
+    finally:
+        run_on(pair.standby.url, "SELECT pg_wal_replay_resume()")
+    readings.until_from("replica", pair)
+
+
+def test_new_figures_are_seen_at_once_although_the_replica_has_not_got_them(
+    pair: Pair, replicated: Store, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    before = gateway.get(token=caller.token, query=question).data
+    run_on(pair.standby.url, "SELECT pg_wal_replay_pause()")
+    try:
+        replicated.do(lambda database: _rename(database, question["product_id"], "新标题"))
+        deadline_s = monotonic() + 1
+        while gateway.get(token=caller.token, query=question).data["itemName"] != "新标题":
+            assert monotonic() < deadline_s
+    finally:
+        run_on(pair.standby.url, "SELECT pg_wal_replay_resume()")
+    assert gateway.get(token=caller.token, query=question).data["itemName"] == "新标题"
+    assert before["itemName"] != "新标题"
+
+
+def test_a_replica_that_goes_away_is_not_missed(
+    pair: Pair, readings: Readings, gateway: Gateway
+) -> None:
+    readings.until_from("replica", pair)
+    pair.standby.stop()
+    try:
+        for _ in range(5):
+            readings.call_anywhere()
+    finally:
+        pair.standby.start()
+    readings.until_from("replica", pair)
+
+
+async def _rename(database: Database, product_id: str, title: str) -> None:
+    async def work(transaction: Transaction) -> None:
+        record = ProductRecord(product_id=product_id, title=title, shop_name="a shop")
+        await ProductFigures().store(transaction, [record])
+
+    await database.write(work)

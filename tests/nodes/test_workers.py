@@ -1,0 +1,131 @@
+"""One gateway of several worker processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import httpx
+import pytest
+
+from tests.support.books import Caller, new_caller
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
+
+DEADLINE_S = 20
+WORKERS = 3
+
+
+@pytest.fixture
+def caller(own_store: Store) -> Caller:
+    return new_caller(own_store, rate_limit=1_000_000)
+
+
+@pytest.fixture
+def gateway(own_store: Store) -> Iterator[Gateway]:
+    started = Gateway(own_store, workers=WORKERS)
+    yield started
+    assert started.stop() == 0
+
+
+def calls_by_worker(gateway: Gateway) -> Counter[str]:
+    """How many successes each worker tells of."""
+    text = httpx.get(f"{gateway.base_url}/metrics").text
+    counts: Counter[str] = Counter()
+    for worker, count in re.findall(
+        r'^tollway_calls_total\{.*reason="SUCCESS",worker="(\d)"\} ([\d.]+)$', text, re.MULTILINE
+    ):
+        counts[worker] += int(float(count))
+    return counts
+
+
+def wait_for(condition: object) -> None:
+    deadline_s = monotonic() + DEADLINE_S
+    while not condition():  # type: ignore[operator]
+        assert monotonic() < deadline_s
+        sleep(0.05)
+
+
+@pytest.mark.postgresql
+def test_all_workers_answer_and_all_are_measured(
+    gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    assert len(gateway.workers()) == WORKERS
+    done = 0
+    while len(calls_by_worker(gateway)) < WORKERS:
+        # A connection of its own for each: the workers share the port, not the connections.
+        with httpx.Client(base_url=gateway.base_url) as client:
+            gateway.client, kept = client, gateway.client
+            assert gateway.get(token=caller.token, query=question).code == 0
+            gateway.client = kept
+        done += 1
+        assert done < 90, "some worker gets no calls"
+    # Whichever worker is asked tells of all of them.
+    assert [calls_by_worker(gateway).total() for _ in range(6)] == [done] * 6
+
+
+@pytest.mark.postgresql
+def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
+    gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    before = gateway.workers()
+    os.kill(before[1], signal.SIGKILL)
+    wait_for(lambda: len(set(gateway.workers()) - {before[1]}) == WORKERS)
+    assert {before[0], before[2]} < set(gateway.workers())
+    wait_for(lambda: 'worker="2"' in httpx.get(f"{gateway.base_url}/metrics").text)
+    assert gateway.get(token=caller.token, query=question).code == 0
+
+
+@pytest.mark.postgresql
+def test_the_greeting_comes_once(gateway: Gateway) -> None:
+    os.kill(gateway.workers()[0], signal.SIGKILL)
+    wait_for(lambda: 'worker="1"' in httpx.get(f"{gateway.base_url}/metrics").text)
+    gateway.process.send_signal(signal.SIGTERM)
+    assert gateway.process.stdout is not None
+    # Its first line was read when the gateway was started.
+    assert gateway.base_url not in gateway.process.stdout.read()
+
+
+@pytest.mark.postgresql
+def test_connections_are_as_many_as_the_setting_says(
+    own_store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    gateway = Gateway(own_store, workers=2, database_connections=2)
+    try:
+        for _ in range(20):
+            assert gateway.get(token=caller.token, query=question).code == 0
+        ((connections,),) = own_store.run(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tollway' "
+            "AND datname = current_database()"
+        )
+        # And one that listens, in each worker.
+        assert 2 <= connections <= 2 * (2 + 1)
+    finally:
+        assert gateway.stop() == 0
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--workers", "2"], "A SQLite file is served by one process, and workers is 2"),
+        (["--workers", "0"], "must be a whole number from 1 to 256"),
+    ],
+)
+def test_a_file_is_served_by_one_worker(tmp_path: Path, options: list[str], problem: str) -> None:
+    url = f"sqlite:///{tmp_path / 'tollway.db'}"
+    told = subprocess.run(
+        [sys.executable, "-m", "tollway", "serve", "--database", url, *options],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert told.returncode == 1
+    assert problem in " ".join(told.stderr.split())
+    assert not (tmp_path / "tollway.db").exists()
