@@ -21,6 +21,7 @@ from tollway.cli import (
     intake,
     ledger,
     migrate,
+    move,
     operation,
     pool,
     receipt,
@@ -58,6 +59,7 @@ _GROUPS = (
     migrate.register,
     backup.register,
     restore.register,
+    move.register,
     audit.register,
     settings.register,
 )

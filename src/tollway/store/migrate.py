@@ -20,6 +20,9 @@ class Migratable(Protocol):
     async def schema_revision(self) -> str | None:
         """The revision the database is at; None when it is empty."""
 
+    async def unfinished_move(self) -> str | None:
+        """What is being moved into the database; None when it is whole."""
+
     async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
         """Finds out the revision, runs the script that leads on from it, and gives the revision:
         all in one transaction, and while nobody else does the same."""
@@ -49,13 +52,17 @@ async def migrate(database: Migratable) -> tuple[str | None, str]:
 
 
 async def check_current(database: Migratable) -> None:
-    """Refuses a database that has not been migrated, or that a newer version has."""
+    """Refuses a database that has not been migrated, or by a newer version, or is not whole."""
     found, newest = await database.schema_revision(), newest_revision()
     if found != newest:
         check_known(found)
         raise SchemaError(
             f"The database is at schema {found or 'none'}, this version needs {newest}: "
             "run `tollway migrate`."
+        )
+    if (source := await database.unfinished_move()) is not None:
+        raise SchemaError(
+            f"A move of {source} into the database is not finished: run `tollway move` again."
         )
 
 

@@ -22,6 +22,7 @@ from tollway.store.database import (
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.revision import revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import PostgresqlTransaction, Session, fetch, undo
 from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
@@ -140,8 +141,11 @@ class PostgresqlDatabase:
 
     async def schema_revision(self) -> str | None:
         async with self._session() as session:
-            with our_errors():
-                return await _revision(session)
+            return await revision_of(session)
+
+    async def unfinished_move(self) -> str | None:
+        async with self._session() as session:
+            return await unfinished_move_of(session)
 
     async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
         async with self._session() as session:
@@ -150,7 +154,7 @@ class PostgresqlDatabase:
                     # Nodes that start together wait here for the first, then find nothing to do.
                     await session.execute(_PATIENT)
                     await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
-                    found = await _revision(session)
+                    found = await revision_of(session)
                     if script := script_from(found).strip():
                         await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
                     return found
@@ -183,13 +187,6 @@ class PostgresqlDatabase:
 
     async def _connect(self, *_: object, **__: object) -> Connection:
         return await self._hosts.connect()
-
-
-async def _revision(session: Session) -> str | None:
-    if await session.fetchval("SELECT to_regclass('alembic_version')") is None:
-        return None
-    found: str | None = await session.fetchval("SELECT version_num FROM alembic_version")
-    return found
 
 
 async def _leave_as_it_is(_: object) -> None:

@@ -80,6 +80,9 @@ class SqliteDatabase:
             row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row else None
 
+    async def unfinished_move(self) -> str | None:
+        return None  # Nothing is ever moved into a file.
+
     async def upgrade(self, script_from: Callable[[str | None], str]) -> str | None:
         self._reader.run("BEGIN IMMEDIATE")
         try:
