@@ -117,7 +117,7 @@ async def _move(path: str, settings: Settings, *, should_restart: bool) -> Move:
     with open_source(path) as source:
         refuse_other_schema("source", source.schema_revision())
         _refuse_missing_keys(source, path, settings)
-        counts = [TableFigures(table.name, source.count(table)) for table in MOVED_TABLES]
+        counts = [TableFigures(str(table.name), source.count(table)) for table in MOVED_TABLES]
         async with _opened(settings.database) as target:
             refuse_other_schema("target", await target.schema_revision())
             await target.claim(source.name, should_restart=should_restart)

@@ -24,7 +24,7 @@ class Source:
             self._connection = apsw.Connection(path)
             self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             # A writer's transaction that writes nothing: it keeps out whoever would.
-            self._connection.execute("PRAGMA query_only = ON; BEGIN IMMEDIATE").fetchall()
+            self._connection.execute("BEGIN IMMEDIATE; PRAGMA query_only = ON").fetchall()
 
     def schema_revision(self) -> str | None:
         table = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"

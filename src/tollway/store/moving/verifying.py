@@ -71,7 +71,7 @@ async def _compare(
 
 
 def _different(table: Table, row: Row, what: str) -> Difference:
-    return Difference(table.name, shown_key(table, row), what)
+    return Difference(str(table.name), shown_key(table, row), what)
 
 
 def _other(table: Table, here: Row, there: Row) -> str:
