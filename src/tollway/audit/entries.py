@@ -8,11 +8,15 @@ from tollway.audit.books import SIGNS
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
 from tollway.store.schema import entry, token
+from tollway.store.settlement_tables import carried
 
 # Each entry beside the one numbered before it, found by its key: a window over all entries takes
-# longer. Before the first one there was nothing.
+# longer. Before the first one there was nothing, or what is carried of those that were dropped.
 _before = entry.alias("before")
-_balance_before = case((entry.c.number == 1, 0), else_=_before.c.balance_after)
+_balance_before = case(
+    (entry.c.number == 1, 0),
+    else_=func.coalesce(_before.c.balance_after, carried.c.balance_after),
+)
 _is_sandbox = entry.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
 _wrong_entries = (
     select(
@@ -32,6 +36,13 @@ _wrong_entries = (
                 _before.c.account_id == entry.c.account_id,
                 _before.c.unit == entry.c.unit,
                 _before.c.number == entry.c.number - 1,
+            ),
+        ).outerjoin(
+            carried,
+            and_(
+                carried.c.account_id == entry.c.account_id,
+                carried.c.unit == entry.c.unit,
+                carried.c.number == entry.c.number - 1,
             ),
         )
     )

@@ -27,6 +27,7 @@ from tollway.cli import (
     receipt,
     reconcile,
     restore,
+    retention,
     serve,
     settings,
     shop,
@@ -60,6 +61,7 @@ _GROUPS = (
     backup.register,
     restore.register,
     move.register,
+    retention.register,
     audit.register,
     settings.register,
 )
