@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import apsw
 import msgspec
 import pytest
 
@@ -23,7 +22,7 @@ def books(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def sealer(books: Store) -> Sealer:
-    return open_sealer(books.url, "")
+    return open_sealer(books.url, books.key_file)
 
 
 def _link(wp_code: str, **changes: object) -> Link:
@@ -70,7 +69,7 @@ def test_a_link_that_was_altered_in_the_database_cannot_be_used(
 ) -> None:
     wp_code = new_carrier(books, 0)
     books.do(lambda database: connect(database, sealer, _link(wp_code), SECRET))
-    apsw.Connection(str(books.path)).execute(f"UPDATE carrier_link SET {column} = ?", (value,))
+    books.run(f"UPDATE carrier_link SET {column} = '{value}'")
     moved = value if column == "wp_code" else wp_code
     with pytest.raises(SealError):
         books.do(lambda database: find_link(database, sealer, moved))

@@ -1,6 +1,5 @@
 """The audit is green on sound books, and each kind of sabotage turns it red under its own name."""
 
-import apsw
 import msgspec
 import pytest
 
@@ -171,7 +170,7 @@ def test_what_is_held_is_told_and_a_hold_that_is_lost_is_named(
     # These holds are of no waybill and of long ago; the balances are what this is about.
     assert {each["name"] for each in report["breaches"]} == {"hold_overdue", "hold_without_waybill"}
     assert [(unit["held"], unit["available"]) for unit in report["units"]] == [(0, 60), (4, 5)]
-    apsw.Connection(str(sound.path)).execute("DELETE FROM hold WHERE id = 'hold_1'").fetchall()
+    sound.run("DELETE FROM hold WHERE id = 'hold_1'")
     told = {
         each["name"]: each["difference"] for each in tollway("audit", "--json").json["breaches"]
     }

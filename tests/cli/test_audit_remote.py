@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 from tests.cli.conftest import Command
@@ -47,18 +46,11 @@ def journal_of(tollway: Command) -> tuple[str, ...]:
     return ("--journal", JOURNAL, "--carrier", line["wp_code"])
 
 
-def damage(store: Store, sabotage: str) -> None:
-    connection = apsw.Connection(str(store.path))
-    connection.execute("PRAGMA ignore_check_constraints = ON")
-    connection.execute(sabotage).fetchall()
-    connection.close()
-
-
 def test_what_is_pending_is_no_breach_until_its_time_is_over(
     tollway: Command, pending: Store
 ) -> None:
     assert told(tollway, *journal_of(tollway)) == set()
-    damage(pending, "UPDATE hold SET deadline_at_ms = deadline_at_ms - 100000")
+    pending.run_unchecked("UPDATE hold SET deadline_at_ms = deadline_at_ms - 100000")
     assert told(tollway) == {"hold_overdue"}
 
 
@@ -73,7 +65,7 @@ SABOTAGE = {
 def test_holds_and_waybills_must_agree(tollway: Command, issued: Store, what: str) -> None:
     assert told(tollway) == set()
     sabotage, names = SABOTAGE[what]
-    damage(issued, sabotage)
+    issued.run_unchecked(sabotage)
     assert names <= told(tollway)
 
 
@@ -93,12 +85,11 @@ def test_the_journal_must_say_the_same(tollway: Command, issued: Store) -> None:
     journal.write_text("nonsense\n", "utf-8")
     refused = tollway("audit", *options)
     assert refused.status == 1 and "Line 1 of the journal" in refused.err
-    damage(issued, "UPDATE waybill SET state = 'refused'")
+    issued.run_unchecked("UPDATE waybill SET state = 'refused'")
     journal.write_text(f"{line}\n", "utf-8")
     assert "journal_differs" in told(tollway, *options)
 
 
 def test_a_journal_needs_its_carrier(tollway: Command, books: Store) -> None:
-    assert books.path.is_file()
     refused = tollway("audit", "--journal", "x.jsonl")
     assert refused.status == 2 and "--carrier" in refused.err

@@ -1,15 +1,13 @@
 """The audit of everything but the books: each thing that is damaged is named, and nothing else."""
 
-import shutil
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-import apsw
 import pytest
 
 from tests.cli.conftest import Command
 from tests.support.books import Caller
+from tests.support.engines import Engine
 from tests.support.five import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.orders import OWNER, miscounted, order, put_orders
@@ -23,7 +21,7 @@ CALLS_OF_EACH = 2
 
 
 @pytest.fixture(scope="module")
-def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date) -> Path:
+def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
     """A database that a gateway has served: calls of all operations, a waybill asked for twice."""
     store = Store(tmp_path_factory.mktemp("lived_in") / "books.db")
     small_world(store, today)
@@ -34,7 +32,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date) -> Path:
     ]
     put_orders(store, tagged)
     _call_all(store, five_caller(store), today)
-    return store.path
+    return store
 
 
 def _call_all(store: Store, caller: Caller, today: date) -> None:
@@ -52,15 +50,16 @@ def _call_all(store: Store, caller: Caller, today: date) -> None:
 
 
 @pytest.fixture
-def world(lived_in: Path, workplace: Path) -> Path:
+def world(lived_in: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A copy of it for one test, as the database of the commands."""
-    return Path(shutil.copyfile(lived_in, workplace / "books.db"))
+    copy = lived_in.copied_to(workplace / "books.db")
+    monkeypatch.setenv("TOLLWAY_DATABASE", copy.url)
+    return copy
 
 
 def test_a_world_that_was_served_comes_out_clean_and_every_check_saw_rows(
-    tollway: Command, world: Path
+    tollway: Command, world: Store
 ) -> None:
-    assert world.is_file()
     number = tollway("waybill", "list", "--limit", "1", "--json").json[0]["number"]
     assert tollway("waybill", "cancel", number).status == 0
     answer = tollway("audit", "--json")
@@ -126,6 +125,12 @@ SABOTAGE = {
         f"WHERE number IN ({TAKEN}, (SELECT max(number) FROM waybill))",
         {"waybill_paid_differs"},
     ),
+    "a charged call is told as not charged": (
+        "INSERT INTO uncharged_call (account_id, request_id, at_ms, operation, code, reason) "
+        "SELECT account_id, request_id, at_ms, operation, 100, 'PARAMETER_MISSING' FROM entry "
+        "WHERE kind = 'charge' LIMIT 1",
+        {"charged_and_not"},
+    ),
     "a read is not written down": (
         f"DELETE FROM consent_use WHERE {ONE_USE}",
         {"consent_use_differs"},
@@ -169,16 +174,12 @@ SABOTAGE = {
 
 
 @pytest.mark.parametrize("what", SABOTAGE)
-def test_what_is_damaged_is_named(tollway: Command, world: Path, what: str) -> None:
+def test_what_is_damaged_is_named(tollway: Command, world: Store, what: str) -> None:
     sabotage, breaches = SABOTAGE[what]
-    apsw.Connection(str(world)).execute(sabotage).fetchall()
+    world.run_unchecked(sabotage)
     answer = tollway("audit", "--json")
     assert answer.status == 1
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
-
-
-def facets(connection: apsw.Connection) -> list[str]:
-    return [row[0] for row in connection.execute("SELECT DISTINCT facet FROM order_count")]
 
 
 # One bucket of each facet and width is damaged in each of these ways.
@@ -192,17 +193,16 @@ DAMAGES: dict[str, str] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("hours", [1, 24])
 def test_each_facet_of_orders_is_counted_by_hour_and_day(
-    tollway: Command, world: Path, damage: str, hours: int
+    tollway: Command, world: Store, damage: str, hours: int
 ) -> None:
-    connection = apsw.Connection(str(world))
     kinds = {"", "t:3", "n:gift", "tn:3:gift: red"}
-    assert kinds <= set(facets(connection))
+    assert kinds <= {facet for (facet,) in world.run("SELECT DISTINCT facet FROM order_count")}
     for facet in sorted(kinds):
         of_facet = f"owner_id = '{OWNER}' AND facet = '{facet}' AND hours = {hours}"
         newest = f"(SELECT max(bucket) FROM order_count WHERE {of_facet})"
         damaged = DAMAGES[damage].format(bucket=f"{of_facet} AND bucket = {newest}")
-        connection.execute(damaged).fetchall()
-    assert len(Store(world).do(miscounted)) == 4
+        world.run(damaged)
+    assert len(world.do(miscounted)) == 4
     breaches = tollway("audit", "--json").json["breaches"]
     assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
     span = "hour" if hours == 1 else "day"
@@ -211,22 +211,19 @@ def test_each_facet_of_orders_is_counted_by_hour_and_day(
         assert [wrong in breach["difference"] for breach in breaches].count(True) == 1
 
 
-CHANGED_ORDERS: dict[str, Callable[[apsw.Connection], object]] = {
-    "an order is deleted": lambda c: c.execute("DELETE FROM shop_order WHERE order_sn = 'both'"),
-    "an order has another tag": lambda c: c.execute(
-        "UPDATE shop_order SET remark_tag = 4 WHERE order_sn = 'both'"
-    ),
-    "an order has another time": lambda c: c.execute(
-        "UPDATE shop_order SET newest_first = newest_first + 3600000 WHERE order_sn = 'both'"
-    ),
+CHANGED_ORDERS = {
+    "an order is deleted": "DELETE FROM shop_order WHERE order_sn = 'both'",
+    "an order has another tag": "UPDATE shop_order SET remark_tag = 4 WHERE order_sn = 'both'",
+    "an order has another time": "UPDATE shop_order SET newest_first = newest_first + 3600000 "
+    "WHERE order_sn = 'both'",
 }
 
 
 @pytest.mark.parametrize("what", CHANGED_ORDERS)
 def test_orders_that_their_counts_do_not_know_are_named(
-    tollway: Command, world: Path, what: str
+    tollway: Command, world: Store, what: str
 ) -> None:
-    CHANGED_ORDERS[what](apsw.Connection(str(world)))
+    world.run(CHANGED_ORDERS[what])
     breaches = tollway("audit", "--json").json["breaches"]
     assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
     assert len(breaches) >= 2

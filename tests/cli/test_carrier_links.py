@@ -20,13 +20,14 @@ FROM_FILE = ("--secret-file", "link.secret")
 
 @pytest.fixture(autouse=True)
 def carrier(tollway: Command, books: Store, workplace: Path) -> None:
-    assert books.path.is_file()
     (workplace / "link.secret").write_text(f"{SECRET}\n", "utf-8")
     assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
 
 
 def _kept(books: Store) -> str:
-    opened = books.do(lambda database: find_link(database, open_sealer(books.url, ""), "YTO"))
+    opened = books.do(
+        lambda database: find_link(database, open_sealer(books.url, books.key_file), "YTO")
+    )
     assert opened is not None
     return opened.secret
 

@@ -52,6 +52,7 @@ def run_under_load(
     return told, answers
 
 
+@pytest.mark.sqlite  # A shared database is copied with its own tools.
 def test_a_copy_made_under_load_is_restored_and_served(
     process: Command, own_store: Store, caller: Caller, question: dict[str, str]
 ) -> None:

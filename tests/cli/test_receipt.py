@@ -74,7 +74,6 @@ def test_a_replay_names_the_call_that_paid(
 def test_an_unknown_id_is_a_sentence_and_status_1(
     tollway: Command, books: Store, options: tuple[str, ...]
 ) -> None:
-    assert books.path.is_file()
     answer = tollway("receipt", "none", *options)
     assert (answer.status, answer.out) == (1, "")
     assert answer.err.startswith("There is no receipt none: ")

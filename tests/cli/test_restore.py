@@ -14,6 +14,8 @@ from tests.support.stores import Store
 from tollway.store.migrate import migration_script, newest_revision
 from tollway.store.sqlite.lock import ServingLock
 
+# A shared database is copied with its own tools.
+pytestmark = pytest.mark.sqlite
 INTO = ("--database", "sqlite:///again.db")
 
 

@@ -60,7 +60,7 @@ async def call_until_cut_off(
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await asyncio.gather(*(call() for _ in range(clients)))
     return told
 

@@ -108,6 +108,11 @@ def new_database(*, is_migrated: bool = True) -> str:
     return _create(_template() if is_migrated else "template0")
 
 
+def copy_of(url: str) -> str:
+    """The URL of a new database with the content of one that nobody is connected to."""
+    return _create(urlsplit(url).path[1:])
+
+
 @cache
 def _template() -> str:
     url = _create("template0")

@@ -46,7 +46,7 @@ def connected_carrier(
 
     async def work(database: Database) -> None:
         await add_carrier(database, wp_code, "远程快递", r"YT\d{13}")
-        await connect(database, open_sealer(store.url, ""), link, SECRET)
+        await connect(database, open_sealer(store.url, store.key_file), link, SECRET)
 
     store.do(work)
     return wp_code

@@ -1,6 +1,7 @@
 """A migrated database on the engine of the running test, and what is done to it from outside."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ import apsw
 import asyncpg
 
 from tests.support import engines
-from tests.support.postgresql import new_database, run_on
+from tests.support.postgresql import copy_of, new_database, run_on
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database
 from tollway.telemetry.metrics import Metrics
@@ -42,6 +43,17 @@ class Store:
             "TOLLWAY_DATABASE": self.url,
             **{name: file for name, file in files.items() if file},
         }
+
+    def copied_to(self, path: Path) -> "Store":
+        """Another database with the same content; nobody may be using this one."""
+        for ending in (".keys", ".secret"):
+            file = Path(f"{self.path}{ending}")
+            if file.exists():
+                shutil.copyfile(file, f"{path}{ending}")
+        if self.is_shared:
+            return Store(path, copy_of(self.url))
+        shutil.copyfile(self.path, path)
+        return Store(path)
 
     def do(self, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:
         async def run() -> T:

@@ -7,6 +7,7 @@ from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.entries import CHARGED_ONCE, ENTRIES
 from tollway.audit.holds import HOLD_WAYBILLS, HOLDS, HOLDS_IN_TIME, WAYBILL_HOLDS
 from tollway.audit.order_buckets import ORDER_DAYS, ORDER_HOURS
+from tollway.audit.receipts import UNCHARGED
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
 from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
 
@@ -15,6 +16,7 @@ CHECKS = (
     BALANCES,
     ENTRIES,
     CHARGED_ONCE,
+    UNCHARGED,
     HOLDS,
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,

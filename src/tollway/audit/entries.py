@@ -10,53 +10,54 @@ from tollway.store.database import Row
 from tollway.store.schema import entry, token
 from tollway.store.settlement_tables import carried
 
-# Each entry beside the one numbered before it, found by its key: a window over all entries takes
-# longer. Before the first one there was nothing, or what is carried of those that were dropped.
-_before = entry.alias("before")
-_balance_before = case(
-    (entry.c.number == 1, 0),
-    else_=func.coalesce(_before.c.balance_after, carried.c.balance_after),
-)
-_is_sandbox = entry.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
-_wrong_entries = (
-    select(
-        entry.c.account_id,
-        entry.c.unit,
-        entry.c.number,
-        entry.c.kind,
-        entry.c.amount,
-        _balance_before,
-        entry.c.balance_after,
-        _is_sandbox,
-    )
-    .select_from(
-        entry.outerjoin(
-            _before,
-            and_(
-                _before.c.account_id == entry.c.account_id,
-                _before.c.unit == entry.c.unit,
-                _before.c.number == entry.c.number - 1,
-            ),
-        ).outerjoin(
-            carried,
-            and_(
-                carried.c.account_id == entry.c.account_id,
-                carried.c.unit == entry.c.unit,
-                carried.c.number == entry.c.number - 1,
-            ),
-        )
-    )
+# Each entry beside the one before it in the order of its key, which must also be the one numbered
+# before it. Before the first there was nothing, or what is carried of those that were dropped.
+_of_balance = (entry.c.account_id, entry.c.unit)
+_chain = select(
+    entry.c.account_id,
+    entry.c.unit,
+    entry.c.number,
+    entry.c.kind,
+    entry.c.amount,
+    entry.c.balance_after,
+    entry.c.token_id,
+    func.lag(entry.c.number, 1, 0)
+    .over(partition_by=_of_balance, order_by=entry.c.number)
+    .label("number_before"),
+    func.lag(entry.c.balance_after, 1, 0)
+    .over(partition_by=_of_balance, order_by=entry.c.number)
+    .label("balance_before"),
+).subquery("chain")
+_carried = (
+    select(carried.c.balance_after)
     .where(
-        or_(
-            _balance_before.is_(None),
-            entry.c.balance_after != _balance_before + entry.c.amount,
-            entry.c.balance_after < 0,
-            *(
-                and_(entry.c.kind == kind, entry.c.amount * sign < 0)
-                for kind, sign in SIGNS.items()
-            ),
-            _is_sandbox,
-        )
+        carried.c.account_id == _chain.c.account_id,
+        carried.c.unit == _chain.c.unit,
+        carried.c.number == _chain.c.number - 1,
+    )
+    .scalar_subquery()
+)
+_balance_before = case(
+    (_chain.c.number_before == _chain.c.number - 1, _chain.c.balance_before),
+    (_chain.c.number_before == 0, _carried),
+)
+_is_sandbox = _chain.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
+_wrong_entries = select(
+    _chain.c.account_id,
+    _chain.c.unit,
+    _chain.c.number,
+    _chain.c.kind,
+    _chain.c.amount,
+    _balance_before,
+    _chain.c.balance_after,
+    _is_sandbox,
+).where(
+    or_(
+        _balance_before.is_(None),
+        _chain.c.balance_after != _balance_before + _chain.c.amount,
+        _chain.c.balance_after < 0,
+        *(and_(_chain.c.kind == kind, _chain.c.amount * sign < 0) for kind, sign in SIGNS.items()),
+        _is_sandbox,
     )
 )
 
