@@ -40,7 +40,10 @@ def apply(
         return
     print_table(
         ("what", "kept for days", "would be dropped" if dry_run else "dropped"),
-        [(each.kind, each.keep_days or "ever", each.rows) for each in dropped],
+        [
+            (each.kind, f"{each.keep_days:,}" if each.keep_days else "ever", each.rows)
+            for each in dropped
+        ],
         empty="",
     )
 
