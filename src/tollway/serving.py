@@ -23,6 +23,7 @@ from tollway.toll.edge import Receive, Scope, Send
 
 _TEND_INTERVAL_S = 30
 _PARENT_INTERVAL_S = 1
+_LISTENING_INTERVAL_S = 0.01
 
 # The server's own words go the way of all others.
 _GRANIAN_LOGGING = {
@@ -63,9 +64,8 @@ class Application:
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         await send({"type": "lifespan.startup.complete"})
-        sys.stdout.write(self._greeting)
-        sys.stdout.flush()
         background = (
+            asyncio.create_task(self._greet()),
             asyncio.create_task(self._tend(gateway)),
             asyncio.create_task(self._reconcile(gateway)),
             asyncio.create_task(_end_with_parent(os.getppid())),
@@ -75,6 +75,15 @@ class Application:
             task.cancel()
         await gateway.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _greet(self) -> None:
+        # The server begins to listen only some time after it was told that the start is complete.
+        while not await _is_listening(  # noqa: ASYNC110 - nothing tells of it but asking
+            self._settings.host, self._settings.port
+        ):
+            await asyncio.sleep(_LISTENING_INTERVAL_S)
+        sys.stdout.write(self._greeting)
+        sys.stdout.flush()
 
     @staticmethod
     async def _tend(gateway: Gateway) -> None:
@@ -93,6 +102,15 @@ class Application:
             except StoreError as error:
                 logger.error("reconciliation failed and will be tried again: %s", error)
             await asyncio.sleep(self._settings.reconcile_interval_s)
+
+
+async def _is_listening(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 async def _end_with_parent(parent: int) -> None:

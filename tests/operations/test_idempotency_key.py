@@ -17,6 +17,7 @@ from tollway.contract.operation import Operation
 from tollway.ledger.keeping import KEPT_MS, sweep_kept
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.store.database import Database
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
@@ -166,6 +167,16 @@ def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
     assert named == {payers[0].headers["x-request-id"]}
     price = COUPON_CLAIMS.default_price
     assert amount_left(world, caller, COUPON_CLAIMS.balance_unit) == 1000 - price
+
+
+def test_a_repetition_names_the_call_that_paid_also_if_that_one_had_no_key(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller, sent = five_caller(world), wanted(WAYBILLS, today)
+    paid = ask(served, WAYBILLS, caller.token, sent)
+    again = [asked(served, WAYBILLS, caller, sent, "later") for _ in range(2)]
+    named = {each.headers["x-replay-of"] for each in again}
+    assert named == {paid.headers["x-request-id"]}
 
 
 def test_after_a_day_a_key_is_new_again(served: Gateway, world: Store, today: date) -> None:

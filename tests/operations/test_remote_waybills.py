@@ -261,3 +261,21 @@ def test_a_restart_settles_what_the_process_before_left_behind(
     reply = issue(gateway, customer.token, body)
     assert [reply.data["waybillCode"]] == numbers(carrier, body)
     assert gateway.stop() == 0
+
+
+def test_asked_for_again_after_it_was_given_up_it_is_still_told_to_the_owner(
+    tmp_path_factory: pytest.TempPathFactory, carrier: FakeCarrier
+) -> None:
+    store = Store(tmp_path_factory.mktemp("given-up") / "tollway.db")
+    customer = new_customer(store, credits_=CREDITS)
+    wp_code = connected_carrier(store, carrier, deadline_ms=500, settle_after_s=1)
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
+    # Nobody else settles it, so the caller's own repetition does, and then begins anew.
+    gateway = Gateway(store, reconcile_interval_s=3600)
+    body = request(wp_code)
+    assert_silent(issue(gateway, customer.token, body))
+    again = eventually(lambda: issue(gateway, customer.token, body), lambda reply: reply.code == 0)
+    assert books_of(store, customer).posted == PRICE
+    told = store.run("SELECT request_id FROM consent_use")
+    assert told == [(again.headers["x-request-id"],)]
+    assert gateway.stop() == 0

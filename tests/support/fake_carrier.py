@@ -18,7 +18,7 @@ class FakeCarrier:
     """`python -m tollway.fake_carrier`, started, killed and started again for real."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self._journal = folder / "carrier.jsonl"
+        self.journal_file = folder / "carrier.jsonl"
         self.secret_file = folder / "carrier.secret"
         self.secret_file.write_text(f"{SECRET}\n", "utf-8")
         self._arguments = arguments
@@ -28,7 +28,7 @@ class FakeCarrier:
     def _start(self) -> None:
         command = [
             *(sys.executable, "-m", "tollway.fake_carrier", "--port", str(self._port)),
-            *("--journal", str(self._journal), "--secret-file", str(self.secret_file)),
+            *("--journal", str(self.journal_file), "--secret-file", str(self.secret_file)),
         ]
         self.process = subprocess.Popen(
             [*command, *self._arguments], stdout=subprocess.PIPE, text=True

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -79,6 +80,8 @@ class Gateway:
         try:
             for line in self.process.stdout:
                 if self.base_url in line:
+                    # Whoever says so must be there to be called, in this very moment.
+                    socket.create_connection(("127.0.0.1", self.port)).close()
                     return
         finally:
             alarm.cancel()

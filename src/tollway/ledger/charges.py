@@ -13,7 +13,8 @@ class Acted(msgspec.Struct, frozen=True):
 
     An act that captured a hold has paid by itself: `captured`. `replay_of` is the request whose
     answer this is, if it was given before. `then` is what is to be done outside once all this is
-    committed; the act that it gives comes in place of this one.
+    committed; the act that it gives comes in place of this one. `is_held` says that a hold was made
+    for this, which tells the owner of the call's grant when it is captured.
     """
 
     data: bytes
@@ -21,6 +22,7 @@ class Acted(msgspec.Struct, frozen=True):
     captured: int | None = None
     replay_of: str | None = None
     then: Callable[[], Awaitable["Act"]] | None = None
+    is_held: bool = False
 
     @property
     def is_success(self) -> bool:

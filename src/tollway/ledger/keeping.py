@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
-from tollway.ledger.charges import Charge, Keeping
+from tollway.ledger.charges import Acted, Charge, Keeping
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.settlement_tables import kept_answer
@@ -49,8 +49,11 @@ async def find_kept(reader: Reader, account_id: str, key: str, now_ms: int) -> K
     return None if row is None else KeptAnswer(*row)
 
 
-async def keep(transaction: Transaction, charge: Charge, keeping: Keeping, data: bytes) -> bool:
-    """Keeps an answer, unless another one was kept under the key in the meantime."""
+async def keep(transaction: Transaction, charge: Charge, keeping: Keeping, acted: Acted) -> bool:
+    """Keeps an answer, unless another one was kept under the key in the meantime.
+
+    It is kept as the answer of the request that paid, which may be an earlier one without the key.
+    """
     # One that has had its day and is not swept out yet must not be in the way.
     await transaction.execute(
         _DROP, of_account=charge.account_id, of_key=keeping.key, older_ms=charge.at_ms - KEPT_MS
@@ -59,10 +62,10 @@ async def keep(transaction: Transaction, charge: Charge, keeping: Keeping, data:
         _KEEP,
         account_id=charge.account_id,
         key=keeping.key,
-        request_id=charge.request_id,
+        request_id=acted.replay_of or charge.request_id,
         at_ms=charge.at_ms,
         fingerprint=keeping.fingerprint,
-        sealed=keeping.seal(data),
+        sealed=keeping.seal(acted.data),
     )
     return kept == 1
 

@@ -117,7 +117,7 @@ async def _act(
     if (
         keeping is not None
         and acted.is_success
-        and not await keep(transaction, charge, keeping, acted.data)
+        and not await keep(transaction, charge, keeping, acted)
         and not keeping.late
     ):
         raise _KeptMeanwhileError

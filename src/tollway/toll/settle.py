@@ -35,12 +35,13 @@ class Settle:
         acted = await settler.settle(charge)
         assert acted is not None
         while acted.then is not None:
-            # Its hold is committed and carries the grant from here on.
             act = await acted.then()
+            # A hold that is committed carries the grant from there on.
+            grant = None if acted.is_held else charge.grant
             keeping = charge.keeping
             if keeping is not None:
                 keeping = msgspec.structs.replace(keeping, late=True)
-            charge = msgspec.structs.replace(charge, act=act, grant=None, keeping=keeping)
+            charge = msgspec.structs.replace(charge, act=act, grant=grant, keeping=keeping)
             acted = await settler.settle(charge)
             assert acted is not None
         call.data = acted.data

@@ -69,7 +69,8 @@ class Asking:
         deadline_at_ms = charge.at_ms + opened.link.settle_after_s * 1000
         await begin(transaction, stored, charge, deadline_at_ms)
         deadline_s = opened.link.deadline_ms / 1000
-        return Acted(b"", is_paid=False, then=partial(self._ask, stored, connector, deadline_s))
+        ask = partial(self._ask, stored, connector, deadline_s)
+        return Acted(b"", is_paid=False, then=ask, is_held=True)
 
     async def _ask(self, stored: StoredWaybill, connector: Connector, deadline_s: float) -> Act:
         object_id = stored.waybill.object_id

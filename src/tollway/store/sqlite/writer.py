@@ -64,6 +64,8 @@ class Writer:
 
     def __init__(self, path: str, busy_timeout_ms: int, metrics: Metrics) -> None:
         self._connection = Connection(path, busy_timeout_ms)
+        # Pages that a long import touches would stay mapped, and its memory grow with the file.
+        self._connection.run("PRAGMA mmap_size = 0")
         self._metrics = metrics
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._is_closed = False

@@ -1,0 +1,175 @@
+"""A database, a carrier and clients that outlive one gateway after the other."""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+from tests.killing.boundaries import Boundary, boundaries
+from tests.killing.checking import breaches_at_any_time, breaches_when_settled
+from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Clients
+from tests.killing.lives import Lives
+from tests.support.books import new_caller
+from tests.support.coupons import NOON_S, claim, load_claims
+from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.support.remote import connected_carrier, eventually
+from tests.support.stores import Store
+from tests.support.waybills import new_carrier, new_customer
+from tollway.demo.figures import product_ids
+from tollway.demo.filling import fill_figures
+from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+
+# The carrier's misbehaviour is over long before a message counts as lost.
+LINK = {"deadline_ms": 500, "settle_after_s": 4}
+PLENTY = 10_000_000
+CLIENTS_OF_EACH_KIND = 3
+LONGEST_LIFE_S = 1.0
+# By then every boundary must have been come to.
+BOUNDARY_WITHIN_S = 30
+_FAULTS = (
+    "cut_before_commit",
+    "cut_after_commit",
+    "cut_in_answer",
+    "stall_after_commit",
+    "refuse",
+    "delay",
+)
+
+
+class Campaign:
+    """Lives of a gateway under load, and what is wrong after each."""
+
+    def __init__(self, folder: Path, today: date, seed: int, sabotage: str | None = None) -> None:
+        self.seed = seed
+        self._chance = random.Random(seed)
+        self._store = store = Store(folder / "tollway.db")
+        self._carrier = FakeCarrier(folder)
+        store.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+        load_claims(store, [claim(f"c{n}", NOON_S + n) for n in range(3)])
+        reads = (PRODUCT_ANALYSIS, COUPON_CLAIMS)
+        fast = {"calls": PLENTY, "credits_": PLENTY, "rate_limit": 1_000_000}
+        self._callers = {
+            PLAIN: new_caller(store, operations=reads, **fast),
+            KEPT: new_caller(store, operations=reads, **fast),
+            POOL: new_customer(store, credits_=PLENTY),
+            REMOTE: new_customer(store, credits_=PLENTY),
+        }
+        self._wp_codes = {
+            POOL: new_carrier(store, 100_000),
+            REMOTE: connected_carrier(store, self._carrier, **LINK),
+        }
+        question = {"product_id": product_ids(1)[0], "query_date": today.isoformat()}
+        self._clients = Clients(self._callers, question, self._wp_codes, self._chance)
+        self.notes = self._clients.notes
+        self._lives = Lives(store, sabotage)
+
+    def die_at(self, boundary: Boundary) -> list[str]:
+        """A life that ends at a boundary; tells what is wrong at its beginning."""
+        before = len(self._lives.deaths())
+        self._misbehave()
+        address = self._lives.begin(boundary)
+        found = self._breaches()
+        asyncio.run(self._call_until_dead(address))
+        self._lives.wait_for_end()
+        assert self._lives.deaths()[before:] == [str(boundary)]
+        return found
+
+    def die_after(self, seconds: float) -> list[str]:
+        """A life that is ended from outside."""
+        self._misbehave()
+        address = self._lives.begin()
+        found = self._breaches()
+
+        async def run() -> None:
+            asyncio.get_running_loop().call_later(seconds, self._lives.kill)
+            await self._call_until_dead(address)
+
+        asyncio.run(run())
+        self._lives.wait_for_end()
+        return found
+
+    def settle(self) -> list[str]:
+        """A life in peace: everything is asked for again, then nothing may be open or wrong."""
+        self._carrier.misbehave("none")
+        address = self._lives.begin()
+        asyncio.run(self._clients.finish(address))
+        eventually(self._open_holds, lambda count: count == 0)
+        found = breaches_when_settled(
+            self._store, self.notes, self._carrier.journal(), self._callers, self._wp_codes
+        )
+        self._lives.stop()
+        self._lives.wait_for_end()
+        return [*found, *self._audited()]
+
+    def close(self) -> None:
+        self._lives.close()
+        self._carrier.stop()
+
+    def _audited(self) -> list[str]:
+        """What `tollway audit` says, if it does not find everything in order."""
+        journal = ("--journal", self._carrier.journal_file, "--carrier", self._wp_codes[REMOTE])
+        command = [sys.executable, "-m", "tollway", "audit", *journal]
+        variables = {**os.environ, **self._store.settings}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        return [] if done.returncode == 0 else [done.stdout + done.stderr]
+
+    def _breaches(self) -> list[str]:
+        return breaches_at_any_time(self._store, self.notes, self._carrier.journal())
+
+    async def _call_until_dead(self, address: str) -> None:
+        async with asyncio.timeout(BOUNDARY_WITHIN_S):
+            await self._clients.call_until_cut_off(address, CLIENTS_OF_EACH_KIND)
+
+    def _misbehave(self) -> None:
+        """Between answers that are merely slow, every fault comes up in turn."""
+        self._carrier.misbehave("none")
+        for fault in self._chance.sample(_FAULTS, len(_FAULTS)):
+            slow = self._chance.randrange(1, 3)
+            self._carrier.misbehave("delay", message=ISSUE, delay_ms=20, times=slow)
+            self._carrier.misbehave(fault, message=ISSUE, delay_ms=5, times=1)
+
+    def _open_holds(self) -> int:
+        ((count,),) = self._store.run("SELECT count(*) FROM hold WHERE state = 'held'")
+        return count
+
+
+@contextmanager
+def open_campaign(
+    folder: Path, today: date, seed: int, sabotage: str | None = None
+) -> Iterator[Campaign]:
+    campaign = Campaign(folder, today, seed, sabotage)
+    try:
+        yield campaign
+    finally:
+        campaign.close()
+
+
+def kill_at_every_boundary(campaign: Campaign, nth: int = 1) -> int:
+    """Tells how many there were; each was really come to."""
+    places = boundaries(nth)
+    for boundary in places:
+        _fail_on(campaign.die_at(boundary), f"seed {campaign.seed}, with death {boundary} next")
+    _fail_on(campaign.settle(), f"seed {campaign.seed}, settled")
+    return len(places)
+
+
+def kill_at_moments(campaign: Campaign, moments_s: Iterable[float]) -> None:
+    for number, moment_s in enumerate(moments_s, 1):
+        _fail_on(campaign.die_after(moment_s), f"seed {campaign.seed}, before kill {number}")
+    _fail_on(campaign.settle(), f"seed {campaign.seed}, settled")
+
+
+def random_moments_s(kills: int, seed: int) -> list[float]:
+    """After which time of a life under load to kill it."""
+    chance = random.Random(seed)
+    return [chance.uniform(0, LONGEST_LIFE_S) for _ in range(kills)]
+
+
+def _fail_on(breaches: list[str], when: str) -> None:
+    assert not breaches, "\n".join((when, *breaches))

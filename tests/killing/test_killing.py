@@ -1,0 +1,59 @@
+"""A gateway that is killed with -9 under load: at every boundary, and at random moments.
+
+A few of them, in every run of the tests; `tests/torture` has the campaign of hundreds. Each life
+takes up what the one before it left: callers ask again for all they are not sure of.
+"""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.killing.boundaries import COMMITS, MESSAGES
+from tests.killing.campaign import (
+    Campaign,
+    kill_at_every_boundary,
+    kill_at_moments,
+    open_campaign,
+    random_moments_s,
+)
+
+SEED = 20
+RANDOM_KILLS = 3
+# Long enough for every kind of call to be made many times, also on a busy machine.
+LIFE_S = 3.0
+
+
+def test_killed_at_every_boundary_nothing_is_lost_or_done_twice(
+    tmp_path: Path, today: date
+) -> None:
+    with open_campaign(tmp_path, today, SEED) as campaign:
+        assert kill_at_every_boundary(campaign) == 2 * len((*COMMITS, *MESSAGES))
+
+
+def test_killed_at_random_moments_nothing_is_lost_or_done_twice(
+    tmp_path: Path, today: date
+) -> None:
+    with open_campaign(tmp_path, today, SEED) as campaign:
+        kill_at_moments(campaign, random_moments_s(RANDOM_KILLS, SEED))
+        assert_callers_were_under_way(campaign, RANDOM_KILLS)
+
+
+def assert_callers_were_under_way(campaign: Campaign, kills: int) -> None:
+    """Otherwise this would have tried nothing."""
+    assert campaign.notes.broken.total() >= kills
+    assert sum(told.is_success for told in campaign.notes.told) >= kills
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "breach"),
+    [("charges are lost", "lost: "), ("holds are lost", "issued twice: ")],
+)
+def test_the_same_with_commits_that_are_none_turns_red(
+    tmp_path: Path, today: date, sabotage: str, breach: str
+) -> None:
+    with (
+        open_campaign(tmp_path, today, SEED, sabotage) as campaign,
+        pytest.raises(AssertionError, match=breach),
+    ):
+        kill_at_moments(campaign, [LIFE_S] * 3)

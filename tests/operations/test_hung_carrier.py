@@ -1,0 +1,70 @@
+"""A carrier that hangs costs its own waybills their deadline, and nobody else anything.
+
+How little the others notice, in figures: `bench/hung_carrier.py`.
+"""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.gateway import Gateway, Reply
+from tests.support.remote import connected_carrier, eventually
+from tests.support.stores import Store
+from tests.support.waybills import request
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.waybills.descriptor import WAYBILLS
+
+DEADLINE_S = 3.0
+# What a busy machine may add to it.
+LATE_MAX_S = 2.0
+AT_ONCE = 20
+OTHERS = [operation for operation in OPERATIONS if operation is not WAYBILLS]
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    started.stop()
+
+
+def test_waybills_answer_101_at_the_deadline_and_the_others_go_on(
+    own_store: Store, carrier: FakeCarrier, today: date
+) -> None:
+    small_world(own_store, today)
+    caller = five_caller(own_store, rate_limit=1000)
+    link = {"deadline_ms": int(DEADLINE_S * 1000), "settle_after_s": 60}
+    wp_code = connected_carrier(own_store, carrier, **link)
+    gateway = Gateway(own_store, reconcile_interval_s=1)
+    carrier.misbehave("stall_before_commit")
+
+    def waybill() -> tuple[Reply, float]:
+        began_s = time.monotonic()
+        reply = ask(gateway, WAYBILLS, caller.token, request(wp_code))
+        return reply, time.monotonic() - began_s
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = [pool.submit(waybill) for _ in range(AT_ONCE)]
+        eventually(lambda: carrier.received(ISSUE), lambda count: count == AT_ONCE)
+        answered = 0
+        while not any(each.done() for each in waiting):
+            for operation in OTHERS:
+                sent = good_request(operation, today)
+                assert ask(gateway, operation, caller.token, sent).code == 0
+                answered += 1
+        found = [each.result() for each in waiting]
+    assert answered >= len(OTHERS)
+    assert {reply.code for reply, _ in found} == {101}
+    assert all("credits are held" in reply.msg for reply, _ in found)
+    assert all(DEADLINE_S <= took_s < DEADLINE_S + LATE_MAX_S for _, took_s in found)
+    # From now on nobody has to wait for it.
+    reply, took_s = waybill()
+    assert (reply.code, "cannot be reached" in reply.msg) == (101, True)
+    assert took_s < DEADLINE_S
+    assert gateway.stop() == 0

@@ -1,0 +1,62 @@
+"""Killed with -9 under load: 200 random moments, and every boundary five times.
+
+Zero failures in 200 random kills mean at most 1.5 % at 95 %. `SEED=… make torture` repeats a run:
+the same moments and the same faults, though not the same scheduling.
+"""
+
+import os
+import random
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.killing.campaign import (
+    Campaign,
+    kill_at_every_boundary,
+    kill_at_moments,
+    open_campaign,
+    random_moments_s,
+)
+
+pytestmark = pytest.mark.torture
+
+RANDOM_KILLS = 200
+# Everything is settled and checked whole after each of these, to tell where a breach began.
+KILLS_AT_ONCE = 25
+# The first, the second …: also when other such work is under way already.
+OCCURRENCES = (1, 2, 3, 5, 8)
+
+
+@pytest.fixture
+def seed() -> int:
+    return int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
+
+
+def test_200_random_moments(
+    tmp_path: Path, today: date, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moments_s = random_moments_s(RANDOM_KILLS, seed)
+    with open_campaign(tmp_path, today, seed) as campaign:
+        for start in range(0, RANDOM_KILLS, KILLS_AT_ONCE):
+            kill_at_moments(campaign, moments_s[start : start + KILLS_AT_ONCE])
+        with capsys.disabled():
+            print(_figures(campaign, RANDOM_KILLS))  # noqa: T201
+
+
+def test_every_boundary_five_times(
+    tmp_path: Path, today: date, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_campaign(tmp_path, today, seed) as campaign:
+        kills = sum(kill_at_every_boundary(campaign, nth) for nth in OCCURRENCES)
+        with capsys.disabled():
+            print(_figures(campaign, kills))  # noqa: T201
+
+
+def _figures(campaign: Campaign, kills: int) -> str:
+    told, broken = campaign.notes.told, campaign.notes.broken
+    succeeded = sum(each.is_success for each in told)
+    return (
+        f"\nseed {campaign.seed}: {kills} kills, {len(told):,} answers, {succeeded:,} of them "
+        f"successes, {broken.total():,} calls broken off"
+    )
