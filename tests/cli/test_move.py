@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.gateway import Gateway
-from tests.support.postgresql import new_database, run_on
+from tests.support.postgresql import free_port, new_database, run_on
 from tests.support.stores import Store
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures, fill_orders
@@ -176,7 +176,10 @@ def test_a_row_that_differs_is_named(
     assert moved.status == 1
     named = {(each["table"], each["what"]) for each in moved.json["differences"]}
     assert named == {(table, what)}
-    assert tollway("account", "list", "--database", target.url).status == 1
+    for command in (("account", "list"), ("serve", "--port", str(free_port()))):
+        refused = tollway(*command, "--database", target.url)
+        assert refused.status == 1
+        assert "is not finished: run `tollway move` again" in refused.err
     restarted = tollway("move", "--from", FROM, "--to", target.url, "--restart")
     assert restarted.status == 0, restarted.err
     _assert_same(old, target.url)
