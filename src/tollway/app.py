@@ -24,7 +24,7 @@ from tollway.ledger.identity import World
 from tollway.ledger.keeping import sweep_kept
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
-from tollway.ledger.uncharged import DAY_MS, UnchargedCalls, sweep_uncharged
+from tollway.ledger.uncharged import UnchargedCalls
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
@@ -41,6 +41,7 @@ from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
 from tollway.push.routes import push_routes
+from tollway.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current, newest_revision
@@ -66,12 +67,12 @@ class Gateway:
         self._metrics = metrics = Metrics()
         self._worker = Worker(crew, number, metrics)
         self._zone = settings.zone
-        self._receipt_ms = settings.receipt_days * DAY_MS
         self._calendar = Calendar(self._zone)
         self._templates_url = f"{settings.public_address}{TEMPLATES_PATH}"
         self._database = open_database(
             settings.database, metrics, settings.call_timeout_s, settings.database_connections
         )
+        self._retention = Retention(self._database, settings)
         self._sandbox = Sandbox(self._zone)
         self._remotes = Remotes(open_client())
         secret = load_secret(secret_path(settings.database, settings.secret_file))
@@ -160,11 +161,15 @@ class Gateway:
         await self._worker.open()
 
     async def tend(self) -> None:
-        """The small work that is done every now and then."""
+        """The regular work of every now and then."""
+        await self._tidy()
+        await self._retention.apply(World().at_ms())
+
+    async def _tidy(self) -> None:
+        """The part of it that is small enough to be done before a stop."""
         now_ms = World().at_ms()
         await self._presence.refresh(now_ms)
         await sweep_kept(self._database, now_ms)
-        await sweep_uncharged(self._database, now_ms - self._receipt_ms)
         used = self._toll.authenticate.take_used()
         if used:
             await record_use(self._database, used)
@@ -200,7 +205,7 @@ class Gateway:
     async def stop(self) -> None:
         await self._worker.close()
         try:
-            await self.tend()
+            await self._tidy()
             await self._presence.end()
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)

@@ -91,6 +91,17 @@ class Settings:
     receipt_days: int = _setting(
         90, "how long the receipts of calls that were not charged are kept", least=1, most=36_500
     )
+    keep_orders_days: int = _setting(
+        0, "orders are dropped so many days after their confirm time; 0 keeps them", most=36_500
+    )
+    keep_claims_days: int = _setting(
+        0, "coupon claims are dropped after so many days; 0 keeps them", most=36_500
+    )
+    keep_entries_days: int = _setting(
+        0,
+        "entries are dropped after so many days, their sums carried on; 0 keeps them",
+        most=36_500,
+    )
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
     http_status: str = _setting(
         "always_200",

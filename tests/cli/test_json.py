@@ -167,7 +167,7 @@ ALL_COMMANDS = dict(_commands(typer.main.get_command(app), ""))
 def test_every_command_has_help_a_database_and_json(name: str) -> None:
     command = ALL_COMMANDS[name]
     options = {option for parameter in command.params for option in parameter.opts}
-    assert {"--json", "--database"} <= options
+    assert {"--json"} | ({"--from", "--to"} if name == "move" else {"--database"}) <= options
     assert command.help.strip().endswith(".")
     for parameter in command.params:
         assert parameter.help.strip().endswith("."), parameter.name

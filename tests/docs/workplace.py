@@ -7,13 +7,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.docs.forkserver import CLIENT
 from tests.docs.pages import ROOT, Example
+from tests.support.postgresql import new_database
 
-_TIMEOUT_S = 60
+# For a whole page, on a machine that others use too.
+_TIMEOUT_S = 180
+_DEMO = "sqlite:///data/demo.db"
+# A server that the pages speak of as if the reader had it.
+_SHARED = "postgresql://tollway@db.example/tollway"
 _MARK = "\N{INFORMATION SEPARATOR TWO}"
 # What a reader does in another terminal: here it runs beside the other commands.
 _PREAMBLE = """
@@ -62,8 +67,11 @@ class ForkServer:
 class Workplace:
     """A folder that stands for the one a reader works in; its ports are free ones."""
 
-    def __init__(self, folder: Path, commands: ForkServer) -> None:
+    def __init__(
+        self, folder: Path, commands: ForkServer, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
+        self._settings = settings or {}
         self._ports = {number: free_port() for number in (8080, 8081, 8090)}
         self._environment = {
             "PATH": f"{commands.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -72,15 +80,24 @@ class Workplace:
             "PYTHON": sys.executable,
             "PYTHONPATH": os.environ["PYTHONPATH"],
             "TOLLWAY_PORT": str(self._ports[8080]),
+            **self._settings,
         }
         self._gateway: subprocess.Popen[str] | None = None
         # The pages send the samples of the project, which is the folder a reader works in.
         (folder / "docs").symlink_to(ROOT / "docs")
 
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._ports[8080]}"
+
+    @property
+    def _database(self) -> str:
+        return self._settings.get("TOLLWAY_DATABASE", _DEMO)
+
     def start_demo(self) -> None:
         """What `make run` does, and what it prints."""
-        (self._folder / "data").mkdir()
-        command = ["tollway", "serve", "--demo", "--database", "sqlite:///data/demo.db"]
+        (self._folder / "data").mkdir(exist_ok=True)
+        command = ["tollway", "serve", "--demo", "--database", self._database]
         with (self._folder / "gateway.log").open("wb") as log:
             self._gateway = subprocess.Popen(
                 [sys.executable, "-m", *command],
@@ -123,6 +140,9 @@ class Workplace:
     def _adapted(self, commands: str) -> str:
         for number, port in self._ports.items():
             commands = re.sub(rf"\b{number}\b", str(port), commands)
+        commands = commands.replace(_DEMO, self._database)
+        if _SHARED in commands:
+            commands = commands.replace(_SHARED, new_database(is_migrated=False))
         aside = r"^(?:python -m )?(tollway serve|tollway\.fake_carrier)\b"
         commands = re.sub(aside, r"aside \1", commands, flags=re.MULTILINE)
         # What make does is tested by everything else; only its targets are checked.

@@ -12,6 +12,7 @@ from tollway.audit.check import Breach, Check
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema import balance, entry
+from tollway.store.settlement_tables import carried
 
 # Every kind of entry, and the sign that its amounts have.
 SIGNS = {"top_up": 1, "correction": -1, "charge": -1, "hold": -1, "release": 1}
@@ -39,8 +40,8 @@ def _sum_of(kind: str) -> ColumnElement[int]:
     return func.sum(case((entry.c.kind == kind, entry.c.amount), else_=0))
 
 
-# Each balance beside what its entries come to. The two are laid under each other and added up,
-# rather than joined, because either side may be missing.
+# Each balance beside what its entries come to, those that were dropped and those that are there.
+# They are laid under each other and added up, rather than joined, because any may be missing.
 _OF_BALANCE = {
     "balances": literal(1),
     "counted": balance.c.entries,
@@ -50,6 +51,11 @@ _OF_ENTRIES = {
     "entries": func.count(),
     "last_number": func.max(entry.c.number),
     **{f"sum_{kind}": _sum_of(kind) for kind in SIGNS},
+}
+_OF_CARRIED = {
+    "entries": carried.c.number,
+    "last_number": carried.c.number,
+    **{f"sum_{kind}": carried.c[kind] for kind in SIGNS},
 }
 _laid_under = union_all(
     select(
@@ -64,12 +70,21 @@ _laid_under = union_all(
         *(literal(0).label(name) for name in _OF_BALANCE),
         *(value.label(name) for name, value in _OF_ENTRIES.items()),
     ).group_by(entry.c.account_id, entry.c.unit),
+    select(
+        carried.c.account_id,
+        carried.c.unit,
+        *(literal(0).label(name) for name in _OF_BALANCE),
+        *(value.label(name) for name, value in _OF_CARRIED.items()),
+    ),
 ).subquery("laid_under")
 _books = (
     select(
         _laid_under.c.account_id,
         _laid_under.c.unit,
-        *(func.sum(_laid_under.c[name]).label(name) for name in (*_OF_BALANCE, *_OF_ENTRIES)),
+        *(
+            (func.max if name == "last_number" else func.sum)(_laid_under.c[name]).label(name)
+            for name in (*_OF_BALANCE, *_OF_ENTRIES)
+        ),
     )
     .group_by(_laid_under.c.account_id, _laid_under.c.unit)
     .subquery("books")

@@ -8,9 +8,10 @@ from tollway.audit.books import SIGNS
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
 from tollway.store.schema import entry, token
+from tollway.store.settlement_tables import carried
 
 # Each entry beside the one before it in the order of its key, which must also be the one numbered
-# before it. Before the first there was nothing.
+# before it. Before the first there was nothing, or what is carried of those that were dropped.
 _of_balance = (entry.c.account_id, entry.c.unit)
 _chain = select(
     entry.c.account_id,
@@ -27,7 +28,19 @@ _chain = select(
     .over(partition_by=_of_balance, order_by=entry.c.number)
     .label("balance_before"),
 ).subquery("chain")
-_balance_before = case((_chain.c.number_before == _chain.c.number - 1, _chain.c.balance_before))
+_carried = (
+    select(carried.c.balance_after)
+    .where(
+        carried.c.account_id == _chain.c.account_id,
+        carried.c.unit == _chain.c.unit,
+        carried.c.number == _chain.c.number - 1,
+    )
+    .scalar_subquery()
+)
+_balance_before = case(
+    (_chain.c.number_before == _chain.c.number - 1, _chain.c.balance_before),
+    (_chain.c.number_before == 0, _carried),
+)
 _is_sandbox = _chain.c.token_id.in_(select(token.c.id).where(token.c.kind == "test"))
 _wrong_entries = select(
     _chain.c.account_id,

@@ -5,17 +5,19 @@ One that is pending is not paid yet, and one that was refused never is.
 
 from collections.abc import Iterator
 
-from sqlalchemy import and_, func, literal, or_, select, union_all
+from sqlalchemy import and_, exists, func, literal, or_, select, union_all
 
 from tollway.audit.check import Breach, Check
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.store.database import Row
 from tollway.store.schema import entry
+from tollway.store.settlement_tables import carried
 from tollway.store.waybill_tables import waybill
 
 _is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)
 
+_TOLD = ("account_id", "object_id", "request_id", "price", "charged")
 _charged_for_it = (
     select(func.coalesce(-func.sum(entry.c.amount), 0))
     .where(
@@ -32,12 +34,22 @@ _each = (
         waybill.c.request_id,
         waybill.c.price,
         _charged_for_it.label("charged"),
+        waybill.c.issued_at_s,
     )
     # Those of the first versions do not name their request; the sums below go over them too.
     .where(_is_paid, waybill.c.request_id.is_not(None))
     .subquery("each")
 )
-_mispaid = select(_each).where(_each.c.price != _each.c.charged)
+# The charge may be among those that were dropped. The time of a waybill is a little after its own.
+_GRACE_MS = 60_000
+_is_carried = exists().where(
+    carried.c.account_id == _each.c.account_id,
+    carried.c.unit == WAYBILLS.balance_unit,
+    carried.c.at_ms >= _each.c.issued_at_s * 1000 - _GRACE_MS,
+)
+_mispaid = select(*(_each.c[name] for name in _TOLD)).where(
+    _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
+)
 
 # Laid under each other and added up, because either side may be missing.
 _laid_under = union_all(
@@ -51,6 +63,7 @@ _laid_under = union_all(
     select(entry.c.account_id, literal(0), -func.sum(entry.c.amount))
     .where(_is_charge)
     .group_by(entry.c.account_id),
+    select(carried.c.account_id, literal(0), -carried.c.waybills),
 ).subquery("laid_under")
 _priced, _charged = func.sum(_laid_under.c.priced), func.sum(_laid_under.c.charged)
 _unequal = (

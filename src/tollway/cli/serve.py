@@ -10,7 +10,7 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
 from tollway.settings import Settings, SettingsError, load_settings
-from tollway.store.migrate import migrate
+from tollway.store.migrate import check_current, migrate
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.lock import ServingLock
 
@@ -50,6 +50,7 @@ def serve(
 
     async def work(session: Session) -> DemoWorld | None:
         await migrate(session.database, is_alone=lock is not None)
+        await check_current(session.database)
         return await ensure_world(session) if with_demo else None
 
     world = run_on_any_schema(database, work, options)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import BigInteger, Integer, bindparam, literal_column, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.values import Id, Name, Seconds, fen_of
@@ -82,6 +82,31 @@ _REMOVE = Query(
         coupon_claim.c.coupon_code == bindparam("old_code"),
     )
 )
+_key = tuple(coupon_claim.primary_key.columns)
+_REMOVE_OLD = Query(
+    coupon_claim.delete()
+    .where(
+        tuple_(*_key).in_(
+            select(*_key)
+            .where(
+                coupon_claim.c.sid == bindparam("old_sid"),
+                coupon_claim.c.claim_type == bindparam("old_type"),
+                coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger),
+            )
+            .order_by(*_key)
+            .limit(bindparam("most", type_=Integer))
+        )
+    )
+    .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
+)
+_FORGET_EMPTY = Query(
+    coupon_claim_hour.delete().where(
+        coupon_claim_hour.c.sid == bindparam("its_sid"),
+        coupon_claim_hour.c.claim_type == bindparam("its_type"),
+        coupon_claim_hour.c.hour == bindparam("its_hour"),
+        coupon_claim_hour.c.claims == literal_column("0"),
+    )
+)
 # Not the same statement as the other: a claim that somebody else brings to this place at the same
 # moment must be a conflict, since it would be counted twice.
 _PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
@@ -145,6 +170,19 @@ class CouponClaims:
         await transaction.execute_many(_REPLACE, [row for row in changed if row not in moved])
         await _recount(transaction, left=left, come=come)
         return len(changed)
+
+
+async def remove_old(
+    transaction: Transaction, sid: str, claim_type: int, before_s: int, most: int
+) -> int:
+    """Removes some claims of a sid that were made earlier; how many that were."""
+    rows = await transaction.fetch_all(
+        _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
+    )
+    removed = [ClaimRow._make(row) for row in rows]
+    await _recount(transaction, left=removed, come=())
+    await transaction.execute_many(_FORGET_EMPTY, sorted({row.hour for row in removed}))
+    return len(removed)
 
 
 def _coupon_type(record: ClaimRecord) -> str:

@@ -10,7 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import String, bindparam, column, literal_column, select, values
+from sqlalchemy import (
+    BigInteger,
+    Integer,
+    String,
+    bindparam,
+    column,
+    literal_column,
+    select,
+    tuple_,
+    values,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.order_record import OrderRow, checked_record, row_of
@@ -66,6 +76,23 @@ _REMOVE = Query(
     shop_order.delete().where(
         shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("sn")
     )
+)
+_key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
+_REMOVE_OLD = Query(
+    shop_order.delete()
+    .where(
+        tuple_(*_key).in_(
+            select(*_key)
+            .where(
+                shop_order.c.owner_id == bindparam("owner"),
+                shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger),
+            )
+            # So that two who come by the same orders do so one after the other.
+            .order_by(*_key)
+            .limit(bindparam("most", type_=Integer))
+        )
+    )
+    .returning(*(shop_order.c[name] for name in _Stored._fields))
 )
 _insert_count = insert(order_count).values({c.name: bindparam(c.name) for c in order_count.c})
 _COUNT_UP = Query(
@@ -134,6 +161,17 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
             raise _KnownAlreadyError
     await _recount(transaction, _counted(coming))
     return len(coming)
+
+
+async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
+    """Removes some orders of an owner that were confirmed earlier; how many that were."""
+    removed = await transaction.fetch_all(
+        _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
+    )
+    counts: Counter[Bucket] = Counter()
+    counts.subtract(_counted(map(_Stored._make, removed)))
+    await _recount(transaction, counts)
+    return len(removed)
 
 
 async def _put_newer(

@@ -10,7 +10,7 @@ from collections import deque
 from itertools import islice
 
 import msgspec
-from sqlalchemy import Integer, bindparam, select, tuple_
+from sqlalchemy import Integer, bindparam, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.store.database import Database, StoreError
@@ -24,7 +24,6 @@ _RETRY_AFTER_S = 1.0
 _BATCH_MAX = 500
 _WAITING_MAX = 20_000
 _SWEEP_MAX = 500
-DAY_MS = 24 * 3600 * 1000
 
 logger = logging.getLogger("tollway.receipts")
 
@@ -56,6 +55,11 @@ _SWEEP = Query(
             .limit(bindparam("most", type_=Integer))
         )
     )
+)
+OLD_UNCHARGED = Query(
+    select(func.count())
+    .select_from(uncharged_call)
+    .where(uncharged_call.c.at_ms < bindparam("before_ms"))
 )
 
 

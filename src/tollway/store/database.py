@@ -46,6 +46,9 @@ class Transaction(Reader, Protocol):
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         """Runs a query once per row and tells how many rows all of it changed."""
 
+    async def is_alone(self, job: int) -> bool:
+        """Whether no other node does this job at the moment; true until this work is committed."""
+
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""
 

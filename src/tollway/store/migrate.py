@@ -37,6 +37,9 @@ class Migratable(Reader, Protocol):
     async def schema_revision(self) -> str | None:
         """The revision the database is at; None when it is empty."""
 
+    async def unfinished_move(self) -> str | None:
+        """What is being moved into the database; None when it is whole."""
+
     async def upgrade(self, plan: Plan) -> str | None:
         """Finds out the revision, runs the script that leads on from it, and gives the revision:
         all in one transaction, while nobody else does the same and no gateway starts."""
@@ -78,15 +81,19 @@ async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str 
 
 
 async def check_current(database: Migratable) -> None:
-    """Refuses a database that has not been migrated, or that a newer version has made its own."""
+    """Refuses a database that has not been migrated, that a newer version has made its own, or that
+    is not whole."""
     found, newest = await database.schema_revision(), newest_revision()
-    if found == newest or await _is_newer_and_compatible(database, found):
-        return
-    check_known(found)
-    raise SchemaError(
-        f"The database is at schema {found or 'none'}, this version needs {newest}: "
-        "run `tollway migrate`."
-    )
+    if found != newest and not await _is_newer_and_compatible(database, found):
+        check_known(found)
+        raise SchemaError(
+            f"The database is at schema {found or 'none'}, this version needs {newest}: "
+            "run `tollway migrate`."
+        )
+    if (source := await database.unfinished_move()) is not None:
+        raise SchemaError(
+            f"A move of {source} into the database is not finished: run `tollway move` again."
+        )
 
 
 def migration_script(dialect: str, start: str | None) -> str:

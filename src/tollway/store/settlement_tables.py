@@ -54,6 +54,26 @@ kept_answer = Table(
     sqlite_with_rowid=False,
 )
 
+# What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
+# kind, and the number, balance and time that the last of them had. `waybills` is the part of
+# `charge` that was for waybills.
+carried = Table(
+    "carried",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("balance_after", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("top_up", BigInteger, nullable=False),
+    Column("correction", BigInteger, nullable=False),
+    Column("charge", BigInteger, nullable=False),
+    Column("hold", BigInteger, nullable=False),
+    Column("release", BigInteger, nullable=False),
+    Column("waybills", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # The calls of known accounts that have no charge in the books, and why.
 uncharged_call = Table(
     "uncharged_call",

@@ -26,6 +26,7 @@ from tollway.store.database import (
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.revision import revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import (
     PostgresqlTransaction,
     Session,
@@ -180,8 +181,11 @@ class PostgresqlDatabase:
 
     async def schema_revision(self) -> str | None:
         async with self._session() as session:
-            with our_errors():
-                return await _revision(session)
+            return await revision_of(session)
+
+    async def unfinished_move(self) -> str | None:
+        async with self._session() as session:
+            return await unfinished_move_of(session)
 
     async def upgrade(
         self, plan: Callable[[Transaction, str | None], Awaitable[str]]
@@ -194,7 +198,7 @@ class PostgresqlDatabase:
                     await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
                     if await session.fetchval(_HAS_NODES):
                         await session.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
-                    found = await _revision(session)
+                    found = await revision_of(session)
                     script = await plan(PostgresqlTransaction(session), found)
                     if script.strip():
                         await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
@@ -253,13 +257,6 @@ async def _waited_for(session: Session) -> AsyncIterator[None]:
             session.remove_log_listener(hear)
     if warnings:
         raise StoreUnavailableError(warnings[0])
-
-
-async def _revision(session: Session) -> str | None:
-    if await session.fetchval("SELECT to_regclass('alembic_version')") is None:
-        return None
-    found: str | None = await session.fetchval("SELECT version_num FROM alembic_version")
-    return found
 
 
 async def _leave_as_it_is(_: object) -> None:

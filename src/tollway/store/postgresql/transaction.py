@@ -45,6 +45,11 @@ class PostgresqlTransaction:
             changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
         return len(changed)
 
+    async def is_alone(self, job: int) -> bool:
+        with our_errors():
+            got: bool = await self._session.fetchval("SELECT pg_try_advisory_xact_lock($1)", job)
+        return got
+
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         with our_errors():

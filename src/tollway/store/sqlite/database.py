@@ -84,6 +84,9 @@ class SqliteDatabase:
             row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row else None
 
+    async def unfinished_move(self) -> str | None:
+        return None  # Nothing is ever moved into a file.
+
     async def upgrade(
         self, plan: Callable[[Transaction, str | None], Awaitable[str]]
     ) -> str | None:

@@ -39,6 +39,9 @@ class SqliteTransaction:
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         return self._connection.execute_many(query, rows)
 
+    async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
+        return True  # There is one writer at a time, whatever it does.
+
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         self._connection.run("SAVEPOINT part")

@@ -1,0 +1,78 @@
+"""The embedded database that is moved: nobody writes to it meanwhile, not even the move."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+from sqlalchemy import Table
+
+from tollway.store.database import Row, StoreError
+from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, quoted
+from tollway.store.sqlite.connection import our_errors
+from tollway.store.sqlite.lock import ServingLock
+
+_BUSY_TIMEOUT_MS = 10_000
+
+
+class Source:
+    """One moment of a database file, which stays that of the file until it is let go."""
+
+    def __init__(self, path: str) -> None:
+        self.name = str(Path(path).resolve())
+        with our_errors():
+            self._connection = apsw.Connection(path)
+            self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+            # A writer's transaction that writes nothing: it keeps out whoever would.
+            self._connection.execute("BEGIN IMMEDIATE; PRAGMA query_only = ON").fetchall()
+
+    def schema_revision(self) -> str | None:
+        table = "SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"
+        if not self._fetch(table):
+            return None
+        rows = self._fetch("SELECT version_num FROM alembic_version")
+        return rows[0][0] if rows else None
+
+    def count(self, table: Table) -> int:
+        ((rows,),) = self._fetch(f"SELECT count(*) FROM {table.name}")  # noqa: S608 - our own name
+        return int(rows)
+
+    def has_sealed(self) -> bool:
+        """Whether anything in it can only be read with its keys."""
+        return any(
+            self._fetch(f"SELECT 1 FROM {table.name} LIMIT 1")  # noqa: S608 - our own name
+            for table in MOVED_TABLES
+            if any(column.name.startswith("sealed") for column in table.c)
+        )
+
+    def rows(self, table: Table, after: Row | None = None) -> Iterator[Row]:
+        """The rows in the order of their key, those that come after a key."""
+        key = quoted(key_of(table))
+        beyond = f"WHERE ({key}) > ({', '.join('?' * len(after))})" if after else ""
+        text = f"SELECT {quoted(columns_of(table))} FROM {table.name} {beyond} ORDER BY {key}"  # noqa: S608
+        with our_errors():
+            yield from self._connection.execute(text, after or ())
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _fetch(self, text: str) -> list[Row]:
+        with our_errors():
+            rows: list[Row] = self._connection.execute(text).fetchall()
+        return rows
+
+
+@contextmanager
+def open_source(path: str) -> Iterator[Source]:
+    """Opens a database file that no gateway serves, and keeps gateways from it."""
+    if not Path(path).is_file():
+        raise StoreError(f"There is no database file {path} to move.")
+    lock = ServingLock(path)
+    try:
+        source = Source(path)
+        try:
+            yield source
+        finally:
+            source.close()
+    finally:
+        lock.release()

@@ -1,0 +1,154 @@
+"""The PostgreSQL database that a move fills.
+
+While a move is unfinished there is a table beside those of the schema, which says of what it is.
+With it nobody serves the half of a database, and the same move finds its own work again.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import asyncpg
+from sqlalchemy import Table
+
+from tollway.store.database import Row, StoreBusyError, StoreError
+from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, key_positions, quoted
+from tollway.store.postgresql.changes import CHANNEL
+from tollway.store.postgresql.errors import our_errors
+from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfinished_move_of
+from tollway.store.schema import version
+
+# Any number: whoever moves into a database holds it.
+_LOCK = "SELECT pg_advisory_lock(7012605119)"
+_FETCHED_AT_ONCE = 2000
+
+
+class Target:
+    """A connection to the database that is filled."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def schema_revision(self) -> str | None:
+        return await revision_of(self._connection)
+
+    async def claim(self, source: str, *, should_restart: bool) -> None:
+        """Makes this database the target of a source's move, unless it has anything else."""
+        try:
+            with our_errors():
+                # One that was killed lets go as soon as the server notices.
+                await self._connection.execute(_LOCK)
+        except StoreBusyError:
+            raise StoreError("Another `tollway move` into the target is under way.") from None
+        with our_errors():
+            found = await unfinished_move_of(self._connection)
+            if found is None:
+                await self._refuse_unless_empty()
+                await self._mark(source)
+            elif should_restart:
+                await self._empty(source)
+            elif found != source:
+                raise StoreError(
+                    f"The target has an unfinished move of {found}: finish that one, or add "
+                    "--restart to empty the target and begin anew."
+                )
+
+    async def _refuse_unless_empty(self) -> None:
+        for table in MOVED_TABLES:
+            if table is not version and await self._connection.fetchval(
+                f"SELECT EXISTS (SELECT 1 FROM {table.name})"  # noqa: S608 - our own name
+            ):
+                raise StoreError(
+                    f"The target is not empty, it has rows in table {table.name}: move into a new "
+                    "database, and run `tollway migrate` on it first."
+                )
+
+    async def _mark(self, source: str) -> None:
+        async with self._connection.transaction():
+            await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
+            await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
+
+    async def _empty(self, source: str) -> None:
+        names = ", ".join(table.name for table in MOVED_TABLES if table is not version)
+        async with self._connection.transaction():
+            await self._connection.execute(f"TRUNCATE {names}")
+            await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
+
+    async def reached(self, table: Table) -> tuple[int, Row | None]:
+        """How many rows of a table are here, and the key of the last of them."""
+        if table is version:
+            return 0, None  # Its one row is put there by the migration, and replaced.
+        key = key_of(table)
+        backwards = ", ".join(f'"{name}" DESC' for name in key)
+        with our_errors():
+            count = await self._connection.fetchval(f"SELECT count(*) FROM {table.name}")  # noqa: S608
+            last = await self._connection.fetchrow(
+                f"SELECT {quoted(key)} FROM {table.name} ORDER BY {backwards} LIMIT 1"  # noqa: S608
+            )
+        return count, None if last is None else tuple(last)
+
+    async def add(self, table: Table, rows: Sequence[Row]) -> None:
+        """Adds rows, all of them or none."""
+        try:
+            with our_errors():
+                async with self._connection.transaction():
+                    if table is version:
+                        await self._connection.execute("DELETE FROM version")
+                    await self._connection.copy_records_to_table(
+                        table.name, records=rows, columns=columns_of(table)
+                    )
+        except asyncpg.PostgresError as error:
+            raise StoreError(_cannot_hold(table, rows, error)) from None
+
+    async def rows(self, table: Table) -> AsyncGenerator[Row, None]:
+        """The rows in the order of their key, as they are at one moment."""
+        columns, key = quoted(columns_of(table)), quoted(key_of(table))
+        text = f"SELECT {columns} FROM {table.name} ORDER BY {key}"  # noqa: S608 - our own names
+        with our_errors():
+            async with self._connection.transaction(isolation="repeatable_read", readonly=True):
+                cursor = await self._connection.cursor(text)
+                while chunk := await cursor.fetch(_FETCHED_AT_ONCE):
+                    for record in chunk:
+                        yield tuple(record)
+
+    async def tidy(self) -> None:
+        """Lets the server learn what its tables have now, which it would do only later."""
+        names = ", ".join(table.name for table in MOVED_TABLES)
+        with our_errors():
+            await self._connection.execute(f"VACUUM (ANALYZE) {names}")
+
+    async def finish(self) -> None:
+        """From now on this is a database like any other."""
+        with our_errors():
+            async with self._connection.transaction():
+                # Whoever listens has all of it to learn.
+                await self._connection.execute(f"NOTIFY {CHANNEL}")
+                await self._connection.execute(f"DROP TABLE {UNFINISHED_MOVE}")
+
+
+@asynccontextmanager
+async def open_target(url: str) -> AsyncIterator[Target]:
+    connection = await Hosts(url, None, "read-write").connect()
+    try:
+        yield Target(connection)
+    finally:
+        connection.terminate()
+
+
+def _cannot_hold(table: Table, rows: Sequence[Row], error: asyncpg.PostgresError) -> str:
+    """Names the row that the server did not take, but for what is in it."""
+    context = str(getattr(error, "context", "") or "")
+    found = re.search(r"line (\d+)(?:, column (\w+))?", context)
+    where = f"table {table.name}"
+    if found is not None:
+        row = rows[int(found[1]) - 1]
+        where += f", key {shown_key(table, row)}"
+        where += f", column {found[2]}" if found[2] else ""
+    return f"PostgreSQL cannot hold a row of the source ({where}): {error}."
+
+
+def shown_key(table: Table, row: Row) -> str:
+    """The key of a row, for people."""
+    parts = (row[position] for position in key_positions(table))
+    return " ".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)

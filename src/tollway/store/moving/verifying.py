@@ -1,0 +1,83 @@
+"""Comparing both sides row by row. Neither is ever in memory but for a few rows."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import msgspec
+from sqlalchemy import Table
+
+from tollway.store.database import Row
+from tollway.store.moving.source import Source
+from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_positions
+from tollway.store.moving.target import Target, shown_key
+
+# A wrong copy would have millions: the first ones tell what happened.
+DIFFERENCES_TOLD_MAX = 100
+_PROGRESS_ROWS = 1000
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A row that is not the same on both sides. What is in it may be personal, and is not told."""
+
+    table: str
+    key: str
+    what: str
+
+
+async def differences(
+    source: Source, target: Target, progress: Callable[[int], None]
+) -> list[Difference]:
+    """The first rows that differ; none when both sides are the same."""
+    found: list[Difference] = []
+    for table in MOVED_TABLES:
+        seen = 0
+        async with aclosing(_compare(source, target, table)) as compared:
+            async for difference in compared:
+                seen += 1
+                if seen % _PROGRESS_ROWS == 0:
+                    progress(_PROGRESS_ROWS)
+                if difference is not None:
+                    found.append(difference)
+                    if len(found) == DIFFERENCES_TOLD_MAX:
+                        return found
+        progress(seen % _PROGRESS_ROWS)
+    return found
+
+
+async def _compare(
+    source: Source, target: Target, table: Table
+) -> AsyncGenerator[Difference | None, None]:
+    """Walks along both sides in the order of the key, and tells of each row."""
+    positions = key_positions(table)
+
+    def key(row: Row) -> Row:
+        return tuple([row[position] for position in positions])
+
+    moved = source.rows(table)
+    here = next(moved, None)
+    async with aclosing(target.rows(table)) as arrived:
+        async for there in arrived:
+            while here is not None and key(here) < key(there):
+                yield _different(table, here, "is missing in the target")
+                here = next(moved, None)
+            if here is None or key(here) != key(there):
+                yield _different(table, there, "is not in the source")
+                continue
+            yield None if here == there else _different(table, here, _other(table, here, there))
+            here = next(moved, None)
+    while here is not None:
+        yield _different(table, here, "is missing in the target")
+        here = next(moved, None)
+
+
+def _different(table: Table, row: Row, what: str) -> Difference:
+    return Difference(str(table.name), shown_key(table, row), what)
+
+
+def _other(table: Table, here: Row, there: Row) -> str:
+    names = [
+        name
+        for name, mine, other in zip(columns_of(table), here, there, strict=True)
+        if mine != other
+    ]
+    return f"has another {' and '.join(names)}"

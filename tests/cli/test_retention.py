@@ -1,0 +1,218 @@
+"""What is too old is dropped with all that counts it: totals, balances and the audit stay right."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+
+import asyncpg
+import pytest
+
+from tests.cli.conftest import CALLS, Command
+from tests.support.coupons import claim, load_claims
+from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.gateway import Gateway as RunningGateway
+from tests.support.orders import miscounted, order, put_orders
+from tests.support.stores import Store
+from tollway import retention
+from tollway.app import Gateway
+from tollway.ledger.identity import World
+from tollway.operations.catalogue import OPERATIONS
+from tollway.settings import load_settings
+from tollway.store.order_facets import DAY_MS
+
+NOW_MS = World().at_ms()
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less to a commit, and to a run, than there is to drop."""
+    monkeypatch.setattr(retention, "_PIECE", 3)
+    monkeypatch.setattr(retention, "_PIECES_MAX", 2)
+
+
+def _rows(tollway: Command, *options: str) -> dict[str, int]:
+    answer = tollway("retention", "apply", *options, "--json")
+    assert answer.status == 0, answer.err
+    return {each["kind"]: each["rows"] for each in answer.json}
+
+
+def _assert_clean(tollway: Command) -> None:
+    answer = tollway("audit", "--json")
+    assert (answer.json["breaches"], answer.status) == ([], 0)
+
+
+def _old_orders(store: Store) -> None:
+    put_orders(
+        store,
+        [
+            order(
+                f"{owner} {age} {number}",
+                owner_id=owner,
+                confirm_time=NOW_MS - age * DAY_MS,
+                remark="x",
+                remark_tag=number % 5 + 1,
+                remark_tag_name=f"name {number % 2}",
+            )
+            for owner in ("1", "2")
+            for age in (1, 40, 400)
+            for number in range(5)
+        ],
+    )
+
+
+def test_old_orders_go_with_their_counts(
+    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _old_orders(books)
+    assert _rows(tollway) == {"orders": 0, "claims": 0, "entries": 0, "receipts": 0}
+    monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
+    assert _rows(tollway, "--dry-run")["orders"] == 20
+    assert books.run("SELECT count(*) FROM shop_order") == [(30,)]
+    assert _rows(tollway)["orders"] == 20
+    assert books.run("SELECT count(*) FROM shop_order") == [(10,)]
+    assert books.do(miscounted) == {}
+    _assert_clean(tollway)
+    assert _rows(tollway)["orders"] == 0
+
+
+def test_old_claims_go_with_their_counts(
+    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_s = NOW_MS // 1000
+    load_claims(
+        books,
+        [
+            claim(f"{sid}{kind}{age}{number}", at_s - age * 86_400, sid=sid, claim_type=kind)
+            for sid in ("s1", "s2")
+            for kind in (4, 6)
+            for age in (1, 9)
+            for number in range(5)
+        ],
+    )
+    monkeypatch.setenv("TOLLWAY_KEEP_CLAIMS_DAYS", "7")
+    assert _rows(tollway, "--dry-run")["claims"] == 20
+    assert _rows(tollway)["claims"] == 20
+    assert books.run("SELECT count(*) FROM coupon_claim") == [(20,)]
+    assert books.run("SELECT sum(claims), min(claims) > 0 FROM coupon_claim_hour")[0][0] == 20
+    assert books.run("SELECT count(*) FROM coupon_claim_hour WHERE claims = 0") == [(0,)]
+    _assert_clean(tollway)
+
+
+@pytest.fixture
+def lived_in(books: Store, today: date, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A database that a gateway has served, all of whose entries are ten days old."""
+    small_world(books, today)
+    caller = five_caller(books)
+    gateway = RunningGateway(books)
+    try:
+        for operation in OPERATIONS:
+            for _ in range(2):
+                asked = good_request(operation, today)
+                assert ask(gateway, operation, caller.token, asked).code == 0
+    finally:
+        assert gateway.stop() == 0
+    books.run(f"UPDATE entry SET at_ms = at_ms - {10 * DAY_MS}")
+    books.run(f"UPDATE waybill SET issued_at_s = issued_at_s - {10 * DAY_MS // 1000}")
+    monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "5")
+    return books
+
+
+def test_entries_that_are_dropped_are_carried(tollway: Command, lived_in: Store) -> None:
+    ((entries,),) = lived_in.run("SELECT count(*) FROM entry")
+    ((account,),) = lived_in.run("SELECT id FROM account")
+    before = tollway("audit", "--json").json
+    # The last charge of calls is not old enough.
+    lived_in.run(
+        f"UPDATE entry SET at_ms = {NOW_MS} WHERE unit = '{CALLS}' "
+        f"AND number = (SELECT entries FROM balance WHERE unit = '{CALLS}')"
+    )
+    assert _rows(tollway, "--dry-run")["entries"] == entries - 1
+    assert _rows(tollway)["entries"] == entries - 1
+    assert lived_in.run("SELECT count(*) FROM entry") == [(1,)]
+    after = tollway("audit", "--json").json
+    assert (after["units"], after["breaches"]) == (before["units"], [])
+    assert tollway("credit", "add", account, "5").status == 0
+    assert tollway("credit", "add", account, "5", "--calls", "product_analysis").status == 0
+    _assert_clean(tollway)
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "breach"),
+    [
+        ("UPDATE carried SET charge = charge - 1", "amount_differs"),
+        ("UPDATE carried SET top_up = top_up + 1, charge = charge - 1", "posted_differs"),
+        ("UPDATE carried SET number = number - 1", "count_differs"),
+        ("UPDATE carried SET balance_after = balance_after + 1", "step_differs"),
+        ("UPDATE carried SET waybills = waybills - 1", "waybills_paid_differs"),
+        ("DELETE FROM carried", "entry_missing"),
+    ],
+)
+def test_what_is_carried_is_audited(
+    tollway: Command, lived_in: Store, sabotage: str, breach: str
+) -> None:
+    _rows(tollway)
+    ((account,),) = lived_in.run("SELECT id FROM account")
+    assert tollway("credit", "add", account, "5").status == 0
+    _assert_clean(tollway)
+    lived_in.run(sabotage)
+    found = tollway("audit", "--json").json["breaches"]
+    assert breach in {each["name"] for each in found}
+
+
+def test_what_is_still_held_for_is_not_dropped(tollway: Command, lived_in: Store) -> None:
+    ((account, unit, request_id, number),) = lived_in.run(
+        "SELECT account_id, unit, request_id, number FROM entry "
+        "WHERE operation = 'orders' ORDER BY number LIMIT 1"
+    )
+    lived_in.run(
+        "INSERT INTO hold (account_id, id, unit, amount, operation, request_id, token_id, at_ms, "
+        f"deadline_at_ms, state) VALUES ('{account}', 'h', '{unit}', 0, 'orders', "
+        f"'{request_id}', 't', 0, 0, 'held')"
+    )
+    _rows(tollway)
+    assert lived_in.run(f"SELECT min(number) FROM entry WHERE unit = '{unit}'") == [(number,)]
+
+
+def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
+    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _old_orders(books)
+    monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
+
+    async def tend(times: int) -> None:
+        gateway = Gateway(load_settings()[0])
+        for _ in range(times):
+            await gateway.tend()
+        await gateway.stop()
+
+    asyncio.run(tend(1))
+    assert books.run("SELECT count(*) FROM shop_order") == [(24,)]
+    _assert_clean(tollway)
+    asyncio.run(tend(5))
+    assert books.run("SELECT count(*) FROM shop_order") == [(10,)]
+    _assert_clean(tollway)
+
+
+@contextmanager
+def _another_node(url: str) -> Iterator[None]:
+    """Somebody who is at it."""
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(url))
+        try:
+            runner.run(connection.execute(f"SELECT pg_advisory_lock({retention._JOB})"))
+            yield
+        finally:
+            runner.run(connection.close())
+
+
+@pytest.mark.postgresql
+def test_one_node_at_a_time_does_it(
+    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _old_orders(books)
+    monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
+    monkeypatch.setattr(retention, "_PIECE", 500)
+    with _another_node(books.url):
+        assert _rows(tollway)["orders"] == 0
+    assert _rows(tollway)["orders"] == 20
