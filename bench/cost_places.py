@@ -79,8 +79,8 @@ class SqlitePlace:
     def statements(self) -> int:
         return 0
 
-    def checkpoint(self) -> None:
-        """Here it changes nothing."""
+    def tidy(self) -> None:
+        """There is nothing to tidy up here."""
 
     def remove(self) -> None:
         """Goes with its folder."""
@@ -136,7 +136,9 @@ class PostgresqlPlace:
         log = (self._log / "statements.log").read_text(encoding="utf-8", errors="replace")
         return log.count("LOG:  execute ") + log.count("LOG:  statement: ")
 
-    def checkpoint(self) -> None:
+    def tidy(self) -> None:
+        """Does now what loading leaves for later: rows are marked when they are first read."""
+        run_on(self._url, "VACUUM")
         run_on(self._url, "CHECKPOINT")
 
     def remove(self) -> None:

@@ -39,6 +39,7 @@ class Bench:
 
     def __init__(self, place: SqlitePlace | PostgresqlPlace, folder: Path) -> None:
         self._place = place
+        self._turn = 0
         os.environ.update(place.settings)
         self._port = free_port()
         serve = ["-m", "tollway", "serve", "--port", str(self._port)]
@@ -83,6 +84,8 @@ class Bench:
         return f"{count / calls:.2f}" if count else "-"
 
     def _load(self, seconds: int, connections: int) -> float:
+        self._turn += 1
+        os.environ["TOLLWAY_TEST_TURN"] = str(self._turn)
         return load(f"http://127.0.0.1:{self._port}", "", _SCRIPT, seconds, connections)
 
     def _now(self) -> Moment:
@@ -100,7 +103,9 @@ class Bench:
         return {name: float(value) for name, value in found}
 
 
-def measure(place: SqlitePlace | PostgresqlPlace, folder: Path, options: argparse.Namespace) -> None:
+def measure(
+    place: SqlitePlace | PostgresqlPlace, folder: Path, options: argparse.Namespace
+) -> None:
     today = datetime.now(UTC).astimezone(ZoneInfo("Asia/Shanghai")).date()
     tokens = prepare(place.settings["TOLLWAY_DATABASE"], options.accounts, today)
     (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
@@ -109,7 +114,7 @@ def measure(place: SqlitePlace | PostgresqlPlace, folder: Path, options: argpars
     # A refused call must not pass for a paid one.
     os.environ["TOLLWAY_HTTP_STATUS"] = "mapped"
     bench = Bench(place, folder)
-    place.checkpoint()
+    place.tidy()
     try:
         bench.turn(f"{place.title}, after a checkpoint", 2, 256, is_cold=False)
         sizes, entries = place.sizes(), place.counts().entries
