@@ -113,4 +113,6 @@ def _serve_from(site: Path, folder: Path) -> None:
     server.terminate()
     assert server.wait(timeout=45) == 0
     server.stdout.close()
-    assert {"tollway.db", "tollway.db.keys", "tollway.db.secret"} <= set(os.listdir(data))
+    assert {"tollway.db", "tollway.db.keys", "tollway.db.secret"} <= {
+        path.name for path in data.iterdir()
+    }

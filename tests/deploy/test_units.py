@@ -26,11 +26,11 @@ _EXPOSURE_MAX = "25"
 def _known_keys() -> dict[str, set[str]]:
     hardening = "NoNewPrivileges CapabilityBoundingSet LockPersonality RemoveIPC"
     hardening += " SystemCallArchitectures SystemCallFilter SystemCallErrorNumber"
-    for subject in "System Home Proc Clock Hostname ControlGroups".split():
+    for subject in ["System", "Home", "Proc", "Clock", "Hostname", "ControlGroups"]:
         hardening += f" Protect{subject}"
-    for subject in "Logs Modules Tunables".split():
+    for subject in ["Logs", "Modules", "Tunables"]:
         hardening += f" ProtectKernel{subject}"
-    for subject in "AddressFamilies Namespaces Realtime SUIDSGID".split():
+    for subject in ["AddressFamilies", "Namespaces", "Realtime", "SUIDSGID"]:
         hardening += f" Restrict{subject}"
     service = "Type User Group StateDirectory StateDirectoryMode WorkingDirectory UMask"
     service += " Environment EnvironmentFile LoadCredential ExecStart KillSignal KillMode"

@@ -102,7 +102,7 @@ def test_the_backup_is_made_and_old_ones_go(place: Installed, today: date) -> No
         process.stdout.close()
     assert len(started) == 2
     assert young.exists() and not old.exists()
-    (copy,) = [path for path in backups.glob("tollway-2*.db")]
+    (copy,) = backups.glob("tollway-2*.db")
     check = ["sha256sum", "--check", "--quiet", f"{copy.name}.sha256"]
     assert subprocess.run(check, cwd=backups, check=False).returncode == 0
 
