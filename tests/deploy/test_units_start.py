@@ -26,14 +26,14 @@ def place(tmp_path: Path) -> Installed:
     return Installed(tmp_path)
 
 
-def _store(place: Installed, today: date) -> Store:
+def make_store(place: Installed, today: date) -> Store:
     place.at("/var/lib/tollway").mkdir(parents=True)
     made = Store(place.at("/var/lib/tollway/tollway.db"))
     made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
     return made
 
 
-def _wait_until_serving(server: subprocess.Popen[str]) -> None:
+def wait_until_serving(server: subprocess.Popen[str]) -> None:
     assert server.stdout is not None
     assert any("Ctrl+C" in line for line in server.stdout), "it did not start"
 
@@ -48,7 +48,7 @@ def _stop(place: Installed, unit: str, server: subprocess.Popen[str]) -> int:
     return status
 
 
-def _serve_one_call(store: Store, port: int, today: date) -> None:
+def serve_one_call(store: Store, port: int, today: date) -> None:
     caller = new_caller(store, calls=5)
     answer = httpx.get(
         f"http://127.0.0.1:{port}{ANALYSIS}",
@@ -62,17 +62,17 @@ def _serve_one_call(store: Store, port: int, today: date) -> None:
 
 @pytest.mark.sqlite
 def test_the_gateway_serves_and_stops(place: Installed, today: date) -> None:
-    store, port = _store(place, today), free_port()
+    store, port = make_store(place, today), free_port()
     place.at("/etc/tollway/tollway.env").write_text(f"TOLLWAY_PORT={port}\n", encoding="utf-8")
     (server,) = place.start("tollway.service")
-    _wait_until_serving(server)
-    _serve_one_call(store, port, today)
+    wait_until_serving(server)
+    serve_one_call(store, port, today)
     assert _stop(place, "tollway.service", server) == 0
 
 
 @pytest.mark.postgresql
 def test_two_nodes_serve_one_database(place: Installed, today: date) -> None:
-    store = _store(place, today)
+    store = make_store(place, today)
     variable = f"TOLLWAY_DATABASE={store.url}\n"
     place.at("/etc/tollway/tollway.env").write_text(variable, encoding="utf-8")
     # The page tells how the two files are made.
@@ -81,15 +81,15 @@ def test_two_nodes_serve_one_database(place: Installed, today: date) -> None:
     ports = [free_port(), free_port()]
     servers = [place.start(f"tollway@{port}.service", str(port))[0] for port in ports]
     for server in servers:
-        _wait_until_serving(server)
+        wait_until_serving(server)
     for port in ports:
-        _serve_one_call(store, port, today)
+        serve_one_call(store, port, today)
     assert [_stop(place, "tollway@.service", server) for server in servers] == [0, 0]
 
 
 @pytest.mark.sqlite
 def test_the_backup_is_made_and_old_ones_go(place: Installed, today: date) -> None:
-    _store(place, today)
+    make_store(place, today)
     backups = place.at("/var/lib/tollway-backups")
     backups.mkdir()
     old, young = backups / "tollway-old.db", backups / "tollway-young.db"
@@ -109,7 +109,7 @@ def test_the_backup_is_made_and_old_ones_go(place: Installed, today: date) -> No
 
 @pytest.mark.sqlite
 def test_the_audit_fails_when_the_books_do_not_hold(place: Installed, today: date) -> None:
-    store = _store(place, today)
+    store = make_store(place, today)
     new_caller(store, calls=5)
     for status in (0, 1):
         (audit,) = place.start("tollway-audit.service")

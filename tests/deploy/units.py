@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import tollway
@@ -58,8 +60,11 @@ class Installed:
     def at(self, path: str) -> Path:
         return self._root / path.lstrip("/")
 
-    def start(self, name: str, instance: str = "") -> list[subprocess.Popen[str]]:
-        """Starts what the unit says, in its order; all but the last are waited for."""
+    def start(
+        self, name: str, instance: str = "", *, under: Sequence[str] = ()
+    ) -> list[subprocess.Popen[str]]:
+        """Starts what the unit says, in its order, under another program if one is given; all but
+        the last are waited for."""
         file = name.replace(f"@{instance}.", "@.") if instance else name
         service = parse((self.units / file).read_text(encoding="utf-8"))["Service"]
         for folder in service["StateDirectory"][0].split():
@@ -69,10 +74,8 @@ class Installed:
             title, _, source = credential.partition(":")
             shutil.copy(source, credentials / title)
 
-        def resolved(text: str) -> str:
-            found = {"%%": "%", "%i": instance, "%d": str(credentials)}
-            return re.sub("%.", lambda each: found[each[0]], text)
-
+        specifiers = {"%%": "%", "%i": instance, "%d": str(credentials)}
+        resolved = partial(re.sub, "%.", lambda found: specifiers[found[0]])
         variables = self._variables(service, resolved)
         started: list[subprocess.Popen[str]] = []
         for command in service["ExecStart"]:
@@ -81,7 +84,7 @@ class Installed:
             argv = [word.replace("$$", "$") for word in shlex.split(resolved(command))]
             started.append(
                 subprocess.Popen(
-                    argv,
+                    [*under, *argv],
                     env=variables,
                     cwd=service["WorkingDirectory"][0],
                     stdout=subprocess.PIPE,
@@ -90,8 +93,8 @@ class Installed:
             )
         return started
 
-    def _variables(self, service: dict[str, list[str]], resolved: object) -> dict[str, str]:
-        assert callable(resolved)
+    @staticmethod
+    def _variables(service: dict[str, list[str]], resolved: Callable[[str], str]) -> dict[str, str]:
         variables = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
         for line in map(resolved, service.get("Environment", ())):
             variables.update([line.split("=", 1)])
