@@ -2,8 +2,8 @@
 
 A real gateway, first on SQLite and then on a PostgreSQL that keeps what was committed, serves calls
 of a thousand accounts that take turns, so that hardly two calls of one commit are of one balance.
-More connections make larger commits. Processor times and bytes hardly depend on what else the
-machine does; the rate does. Needs the tools of the tests, and wrk.
+More connections make larger commits. Bytes and counts are the same on a busy machine; processor
+times are somewhat higher there, and the rate says little. Needs the tools of the tests, and wrk.
 """
 
 import argparse
