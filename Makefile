@@ -7,7 +7,7 @@ TOOLS := $(VENV)/.tools-installed
 # The lock files are complete, so nothing is resolved again.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
-.PHONY: install run test torture check format bench lock clean
+.PHONY: install run test torture check format bench costs lock clean
 
 install: $(RUNTIME)  ## everything the command tollway needs, into .venv
 	@echo "Installed: $(BIN)/tollway --help"
@@ -35,6 +35,9 @@ format: $(TOOLS)  ## put the code into shape
 
 bench: $(RUNTIME)  ## the whole paid call beside a bare application
 	$(BIN)/python bench/paid_call.py
+
+costs: $(TOOLS)  ## what a paid call costs the database, on both engines
+	$(BIN)/python -m bench.database_cost
 
 lock: $(TOOLS)  ## choose the newest versions that fit pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \

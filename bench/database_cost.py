@@ -1,0 +1,155 @@
+"""What does a paid call cost the database, and what does it leave behind there?
+
+A real gateway, first on SQLite and then on a PostgreSQL that keeps what was committed, serves calls
+of a thousand accounts that take turns, so that hardly two calls of one commit are of one balance.
+More connections make larger commits. Bytes and counts are the same on a busy machine; processor
+times are somewhat higher there, and the rate says little. Needs the tools of the tests, and wrk.
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import time
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from bench.cost_places import Counts, PostgresqlPlace, Spent, SqlitePlace, prepare, spent_by
+from bench.paid_call import free_port, load, start
+
+PLACES = {"sqlite": SqlitePlace, "postgresql": PostgresqlPlace}
+_SCRIPT = Path(__file__).parent / "many.lua"
+_COLUMNS = "calls/s,calls/commit,statements,fsyncs,full pages,log B,gateway µs,database µs"
+
+
+class Moment(NamedTuple):
+    """All that was counted until now."""
+
+    database: Counts
+    commits: int
+    gateway: Spent
+
+
+class Bench:
+    """A gateway on one database."""
+
+    def __init__(self, place: SqlitePlace | PostgresqlPlace, folder: Path) -> None:
+        self._place = place
+        self._turn = 0
+        os.environ.update(place.settings)
+        self._port = free_port()
+        serve = ["-m", "tollway", "serve", "--port", str(self._port)]
+        self._server = start(serve, self._port, folder, folder / "gateway.log")
+
+    def stop(self) -> None:
+        self._server.terminate()
+        self._server.wait()
+
+    def turn(self, title: str, seconds: int, connections: int, *, is_cold: bool) -> None:
+        """One line of the table; everything in it but the rate is per call."""
+        os.environ["TOLLWAY_TEST_COLD"] = "1" if is_cold else "0"
+        before = self._now()
+        rate = self._load(seconds, connections)
+        after = self._now()
+        calls = after.database.entries - before.database.entries
+        gained = [b - a for a, b in zip(before.database, after.database, strict=True)]
+        _, wal, fsyncs, full_pages, cpu_s = gained
+        own_cpu_s = after.gateway.cpu_s - before.gateway.cpu_s
+        # SQLite's log is written by the gateway, and so are, later, the tables.
+        log = wal or after.gateway.written_bytes - before.gateway.written_bytes
+        cells = [
+            f"{rate:,.0f}",
+            f"{calls / (after.commits - before.commits):.1f}",
+            self._statements(connections),
+            f"{fsyncs / calls:.3f}",
+            f"{full_pages / calls:.3f}",
+            f"{log / calls:,.0f}",
+            f"{own_cpu_s / calls * 1e6:,.0f}",
+            f"{cpu_s / calls * 1e6:,.0f}",
+        ]
+        print(f"{title:32}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
+
+    def _statements(self, connections: int) -> str:
+        """Counted in a turn of their own, since writing them down costs more than they do."""
+        before, entries = self._place.statements(), self._place.counts().entries
+        self._place.count_statements(is_on=True)
+        self._load(1, connections)
+        self._place.count_statements(is_on=False)
+        calls = self._place.counts().entries - entries
+        count = self._place.statements() - before
+        return f"{count / calls:.2f}" if count else "-"
+
+    def _load(self, seconds: int, connections: int) -> float:
+        self._turn += 1
+        os.environ["TOLLWAY_TEST_TURN"] = str(self._turn)
+        return load(f"http://127.0.0.1:{self._port}", "", _SCRIPT, seconds, connections)
+
+    def _now(self) -> Moment:
+        """Told once nothing is under way any more."""
+        while (found := self._metrics())["calls_under_way"]:
+            time.sleep(0.05)
+        # Under setarch and taskset, which became it, the process that was started is the gateway.
+        spent = spent_by(self._server.pid)
+        return Moment(self._place.counts(), round(found["settle_batch_calls_count"]), spent)
+
+    def _metrics(self) -> dict[str, float]:
+        url = f"http://127.0.0.1:{self._port}/metrics"
+        text = urllib.request.urlopen(url).read().decode()
+        found = re.findall(r"^tollway_(\w+) (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in found}
+
+
+def measure(
+    place: SqlitePlace | PostgresqlPlace, folder: Path, options: argparse.Namespace
+) -> None:
+    today = datetime.now(UTC).astimezone(ZoneInfo("Asia/Shanghai")).date()
+    tokens = prepare(place.settings["TOLLWAY_DATABASE"], options.accounts, today)
+    (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
+    os.environ["TOLLWAY_TEST_TOKENS"] = str(folder / "tokens")
+    os.environ["TOLLWAY_TEST_LAST_DAY"] = today.isoformat()
+    # A refused call must not pass for a paid one.
+    os.environ["TOLLWAY_HTTP_STATUS"] = "mapped"
+    bench = Bench(place, folder)
+    place.tidy()
+    try:
+        bench.turn(f"{place.title}, after a checkpoint", 2, 256, is_cold=False)
+        sizes, entries = place.sizes(), place.counts().entries
+        for connections in options.connections:
+            title = f"{place.title}, {connections} connections"
+            bench.turn(title, options.seconds, connections, is_cold=False)
+        bench.turn(f"{place.title}, 256, cold", options.seconds, 256, is_cold=True)
+    finally:
+        bench.stop()
+    count = place.counts().entries - entries
+    grown = [b - a for a, b in zip(sizes, place.sizes(), strict=True)]
+    print(
+        f"An entry takes {grown[0] / count:.0f} bytes in its table and {grown[1] / count:.0f} in "
+        f"the indexes ({count:,} entries).\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=5, help="length of one turn")
+    parser.add_argument("--engine", choices=PLACES, nargs="*", default=[*PLACES])
+    parser.add_argument("--accounts", type=int, default=1000)
+    parser.add_argument("--connections", type=int, nargs="*", default=[1, 16, 64, 256, 800])
+    options = parser.parse_args()
+    if sys.platform != "linux":
+        sys.exit("The bench reads what processes have spent from /proc: run it on Linux.")
+    print(" " * 32 + "".join(f"{name:>14}" for name in _COLUMNS.split(",")))
+    for engine in options.engine:
+        with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
+            place = PLACES[engine](Path(name))
+            try:
+                measure(place, Path(name), options)
+            finally:
+                place.remove()
+
+
+if __name__ == "__main__":
+    main()

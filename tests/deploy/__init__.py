@@ -1,0 +1,1 @@
+"""The files of `deploy/` and the Containerfile: checked, and started as far as a shell can."""

@@ -1,0 +1,74 @@
+"""The example configuration of nginx on the page about scale: run, and called through."""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.docs.pages import ROOT, blocks_of
+from tests.support.books import Caller
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.postgresql import free_port
+
+pytestmark = [
+    pytest.mark.sqlite,
+    pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed"),
+]
+_START_TIMEOUT_S = 30
+_AROUND = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+    uwsgi_temp_path {folder}; scgi_temp_path {folder};
+    {text}
+}}
+"""
+
+
+@pytest.fixture
+def proxy(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
+    """The address of an nginx that is set up as the page says, but without TLS."""
+    (block,) = [each for each in blocks_of(ROOT / "docs/scale.md") if each.language == "nginx"]
+    port = free_port()
+    text = re.sub(r"10\.0\.0\.\d+:8080", f"127.0.0.1:{gateway.port}", block.text)
+    text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port}")
+    text = re.sub(r"ssl_certificate\S*\s[^;]*;", "", text)
+    path = tmp_path / "nginx.conf"
+    path.write_text(_AROUND.format(folder=tmp_path, text=text), encoding="utf-8")
+    subprocess.run(["nginx", "-t", "-q", "-e", "stderr", "-c", str(path)], check=True)
+    server = subprocess.Popen(["nginx", "-e", "stderr", "-c", str(path)])
+    address = f"http://127.0.0.1:{port}"
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while not _answers(address):
+        assert time.monotonic() < deadline_s, "nginx did not start"
+        time.sleep(0.05)
+    yield address
+    server.terminate()
+    assert server.wait(_START_TIMEOUT_S) == 0
+
+
+def _answers(address: str) -> bool:
+    try:
+        httpx.get(address)
+    except httpx.ConnectError:
+        return False
+    return True
+
+
+def test_calls_come_through_and_probes_do_not(
+    proxy: str, caller: Caller, question: dict[str, str]
+) -> None:
+    sent = {"Authorization": f"Bearer {caller.token}"}
+    answer = httpx.get(f"{proxy}{ANALYSIS}", params=question, headers=sent)
+    assert answer.json()["code"] == 0
+    for path in ("/metrics", "/readyz", "/healthz"):
+        assert httpx.get(f"{proxy}{path}").status_code == 404
