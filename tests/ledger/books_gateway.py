@@ -56,6 +56,7 @@ class Mortal:
         self.fetch_one = inner.fetch_one
         self.fetch_all = inner.fetch_all
         self.fetch_long = inner.fetch_long
+        self.is_shared = inner.is_shared
         self.change_mark = inner.change_mark
 
     def plan(self, crash: Crash) -> None:

@@ -34,6 +34,7 @@ class Tampered:
         self.fetch_one = inner.fetch_one
         self.fetch_all = inner.fetch_all
         self.fetch_long = inner.fetch_long
+        self.is_shared = inner.is_shared
         self.change_mark = inner.change_mark
 
 

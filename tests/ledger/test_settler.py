@@ -1,7 +1,7 @@
 """Settling: concurrent calls share commits, and a commit that fails charges nobody."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import pytest
@@ -14,10 +14,12 @@ from tollway.ledger.identity import World
 from tollway.ledger.settlement import Settler
 from tollway.store.database import (
     Database,
+    Row,
     StoreBusyError,
     StoreUnavailableError,
     Transaction,
 )
+from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -30,11 +32,15 @@ class Gated:
 
     def __init__(self, inner: Database) -> None:
         self._inner = inner
+        self.is_shared = inner.is_shared
         self.gate = asyncio.Event()
         self.gate.set()
         self.has_begun = asyncio.Event()
         self.commits = 0
         self.fails_with: Exception | None = None
+
+    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+        return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         self.commits += 1

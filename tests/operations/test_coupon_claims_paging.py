@@ -88,29 +88,3 @@ def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
     stored = {row.coupon_code: row for chunk in chunks for row in chunk}
     whole = expected(stored, start_s, end_s)
     assert its_store.do(pages) == whole
-
-
-def test_a_page_far_back_reads_no_more_rows_than_the_hour_it_lies_in(
-    its_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [claim(f"far{n:05}", NOON_S + n * 10) for n in range(10_000)]
-    skipped: list[object] = []
-
-    async def ask(database: OpenDatabase) -> int:
-        fetch_all = database.fetch_all
-
-        async def watch(query: Query, **values: object):
-            skipped.append(values.get("skip", 0))
-            return await fetch_all(query, **values)
-
-        await empty(database)
-        await put_claims(database, rows)
-        monkeypatch.setattr(database, "fetch_all", watch)
-        handler = CouponClaimsHandler(database, ZoneInfo("Asia/Shanghai"))
-        request = CouponClaimsRequest(NOON_S, NOON_S + 604_800, 1000, 10, "s1", 4)
-        data = json.loads(await handler(request, Caller("acc", 1)))
-        assert [each["couponCode"] for each in data["dataList"]][-1] == "far00000"
-        return data["total"]
-
-    assert its_store.do(ask) == 10_000
-    assert max(skipped) < 360

@@ -281,15 +281,18 @@ def test_names_and_phones_are_masked() -> None:
     assert masked_phone("12345") == "*****"
 
 
+# What was found already: the keys of one page, its rows, and the total beside them.
+_OF_ONE_PAGE = {"SCAN keys", "SCAN page", "SCAN page LEFT-JOIN", "SCAN alone", "SCAN CONSTANT ROW"}
+
+
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        (reading._ROWS[False, False], "PRIMARY KEY (owner_id=? AND newest_first>?"),
-        (reading._ROWS[True, False], "COVERING INDEX shop_order_tag ("),
-        (reading._ROWS[False, True], "COVERING INDEX shop_order_tag_name ("),
-        (reading._ROWS[True, True], "COVERING INDEX shop_order_tag_both ("),
-        (reading._COUNT_ROWS[True, False], "COVERING INDEX shop_order_tag ("),
-        (searching._COUNT, "COVERING INDEX shop_order_remark ("),
+        (reading._LISTINGS[False, False]._rows, "PRIMARY KEY (owner_id=? AND newest_first>?"),
+        (reading._LISTINGS[True, False]._rows, "COVERING INDEX shop_order_tag ("),
+        (reading._LISTINGS[False, True]._rows, "COVERING INDEX shop_order_tag_name ("),
+        (reading._LISTINGS[True, True]._rows, "COVERING INDEX shop_order_tag_both ("),
+        (reading._LISTINGS[True, False]._counts, "COVERING INDEX shop_order_tag ("),
         (searching._PAGE, "COVERING INDEX shop_order_remark ("),
     ],
 )
@@ -301,8 +304,9 @@ def test_no_query_walks_through_orders_that_are_not_asked_for(
     with apsw.Connection(str(own.path)) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?"))
         steps = [row[3] for row in plan if row[3].startswith(("SEARCH", "SCAN"))]
-    assert index in steps[0]
-    assert all(step == "SCAN page" or "order_sn=?" in step for step in steps[1:])
+    walks = [step for step in steps if "order_count" not in step and "order_sn=?" not in step]
+    assert all(index in step or step in _OF_ONE_PAGE for step in walks)
+    assert any(index in step for step in walks)
 
 
 half_hours = st.integers(-120, 120).map(lambda n: START_MS + n * HOUR_MS // 2)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
 from urllib.parse import urlencode
 
 from tests.support.gateway import ANALYSIS, Gateway
@@ -26,6 +27,65 @@ class Told:
     codes: Counter[int] = field(default_factory=Counter)
     acknowledged: list[str] = field(default_factory=list)
 
+    def hear(self, code: int, request_id: str) -> None:
+        self.codes[code] += 1
+        if code == 0:
+            self.acknowledged.append(request_id)
+
+
+async def fire(
+    gateway: Gateway, token: str, query: dict[str, str], clients: int, calls_each: int
+) -> Counter[int]:
+    """Codes of `clients` connections that call one after the other, all at the same time."""
+    codes: Counter[int] = Counter()
+    all_connected = asyncio.Barrier(clients)
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        await all_connected.wait()
+        for _ in range(calls_each):
+            codes[(await _call(reader, writer, _request(token, query)))[0]] += 1
+        writer.close()
+
+    await asyncio.gather(*(one() for _ in range(clients)))
+    return codes
+
+
+async def flood(
+    gateway: Gateway, token: str, query: dict[str, str], clients: int, lasting_s: float
+) -> Told:
+    """Calls from several connections as fast as they are answered, for so long."""
+    told = Told()
+    ends_at_s = monotonic() + lasting_s
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        while monotonic() < ends_at_s:
+            told.hear(*await _call(reader, writer, _request(token, query)))
+        writer.close()
+
+    await asyncio.gather(*(one() for _ in range(clients)))
+    return told
+
+
+def _request(token: str, query: dict[str, str]) -> bytes:
+    return (
+        f"GET {ANALYSIS}?{urlencode(query)} HTTP/1.1\r\n"
+        f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+    ).encode()
+
+
+async def _call(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> tuple[int, str]:
+    """The code of one call and its request id."""
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length, request_id = _LENGTH.search(head), _REQUEST_ID.search(head)
+    assert length is not None and request_id is not None
+    code = json.loads(await reader.readexactly(int(length[1])))["code"]
+    return code, request_id[1].decode()
+
 
 async def call_until_cut_off(
     gateway: Gateway,
@@ -37,24 +97,13 @@ async def call_until_cut_off(
     then: Callable[[], None],
 ) -> Told:
     """Calls from many connections; after so many answers, does something to the gateway."""
-    sent = (
-        f"GET {ANALYSIS}?{urlencode(query)} HTTP/1.1\r\n"
-        f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
-    ).encode()
     told = Told()
 
     async def call() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         try:
             while True:
-                writer.write(sent)
-                head = await reader.readuntil(b"\r\n\r\n")
-                length, request_id = _LENGTH.search(head), _REQUEST_ID.search(head)
-                assert length is not None and request_id is not None
-                code = json.loads(await reader.readexactly(int(length[1])))["code"]
-                told.codes[code] += 1
-                if code == 0:
-                    told.acknowledged.append(request_id[1].decode())
+                told.hear(*await _call(reader, writer, _request(token, query)))
                 if told.codes.total() == after:
                     then()
         except (asyncio.IncompleteReadError, ConnectionError):

@@ -168,3 +168,16 @@ def test_refused_calls_take_no_memory() -> None:
     for _ in range(1000):
         windows.admit("a", 3)
     assert [len(window) for window in windows._windows.values()] == [3]
+
+
+@given(STEPS)
+def test_what_is_taken_back_never_counts(steps: list[Step]) -> None:
+    clock = Clock()
+    windows = SlidingSecond(clock)
+    for step in steps:
+        clock.now_ns += step.wait_ns
+        remaining = windows.remaining(step.key, step.limit)
+        if windows.admit(step.key, step.limit) is not None:
+            windows.take_back(step.key)
+            assert windows.remaining(step.key, step.limit) == remaining
+            windows.admit(step.key, step.limit)

@@ -20,7 +20,7 @@ from tollway.carriers.waybills import (
     stored_waybill,
 )
 from tollway.ledger.charges import Charge
-from tollway.ledger.holds import capture, release, reserve
+from tollway.ledger.holds import capture, lock_balance_of, release, reserve
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.waybill_tables import IS_PENDING, waybill
@@ -81,6 +81,7 @@ async def end_issued(
     if issued.routing is not None:
         label = msgspec.structs.replace(label, routing_info=issued.routing)
     text = print_data(label, vault.label_signer, draft.template_url)
+    await lock_balance_of(transaction, pending.account_id, _hold_id(pending))
     changed = await transaction.execute(
         _ISSUE,
         of_account=pending.account_id,
@@ -99,6 +100,7 @@ async def end_refused(
 ) -> bool:
     """Frees a pending waybill's key and releases its price; False if it is not pending."""
     pending = stored.waybill
+    await lock_balance_of(transaction, pending.account_id, _hold_id(pending))
     changed = await transaction.execute(
         _REFUSE, of_account=pending.account_id, of_object=pending.object_id, why=why
     )

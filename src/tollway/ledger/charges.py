@@ -54,7 +54,11 @@ class Keeping(msgspec.Struct, frozen=True, gc=False):
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """What one call owes, which may be nothing when it was made under a grant."""
+    """What one call owes, which may be nothing.
+
+    `limit` is how many such calls its account may have admitted in a second over all nodes; None
+    where it is not for the settlement to count them.
+    """
 
     account_id: str
     unit: str
@@ -66,6 +70,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     act: Union["Act", None] = None
     grant: GrantKey | None = None
     keeping: Keeping | None = None
+    limit: int | None = None
 
 
 # Something an operation does in the very transaction that charges for it, so that neither is ever
@@ -79,3 +84,16 @@ class ShortageError(Exception):
     def __init__(self, left: int) -> None:
         super().__init__(left)
         self.left = left
+
+
+class OverLimitError(Exception):
+    """A charge was refused, because enough calls were admitted on all nodes in the last second.
+
+    There is place for another one after `wait_s`, and surely not before `until_ns` of this
+    process's monotonic clock.
+    """
+
+    def __init__(self, wait_s: float, until_ns: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+        self.until_ns = until_ns

@@ -79,6 +79,16 @@ _RELEASE = Query(
     )
     .returning(balance.c.amount, balance.c.entries)
 )
+_unit_of_hold = (
+    select(hold.c.unit)
+    .where(hold.c.account_id == bindparam("of_account"), hold.c.id == bindparam("of_hold"))
+    .scalar_subquery()
+)
+_LOCK = Query(
+    select(balance.c.unit)
+    .where(balance.c.account_id == bindparam("of_account"), balance.c.unit == _unit_of_hold)
+    .with_for_update(of=balance)
+)
 _END = Query(
     hold.update()
     .where(
@@ -129,6 +139,12 @@ async def reserve(
     if made.amount:
         await _set_aside(transaction, made)
     return made
+
+
+async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:
+    """Waits for the balance that a hold was taken from: whoever is to end it does so first, before
+    changing anything else."""
+    await transaction.fetch_one(_LOCK, of_account=account_id, of_hold=hold_id)
 
 
 async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:

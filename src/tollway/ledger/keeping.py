@@ -5,7 +5,7 @@ then gets it again for nothing; another request with that key is refused.
 """
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import Acted, Charge, Keeping
@@ -39,7 +39,17 @@ _KEEP = Query(
     .on_conflict_do_nothing()
 )
 _DROP = Query(kept_answer.delete().where(*_of_key, kept_answer.c.at_ms <= bindparam("older_ms")))
-_DROP_ALL = Query(kept_answer.delete().where(kept_answer.c.at_ms <= bindparam("older_ms")))
+_primary_key = tuple_(kept_answer.c.account_id, kept_answer.c.key)
+# Whoever sweeps waits for nobody: what is in use is swept out the next time.
+_DROP_ALL = Query(
+    kept_answer.delete().where(
+        _primary_key.in_(
+            select(kept_answer.c.account_id, kept_answer.c.key)
+            .where(kept_answer.c.at_ms <= bindparam("older_ms"))
+            .with_for_update(skip_locked=True)
+        )
+    )
+)
 
 
 async def find_kept(reader: Reader, account_id: str, key: str, now_ms: int) -> KeptAnswer | None:

@@ -5,23 +5,33 @@ a whole batch. Nobody is answered before the commit that carries their own charg
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 
 import msgspec
 
-from tollway.ledger.charges import Acted, Charge, ShortageError
-from tollway.ledger.posting import post_charges
-from tollway.store.database import Database, StoreBusyError
+from tollway.ledger.at_once import post_acts, post_at_once
+from tollway.ledger.charges import Acted, Charge, OverLimitError, ShortageError
+from tollway.ledger.posting import Remarks, post_charges
+from tollway.store.database import Database, StoreBusyError, Transaction
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
+# Acts of a shared database hold their locks for several round trips each.
+_ACTS_MAX = 16
+# Calls that came evenly may be settled unevenly. One that finds no place by so little waits for it.
+_PATIENCE_S = 0.1
+
+Answer = asyncio.Future[Acted | None]
+Post = Callable[[Sequence[Charge]], Awaitable[Remarks]]
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
     charge: Charge
-    answer: asyncio.Future[Acted | None]
+    answer: Answer
     since_s: float
+    is_patient: bool = True
 
 
 class Settler:
@@ -37,30 +47,68 @@ class Settler:
         timeout_s: float,
         on_shortage: Callable[[str, str, int], None],
     ) -> None:
-        self._database = database
+        lane = partial(_Lane, metrics, timeout_s, on_shortage)
+        # Whether the calls of all nodes are counted here: then each charge names its limit.
+        self.counts_calls = database.is_shared
+        if database.is_shared:
+            # Side by side, so that what is settled in one round trip waits for no act.
+            self._plain = lane(partial(post_at_once, database), _BATCH_MAX)
+            self._acts = lane(partial(_write, database, post_acts), _ACTS_MAX)
+        else:
+            self._plain = self._acts = lane(partial(_write, database, post_charges), _BATCH_MAX)
+
+    def settle(self, charge: Charge) -> Answer:
+        """Done, with what its act came to, once the charge is durable.
+
+        Fails with ShortageError or OverLimitError if it was refused, with KeptBefore if its key was
+        used before, with the act's own error if that failed, with StoreError if it could not be
+        tried.
+        """
+        return (self._plain if charge.act is None else self._acts).settle(charge)
+
+
+async def _write(
+    database: Database,
+    post: Callable[[Transaction, Sequence[Charge]], Awaitable[Remarks]],
+    charges: Sequence[Charge],
+) -> Remarks:
+    return await database.write(lambda transaction: post(transaction, charges))
+
+
+class _Lane:
+    """Charges that wait for each other's commits."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        timeout_s: float,
+        on_shortage: Callable[[str, str, int], None],
+        post: Post,
+        batch_max: int,
+    ) -> None:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._on_shortage = on_shortage
+        self._post_charges = post
+        self._batch_max = batch_max
         self._waiting: list[_Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
-    def settle(self, charge: Charge) -> asyncio.Future[Acted | None]:
-        """Done, with what its act came to, once the charge is durable.
+    def settle(self, charge: Charge) -> Answer:
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._add(_Waiting(charge, answer, monotonic()))
+        return answer
 
-        Fails with ShortageError if it was refused, with KeptBefore if its key was used before, with
-        the act's own error if that failed, with StoreError if it could not be tried.
-        """
-        answer: asyncio.Future[Acted | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(charge, answer, monotonic()))
+    def _add(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        return answer
 
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch = self._waiting[:_BATCH_MAX]
-                del self._waiting[:_BATCH_MAX]
+                batch = self._waiting[: self._batch_max]
+                del self._waiting[: self._batch_max]
                 await self._post(self._in_time(batch))
         finally:
             self._running = None
@@ -70,7 +118,7 @@ class Settler:
         oldest_s = monotonic() - self._timeout_s
         for waiting in batch:
             if waiting.since_s >= oldest_s:
-                break  # They are in the order of arrival: the rest came later still.
+                break  # They are in the order of arrival: the rest came later, or hardly earlier.
             if not waiting.answer.done():
                 waiting.answer.set_exception(StoreBusyError("waited too long to be charged"))
         # A caller that has gone away (its future is cancelled) is not charged either.
@@ -82,7 +130,7 @@ class Settler:
         charges = [waiting.charge for waiting in batch]
         self._metrics.settle_batch.observe(len(batch))
         try:
-            remarks = await self._database.write(lambda tx: post_charges(tx, charges))
+            remarks = await self._post_charges(charges)
         except Exception as error:
             for waiting in batch:
                 if not waiting.answer.done():
@@ -92,6 +140,11 @@ class Settler:
             self._tell(waiting, remarks.get(position))
 
     def _tell(self, waiting: _Waiting, remark: Acted | Exception | None) -> None:
+        if isinstance(remark, OverLimitError) and waiting.is_patient:
+            again = msgspec.structs.replace(waiting, is_patient=False)
+            if remark.wait_s <= _PATIENCE_S:
+                asyncio.get_running_loop().call_later(remark.wait_s, self._add, again)
+                return
         if isinstance(remark, ShortageError):
             self._on_shortage(waiting.charge.account_id, waiting.charge.unit, remark.left)
         if waiting.answer.done():

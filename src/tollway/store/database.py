@@ -54,13 +54,21 @@ class Transaction(Reader, Protocol):
 
 
 class Database(Reader, Protocol):
-    """An open database."""
+    """An open database. One that is shared is served by several gateways at once."""
+
+    is_shared: bool
+
+    dialect: str
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Runs work in one transaction; returns only after its commit is durable.
 
         When others came in its way it is undone and run once more: so it changes nothing but the
         database."""
+
+    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+        """Runs one statement that is a transaction of its own, in one round trip where there are
+        any; returns only after its commit is durable."""
 
     async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
         """Like fetch_all, for a read that may take long: it holds up nobody else."""

@@ -2,32 +2,181 @@
 
 Skipping to a page far back costs as much as all the rows before it, and so does counting them. So
 what is listed keeps a count per bucket of time, written in the same transaction as its rows: the
-total is a sum of counts, and a page begins in the bucket that the counts name.
+total is a sum of counts, and a page begins in the bucket in which their running sum passes the
+offset. A window's ends may cut a bucket in two: only of such a part the rows themselves are
+counted.
+
+On a server every statement is a way there and back, so there all of this is one statement. In an
+embedded database a statement costs next to nothing and running sums do not, so there it is done in
+steps. Both are made of the same parts.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    Column,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    ScalarSelect,
+    Select,
+    bindparam,
+    cast,
+    func,
+    select,
+    true,
+    union_all,
+)
+
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
+
+Rows = Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]
+Finer = Callable[[ColumnElement[int]], Select[Any]]
+# The columns that rows are listed by.
+Key = tuple[str, ...]
 
 
-class Slice(NamedTuple):
-    """The part of a page that lies in one bucket: skip so many of its rows, then take so many."""
+class Parts(NamedTuple):
+    """A window taken apart: whole buckets, and a part of one at either end, which may be empty."""
 
-    bucket: int
+    newest: tuple[int, int]
+    whole: tuple[int, int]
+    oldest: tuple[int, int]
+
+
+def taken_apart(start: int, end: int, width: int) -> Parts:
+    """The parts of a window from start up to, not including, end."""
+    first, last = -(-start // width), end // width
+    if first >= last:
+        return Parts((start, end), (first, first), (start, start))
+    return Parts((last * width, end), (first, last), (start, first * width))
+
+
+def part_of(name: str, time: Column[int], *asked: ColumnElement[bool]) -> Select[Any]:
+    """A part of a bucket, counted row by row."""
+    after: ColumnElement[int] = bindparam(f"{name}_after")
+    up_to: ColumnElement[int] = bindparam(f"{name}_up_to")
+    bucket: list[ColumnElement[Any]] = [cast(after, BigInteger), func.count()]
+    return select(*bucket).select_from(time.table).where(*asked, time > after, time <= up_to)
+
+
+def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
+    """What `part_of` must be told. Times are stored negated, so its end comes first."""
+    start, end = part
+    return {f"{name}_after": -end, f"{name}_up_to": -start}
+
+
+class Listing:
+    """Rows that are listed by a negated time, the newest first, and the counts of their buckets.
+
+    `counts` are queries for (after, how many) of buckets that do not overlap: the rows of a bucket
+    are those that come next after its `after`. If some of them are large, all have a third column,
+    the large one's number or null, and `finer` asks for the buckets that such a one consists of.
+    `rows` asks for `take` rows after a bucket's `after`, skipping so many, in the order of `key`.
+    """
+
+    def __init__(
+        self, counts: Sequence[Select[Any]], rows: Rows, key: Key, finer: Finer | None = None
+    ) -> None:
+        buckets = union_all(*counts)
+        self._counts = Query(buckets)
+        self._finer = None if finer is None else Query(finer(bindparam("large")))
+        self._rows = Query(rows(bindparam("after"), bindparam("skip")))
+        self._at_once = Query(_at_once(buckets.subquery(), rows, key, finer))
+
+    async def page(
+        self, database: Database, offset: int, size: int, values: dict[str, object]
+    ) -> tuple[int, Sequence[Row]]:
+        """The exact total, and the rows of a page."""
+        if database.dialect == "sqlite":
+            return await self._in_steps(database, offset, size, values)
+        return told(await database.fetch_all(self._at_once, offset=offset, take=size, **values))
+
+    async def _in_steps(
+        self, database: Database, offset: int, size: int, values: dict[str, object]
+    ) -> tuple[int, Sequence[Row]]:
+        counts = await database.fetch_all(self._counts, **values)
+        total = sum([bucket[1] for bucket in counts])
+        start = _locate(counts, offset)
+        if start is not None and self._finer is not None and start.bucket[2] is not None:
+            finer = await database.fetch_all(self._finer, large=start.bucket[2], **values)
+            start = _locate(finer, start.skip)
+        if start is None:
+            return total, []
+        after, skip = start.bucket[0], start.skip
+        return total, await database.fetch_all(
+            self._rows, after=after, skip=skip, take=size, **values
+        )
+
+
+class _Start(NamedTuple):
+    """Where a page begins: in a bucket, after so many of its rows."""
+
+    bucket: Row
     skip: int
-    take: int
 
 
-def page_slices(counts: Iterable[tuple[int, int]], offset: int, size: int) -> list[Slice]:
-    """Where a page lies, given (bucket, count) in the order of listing."""
-    slices: list[Slice] = []
-    for bucket, count in counts:
-        if offset >= count:
-            offset -= count
-            continue
-        take = min(size, count - offset)
-        slices.append(Slice(bucket, offset, take))
-        size -= take
-        offset = 0
-        if size == 0:
-            break
-    return slices
+def _locate(counts: Iterable[Row], offset: int) -> _Start | None:
+    for bucket in sorted(counts, key=itemgetter(0)):
+        if offset < bucket[1]:
+            return _Start(bucket, offset)
+        offset -= bucket[1]
+    return None
+
+
+def _at_once(buckets: FromClause, rows: Rows, key: Key, finer: Finer | None) -> Select[Any]:
+    counts = _running(buckets, "counts")
+    start = _start(counts, cast(bindparam("offset"), BigInteger), "start")
+    if finer is not None:
+        after, listed, large = start.c[0], start.c[1], start.c[2]
+        parts: CompoundSelect[Any] = union_all(
+            select(after, listed).where(large.is_(None)), finer(_only(large))
+        )
+        start = _start(_running(parts.subquery(), "finer"), _only(start.c.skip), "finer_start")
+    page = rows(_only(start.c[0]), func.coalesce(_only(start.c.skip), 0))
+    total = select(func.max(counts.c.up_to)).scalar_subquery()
+    return beside(func.coalesce(total, 0), page, key)
+
+
+def _running(buckets: FromClause, name: str) -> CTE:
+    """Buckets with how many rows they and all before them have."""
+    after, listed = buckets.c[0], buckets.c[1]
+    # A server's sum of whole numbers is not one itself.
+    up_to = cast(func.sum(listed).over(order_by=after, rows=(None, 0)), BigInteger)
+    return select(*buckets.c, up_to.label("up_to")).cte(name)
+
+
+def _start(counts: CTE, offset: ColumnElement[int], name: str) -> CTE:
+    """The bucket in which the row at an offset lies; none if the offset is behind the last one."""
+    before = counts.c.up_to - counts.c[1]
+    return (
+        select(*counts.c, (offset - before).label("skip"))
+        .where(before <= offset, counts.c.up_to > offset)
+        .cte(name)
+    )
+
+
+def _only(column: ColumnElement[Any]) -> ScalarSelect[Any]:
+    """The value in a row that is alone. Not joined, so that an index can be entered with it."""
+    return select(column).scalar_subquery()
+
+
+def beside(total: ColumnElement[int], page: Select[Any], key: Key) -> Select[Any]:
+    """The total beside every row of a page; alone if the page is empty."""
+    alone, listed = select(total.label("total")).cte("alone"), page.cte("page")
+    return (
+        select(alone.c.total, *listed.c)
+        .select_from(alone)
+        .outerjoin(listed, true())
+        .order_by(*(listed.c[name] for name in key))
+    )
+
+
+def told(rows: Sequence[Row]) -> tuple[int, Sequence[Row]]:
+    """The total and the rows beside it, none of which begins with nothing."""
+    return rows[0][0], [row[1:] for row in rows if row[1] is not None]

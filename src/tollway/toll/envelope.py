@@ -7,7 +7,7 @@ from time import perf_counter
 
 from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
-from tollway.ledger.charges import ShortageError
+from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.store.database import StoreBusyError, StoreError
 from tollway.telemetry.calls import CallRecord, CallRecorder
 from tollway.toll.call import Answer, Call
@@ -46,6 +46,8 @@ class Enveloper:
 
     def failure(self, call: Call, error: Exception) -> Answer:
         call.charged = 0
+        if isinstance(error, OverLimitError):
+            error = self._throttle.take_back(call, error.until_ns)
         refusal = _refusal(call, error)
         reason = refusal.reason
         msg = encode_data(refusal.message(call.language))

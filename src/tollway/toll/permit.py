@@ -32,18 +32,22 @@ class Permit:
         if call.passport.is_test:
             call.price = 0
             return None
-        known = self._directory.remembered_amount(call.passport.account_id, operation.balance_unit)
-        if known >= call.price or operation.may_be_free or KEY_HEADER in call.headers:
+        if KEY_HEADER in call.headers or self._seems_affordable(call):
             return None
         return self.check_affordable(call)
 
     async def check_affordable(self, call: Call) -> None:
         operation = call.operation
-        if call.price == 0 or operation.may_be_free:
+        if call.price == 0 or self._seems_affordable(call):
             return
         left = await self._directory.amount_left(call.passport.account_id, operation.balance_unit)
         if left < call.price:
             raise cannot_pay(operation, left, call.price)
+
+    def _seems_affordable(self, call: Call) -> bool:
+        unit = call.operation.balance_unit
+        known = self._directory.remembered_amount(call.passport.account_id, unit)
+        return known >= call.price or call.operation.may_be_free
 
 
 def cannot_pay(operation: Operation, left: int, cost: int) -> Refusal:

@@ -14,7 +14,9 @@ class Settle:
 
     What is free is not entered in the books. What was done under an owner's grant is written down
     for the owner, also when it is free, but not what is done in the sandbox. A balance that no
-    longer covers the call ends it with a ShortageError, a key that was used before with KeptBefore.
+    longer covers the call ends it with a ShortageError, a key that was used before with KeptBefore,
+    and what all nodes have admitted, where they share a database, with an OverLimitError; there a
+    free call is settled too, to be counted.
     """
 
     def __init__(self, live: Settler, sandbox: Settler) -> None:
@@ -24,14 +26,17 @@ class Settle:
     def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.act is not None:
             return self._act(call)
+        settler = self._settler(call)
         is_told = call.grant is not None and not call.passport.is_test
-        if call.price == 0 and not is_told and call.keeping is None:
+        is_free = call.price == 0 and not is_told and call.keeping is None
+        if is_free and not settler.counts_calls:
             return None
         call.charged = call.price
-        return self._settler(call).settle(_charge(call))
+        return settler.settle(_charge(call, settler))
 
     async def _act(self, call: Call) -> None:
-        settler, charge = self._settler(call), _charge(call)
+        settler = self._settler(call)
+        charge = _charge(call, settler)
         acted = await settler.settle(charge)
         assert acted is not None
         while acted.then is not None:
@@ -41,7 +46,10 @@ class Settle:
             keeping = charge.keeping
             if keeping is not None:
                 keeping = msgspec.structs.replace(keeping, late=True)
-            charge = msgspec.structs.replace(charge, act=act, grant=grant, keeping=keeping)
+            # And it was counted by the first commit.
+            charge = msgspec.structs.replace(
+                charge, act=act, grant=grant, keeping=keeping, limit=None
+            )
             acted = await settler.settle(charge)
             assert acted is not None
         call.data = acted.data
@@ -52,7 +60,7 @@ class Settle:
         return self._sandbox if call.passport.is_test else self._live
 
 
-def _charge(call: Call) -> Charge:
+def _charge(call: Call, settler: Settler) -> Charge:
     keeping = call.keeping
     if keeping is not None and call.act is None:
         keeping = msgspec.structs.replace(keeping, data=call.data)
@@ -67,4 +75,5 @@ def _charge(call: Call) -> Charge:
         call.act,
         None if call.passport.is_test else call.grant,
         keeping,
+        call.admission.limit if settler.counts_calls and call.admission is not None else None,
     )

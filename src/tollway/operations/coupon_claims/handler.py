@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from tollway.contract.envelope import encode_data
 from tollway.contract.operation import Caller
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.coupon_claims.reading import Claim, Window, read_counts, read_page
+from tollway.operations.coupon_claims.reading import Claim, Window, read_page
 from tollway.operations.coupon_claims.request import CouponClaimsRequest
 from tollway.operations.coupon_claims.response import CouponClaims, CouponRecord
 from tollway.store.database import Database
@@ -28,12 +28,11 @@ class CouponClaimsHandler:
     async def __call__(self, request: CouponClaimsRequest, caller: Caller) -> bytes:
         _check_window(request)
         window = Window(request.sid, request.type, request.startTime, request.endTime)
-        counts = await read_counts(self._database, window)
         offset = (request.page - 1) * request.limit
-        claims = await read_page(self._database, window, counts, offset, request.limit)
+        total, claims = await read_page(self._database, window, offset, request.limit)
         return encode_data(
             CouponClaims(
-                total=sum(count for _, count in counts),
+                total=total,
                 dataList=[self._record(request.sid, claim) for claim in claims],
                 withholding_money=caller.price,
             )

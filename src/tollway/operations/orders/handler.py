@@ -8,7 +8,7 @@ from tollway.contract.operation import Caller
 from tollway.contract.reasons import Reason, Refusal
 from tollway.intake.order_record import open_receiver
 from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
-from tollway.operations.orders.reading import Filter, OrderFacts, OrderReader
+from tollway.operations.orders.reading import Filter, OrderFacts, read_page
 from tollway.operations.orders.request import ENHANCED_ONLY, NORMAL, OrdersRequest
 from tollway.operations.orders.response import OrderEntry, OrderPage
 from tollway.operations.orders.searching import search_page
@@ -38,7 +38,7 @@ class OrdersHandler:
         if request.remark is not None:
             total, orders = await search_page(self._database, wanted, request.remark, offset, size)
         else:
-            total, orders = await OrderReader(self._database, wanted).page(offset, size)
+            total, orders = await read_page(self._database, wanted, offset, size)
         return encode_data(
             OrderPage(
                 content=[self._entry(request.owner_id, order, caller.price) for order in orders],

@@ -1,20 +1,18 @@
-"""Where a page lies, and its orders.
+"""One page of orders, and how many there are.
 
-The counts per day and hour tell the total and the hour in which a page begins; from there its
-orders are one run of neighbours in an index. A window's ends may cut an hour in two: only of such
-an hour the orders themselves are counted.
+The counts per day and hour tell the total and the hour in which the page begins; from there its
+orders are one run of neighbours in an index.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, cast, null, select
 
-from tollway.store.database import Database, Row
-from tollway.store.order_facets import DAY_HOURS, DAY_MS, HOUR_MS, facet_of
+from tollway.store.database import Database
+from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facet_of
 from tollway.store.order_tables import order_count, shop_order
-from tollway.store.paging import page_slices
-from tollway.store.query import Query
+from tollway.store.paging import Listing, part_of, part_values, taken_apart
 
 
 class Filter(NamedTuple):
@@ -25,25 +23,6 @@ class Filter(NamedTuple):
     end_ms: int
     tag: int | None
     tag_name: str | None
-
-
-class Stretch(NamedTuple):
-    """Buckets of one width, newest first, each with how many orders it has."""
-
-    width_ms: int
-    buckets: Sequence[Row]
-
-
-class Start(NamedTuple):
-    """Where a page begins: so many orders after those of later buckets."""
-
-    width_ms: int
-    bucket: int
-    skip: int
-
-    @property
-    def end_ms(self) -> int:
-        return (self.bucket + 1) * self.width_ms
 
 
 class OrderFacts(NamedTuple):
@@ -68,159 +47,109 @@ class OrderFacts(NamedTuple):
     sealed: bytes
 
 
-_COUNTS = Query(
-    select(order_count.c.bucket, order_count.c.orders)
-    .where(
-        order_count.c.owner_id == bindparam("owner"),
-        order_count.c.facet == bindparam("of_facet"),
-        order_count.c.hours == bindparam("of_hours"),
-        order_count.c.bucket >= bindparam("first"),
-        order_count.c.bucket < bindparam("last"),
-    )
-    .order_by(order_count.c.bucket.desc())
-)
-
-
-def _tag_conditions(with_tag: bool, with_name: bool) -> list[ColumnElement[bool]]:
-    conditions = []
-    if with_tag:
-        conditions.append(shop_order.c.remark_tag == bindparam("tag"))
-    if with_name:
-        conditions.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
-    return conditions
-
-
-def _within(statement: Select[Any]) -> Select[Any]:
-    return statement.where(
-        shop_order.c.owner_id == bindparam("owner"),
-        # The stored time is negated, so the window is turned around.
-        shop_order.c.newest_first > bindparam("after"),
-        shop_order.c.newest_first <= bindparam("up_to"),
-    )
-
-
+KEY = ("newest_first", "order_sn")
+_KEY = [shop_order.c[name] for name in KEY]
 _FACTS = [shop_order.c[name] for name in OrderFacts._fields]
-_KINDS = [(with_tag, with_name) for with_tag in (False, True) for with_name in (False, True)]
-# One query for each way to filter by tag, so that each has its own index.
-_COUNT_ROWS = {
-    kind: Query(
-        _within(select(func.count()).select_from(shop_order)).where(*_tag_conditions(*kind))
-    )
-    for kind in _KINDS
-}
-_LISTING = (shop_order.c.newest_first, shop_order.c.order_sn)
+_NO_DAY = cast(null(), BigInteger)
 
 
-def page_of(keys: Select[Any]) -> Query:
+def by_key(keys: Select[Any]) -> Select[Any]:
     """The orders of one page, given the query for all keys in question.
 
     The keys first, from an index alone; then the orders by their keys. Asked for at once, an engine
     may rather walk through all orders of the shop in their order, looking for a rare tag.
     """
-    page = keys.order_by(*_LISTING).limit(bindparam("take")).offset(bindparam("skip")).cte("page")
-    same = [column == page.c[column.name] for column in _LISTING]
-    return Query(
+    found = keys.cte("keys")
+    same = [column == found.c[column.name] for column in _KEY]
+    return (
         select(*_FACTS)
-        .join_from(page, shop_order, and_(*same))
+        .join_from(found, shop_order, and_(*same))
         .where(shop_order.c.owner_id == bindparam("owner"))
-        .order_by(*_LISTING)
+        .order_by(*_KEY)
     )
 
 
-_ROWS = {
-    kind: page_of(_within(select(*_LISTING)).where(*_tag_conditions(*kind))) for kind in _KINDS
+def _buckets(hours: int, first: ColumnElement[int], last: ColumnElement[int]) -> Select[Any]:
+    """The counted days or hours from first up to, not including, last."""
+    number = order_count.c.bucket
+    after = -hours * HOUR_MS * (number + 1)
+    return select(after, order_count.c.orders).where(
+        order_count.c.owner_id == bindparam("owner"),
+        order_count.c.facet == bindparam("of_facet"),
+        order_count.c.hours == hours,
+        number >= first,
+        number < last,
+    )
+
+
+def _hours_of(day: ColumnElement[int]) -> Select[Any]:
+    return _buckets(1, day * DAY_HOURS, (day + 1) * DAY_HOURS)
+
+
+def _listing(with_tag: bool, with_name: bool) -> Listing:
+    asked = [shop_order.c.owner_id == bindparam("owner")]
+    if with_tag:
+        asked.append(shop_order.c.remark_tag == bindparam("tag"))
+    if with_name:
+        asked.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
+
+    def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
+        # Without a tag the orders already lie in the order of listing.
+        is_keyed = with_tag or with_name
+        found = (
+            select(*(_KEY if is_keyed else _FACTS))
+            .where(
+                *asked,
+                shop_order.c.newest_first > after,
+                shop_order.c.newest_first <= bindparam("oldest_up_to"),
+            )
+            .order_by(*_KEY)
+            .limit(bindparam("take"))
+            .offset(skip)
+        )
+        return by_key(found) if is_keyed else found
+
+    newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
+    days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
+    older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
+    counts = [
+        part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+        newer.add_columns(_NO_DAY),
+        days.add_columns(order_count.c.bucket),
+        older.add_columns(_NO_DAY),
+        part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+    ]
+    return Listing(counts, rows, KEY, _hours_of)
+
+
+# One for each way to filter by tag, so that each has its own index.
+_LISTINGS = {
+    (with_tag, with_name): _listing(with_tag, with_name)
+    for with_tag in (False, True)
+    for with_name in (False, True)
 }
-# Without a tag the orders already lie in the order of listing.
-_ROWS[False, False] = Query(
-    _within(select(*_FACTS)).order_by(*_LISTING).limit(bindparam("take")).offset(bindparam("skip"))
-)
 
 
-class OrderReader:
-    """Reads the orders of one filter from one database."""
-
-    def __init__(self, database: Database, wanted: Filter) -> None:
-        self._database = database
-        self._wanted = wanted
-        self._facet = facet_of(wanted.tag, wanted.tag_name)
-        self._kind = (wanted.tag is not None, wanted.tag_name is not None)
-
-    async def page(self, offset: int, size: int) -> tuple[int, Sequence[OrderFacts]]:
-        """The exact total, and the orders of a page."""
-        stretches = await self._stretches()
-        total = sum([orders for stretch in stretches for _, orders in stretch.buckets])
-        start = _locate(stretches, offset)
-        if start is not None and start.width_ms == DAY_MS:
-            first = start.bucket * DAY_HOURS
-            start = _locate([await self._hours(first, first + DAY_HOURS)], start.skip)
-        if start is None:
-            return total, []
-        bounds = self._bounds(self._wanted.start_ms, start.end_ms)
-        query = _ROWS[self._kind]
-        rows = await self._database.fetch_all(query, **bounds, skip=start.skip, take=size)
-        return total, [OrderFacts._make(row) for row in rows]
-
-    async def _stretches(self) -> list[Stretch]:
-        """The window in as few buckets as the counts allow, newest first: parts of hours at its
-        ends, then hours up to a whole day, and days in between."""
-        start_ms, end_ms = self._wanted.start_ms, self._wanted.end_ms
-        first_hour, last_hour = -(-start_ms // HOUR_MS), end_ms // HOUR_MS
-        if first_hour >= last_hour:
-            return [await self._part(start_ms, end_ms)]
-        first_day, last_day = -(-first_hour // DAY_HOURS), last_hour // DAY_HOURS
-        if first_day >= last_day:
-            middle = [await self._hours(first_hour, last_hour)]
-        else:
-            middle = [
-                await self._hours(last_day * DAY_HOURS, last_hour),
-                Stretch(DAY_MS, await self._counts(DAY_HOURS, first_day, last_day)),
-                await self._hours(first_hour, first_day * DAY_HOURS),
-            ]
-        return [
-            await self._part(last_hour * HOUR_MS, end_ms),
-            *middle,
-            await self._part(start_ms, first_hour * HOUR_MS),
-        ]
-
-    async def _hours(self, first: int, last: int) -> Stretch:
-        return Stretch(HOUR_MS, await self._counts(1, first, last))
-
-    async def _counts(self, hours: int, first: int, last: int) -> Sequence[Row]:
-        if first >= last:
-            return []
-        return await self._database.fetch_all(
-            _COUNTS,
-            owner=self._wanted.owner_id,
-            of_facet=self._facet,
-            of_hours=hours,
-            first=first,
-            last=last,
-        )
-
-    async def _part(self, start_ms: int, end_ms: int) -> Stretch:
-        """A part of an hour, counted order by order: a bucket that ends where the part does."""
-        if start_ms >= end_ms:
-            return Stretch(1, [])
-        row = await self._database.fetch_one(
-            _COUNT_ROWS[self._kind], **self._bounds(start_ms, end_ms)
-        )
-        assert row is not None
-        return Stretch(1, [(end_ms - 1, row[0])])
-
-    def _bounds(self, start_ms: int, end_ms: int) -> dict[str, object]:
-        return {
-            "owner": self._wanted.owner_id,
-            "after": -end_ms,
-            "up_to": -start_ms,
-            "tag": self._wanted.tag,
-            "tag_name": self._wanted.tag_name,
-        }
-
-
-def _locate(stretches: Sequence[Stretch], offset: int) -> Start | None:
-    """The bucket in which the order at an offset lies, and how many of its orders come before."""
-    for stretch in stretches:
-        for found in page_slices(stretch.buckets, offset, 1):
-            return Start(stretch.width_ms, found.bucket, found.skip)
-        offset -= sum([orders for _, orders in stretch.buckets])
-    return None
+async def read_page(
+    database: Database, wanted: Filter, offset: int, size: int
+) -> tuple[int, Sequence[OrderFacts]]:
+    """The exact total, and the orders of a page."""
+    hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
+    days = taken_apart(*hours.whole, DAY_HOURS)
+    values: dict[str, object] = {
+        "owner": wanted.owner_id,
+        "of_facet": facet_of(wanted.tag, wanted.tag_name),
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "newer_first": days.newest[0],
+        "newer_last": days.newest[1],
+        "first_day": days.whole[0],
+        "last_day": days.whole[1],
+        "older_first": days.oldest[0],
+        "older_last": days.oldest[1],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
+    }
+    listing = _LISTINGS[wanted.tag is not None, wanted.tag_name is not None]
+    total, rows = await listing.page(database, offset, size, values)
+    return total, [OrderFacts._make(row) for row in rows]

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Integer, String, bindparam, cast, func, or_, select
 
-from tollway.operations.orders.reading import Filter, OrderFacts, page_of
+from tollway.operations.orders.reading import KEY, Filter, OrderFacts, by_key
 from tollway.store.database import Database
 from tollway.store.order_tables import shop_order
+from tollway.store.paging import beside, told
 from tollway.store.query import Query
 
 _conditions = (
@@ -28,8 +29,11 @@ _conditions = (
         shop_order.c.remark_tag_name == bindparam("tag_name"),
     ),
 )
-_COUNT = Query(select(func.count()).select_from(shop_order).where(*_conditions))
-_PAGE = page_of(select(shop_order.c.newest_first, shop_order.c.order_sn).where(*_conditions))
+_key = [shop_order.c[name] for name in KEY]
+_keys = select(*_key).where(*_conditions).order_by(*_key)
+_page = by_key(_keys.limit(bindparam("take")).offset(bindparam("offset")))
+_count = select(func.count()).select_from(shop_order).where(*_conditions)
+_PAGE = Query(beside(_count.scalar_subquery(), _page, KEY))
 
 
 async def search_page(
@@ -44,8 +48,5 @@ async def search_page(
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
     }
-    ((total,),) = await database.fetch_long(_COUNT, **values)
-    if offset >= total:
-        return total, []
-    rows = await database.fetch_long(_PAGE, **values, skip=offset, take=size)
+    total, rows = told(await database.fetch_long(_PAGE, **values, offset=offset, take=size))
     return total, [OrderFacts._make(row) for row in rows]

@@ -14,9 +14,7 @@ from tollway.operations.product_analysis.reading import (
     DayFigures,
     PartFigures,
     day_number,
-    read_parts,
-    read_product,
-    read_series,
+    read_figures,
     series_days,
 )
 from tollway.operations.product_analysis.request import ProductAnalysisRequest
@@ -63,14 +61,12 @@ class ProductAnalysisHandler:
 
     async def _analyse(self, request: ProductAnalysisRequest, today: date) -> ProductAnalysis:
         product_id, day = request.product_id, request.query_date
-        facts = await read_product(self._database, product_id)
+        facts, days, parts = await read_figures(self._database, product_id, day)
         if facts is None:
             raise Refusal(Reason.PRODUCT_UNKNOWN)
-        days = await read_series(self._database, product_id, day)
         asked = days.get(day_number(day))
         if asked is None:
             raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
-        parts = await read_parts(self._database, product_id, day)
         # Sent for today only: of a day that is over they are not returned.
         live = asked if day == today else None
         return ProductAnalysis(

@@ -1,12 +1,13 @@
-"""The stored figures behind an answer."""
+"""The stored figures behind an answer, read by one statement: on a server each is a way there and
+back."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import BigInteger, Select, String, bindparam, cast, literal, null, select, union_all
 
 from tollway.store.database import Database
 from tollway.store.query import Query
@@ -42,25 +43,54 @@ class PartFigures(NamedTuple):
     page_views: int
 
 
-_PRODUCT = Query(
-    select(*(product.c[name] for name in ProductFacts.__struct_fields__)).where(
-        product.c.product_id == bindparam("wanted")
+class Figures(NamedTuple):
+    """What is stored behind one answer."""
+
+    product: ProductFacts | None
+    # By day number; days without data are not among them.
+    days: dict[int, DayFigures]
+    # The busiest first; the name only to make the order certain.
+    parts: Sequence[PartFigures]
+
+
+# The rows of three tables in columns that hold each of them: the kind of row, texts and numbers.
+_PRODUCT, _DAY = "product", "day"
+_TEXTS = slice(1, 1 + len(ProductFacts.__struct_fields__))
+_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(DayFigures.__struct_fields__))
+
+_PART_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(PartFigures._fields) - 2)
+
+
+def _rows(kind: Any, texts: Sequence[Any], numbers: Sequence[Any]) -> Select[Any]:
+    no_texts = [cast(null(), String)] * (_TEXTS.stop - _TEXTS.start - len(texts))
+    no_numbers = [cast(null(), BigInteger)] * (_NUMBERS.stop - _NUMBERS.start - len(numbers))
+    return select(kind, *texts, *no_texts, *numbers, *no_numbers)
+
+
+_FIGURES = Query(
+    union_all(
+        _rows(
+            cast(literal(_PRODUCT), String),
+            [product.c[name] for name in ProductFacts.__struct_fields__],
+            [],
+        ).where(product.c.product_id == bindparam("wanted")),
+        _rows(
+            cast(literal(_DAY), String),
+            [],
+            [product_day.c[name] for name in DayFigures.__struct_fields__],
+        ).where(
+            product_day.c.product_id == bindparam("wanted"),
+            product_day.c.day.between(bindparam("first_day"), bindparam("last_day")),
+        ),
+        _rows(
+            product_figure.c.kind,
+            [product_figure.c.name],
+            [product_figure.c[name] for name in PartFigures._fields[2:]],
+        ).where(
+            product_figure.c.product_id == bindparam("wanted"),
+            product_figure.c.day == bindparam("last_day"),
+        ),
     )
-)
-_SERIES = Query(
-    select(*(product_day.c[name] for name in DayFigures.__struct_fields__)).where(
-        product_day.c.product_id == bindparam("wanted"),
-        product_day.c.day.between(bindparam("first_day"), bindparam("last_day")),
-    )
-)
-# The busiest first; the name only to make the order certain.
-_PARTS = Query(
-    select(*(product_figure.c[name] for name in PartFigures._fields))
-    .where(
-        product_figure.c.product_id == bindparam("wanted"),
-        product_figure.c.day == bindparam("on_day"),
-    )
-    .order_by(product_figure.c.visitors.desc(), product_figure.c.name)
 )
 
 
@@ -84,23 +114,23 @@ def series_days(last: date) -> SeriesDays:
     return SeriesDays([day_number(day) for day in days], [day.strftime("%m-%d") for day in days])
 
 
-async def read_product(database: Database, product_id: str) -> ProductFacts | None:
-    row = await database.fetch_one(_PRODUCT, wanted=product_id)
-    return None if row is None else ProductFacts(*row)
-
-
-async def read_series(database: Database, product_id: str, last: date) -> dict[int, DayFigures]:
-    """The stored days of the series by day number; days without data are not among them."""
-    days = series_days(last)
+async def read_figures(database: Database, product_id: str, last: date) -> Figures:
+    """The figures of a product: of the series that ends on a day, and of the parts of that day."""
+    numbers = series_days(last).numbers
     rows = await database.fetch_all(
-        _SERIES,
-        wanted=product_id,
-        first_day=days.numbers[0],
-        last_day=days.numbers[-1],
+        _FIGURES, wanted=product_id, first_day=numbers[0], last_day=numbers[-1]
     )
-    return {row[0]: DayFigures(*row) for row in rows}
-
-
-async def read_parts(database: Database, product_id: str, day: date) -> Sequence[PartFigures]:
-    rows = await database.fetch_all(_PARTS, wanted=product_id, on_day=day_number(day))
-    return [PartFigures._make(row) for row in rows]
+    found: ProductFacts | None = None
+    days: dict[int, DayFigures] = {}
+    parts: list[PartFigures] = []
+    for row in rows:
+        kind = row[0]
+        if kind == _PRODUCT:
+            found = ProductFacts(*row[_TEXTS])
+        elif kind == _DAY:
+            day = DayFigures(*row[_NUMBERS])
+            days[day.day] = day
+        else:
+            parts.append(PartFigures(kind, row[1], *row[_PART_NUMBERS]))
+    parts.sort(key=lambda part: (-part.visitors, part.name))
+    return Figures(found, days, parts)

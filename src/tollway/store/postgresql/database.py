@@ -7,6 +7,7 @@ busy, who finds no server that it is unavailable. Once it is back, the next call
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import PostgresqlTransaction, Session, fetch, undo
-from tollway.store.query import Query
+from tollway.store.query import CompiledQuery, Query
 from tollway.telemetry.metrics import Metrics
 
 _CONNECTIONS_MAX = 10
@@ -45,6 +46,7 @@ class PostgresqlDatabase:
     """A PostgreSQL database; its connections are made when they are needed."""
 
     dialect = "postgresql"
+    is_shared = True
 
     def __init__(self, url: str, call_timeout_s: float | None, metrics: Metrics) -> None:
         self._hosts = Hosts(url, call_timeout_s)
@@ -84,32 +86,39 @@ class PostgresqlDatabase:
         return rows
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        task = asyncio.create_task(self._write(work))
+        return await self._to_its_end(partial(self._commit, work))
+
+    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+        compiled = query.postgresql
+        return await self._to_its_end(partial(self._run, compiled, compiled.arguments(values)))
+
+    async def _to_its_end(self, commit: Callable[[], Awaitable[T]]) -> T:
+        task = asyncio.create_task(self._write(commit))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
         # Shielded, because a commit that has begun must be seen to its end: its money is spent.
         return await asyncio.shield(task)
 
-    async def _write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    async def _write(self, commit: Callable[[], Awaitable[T]]) -> T:
         began_s = perf_counter()
         try:
             try:
-                return await self._commit(work)
+                return await commit()
             except RivalError:
-                return await self._once_more(work)
+                return await self._once_more(commit)
         finally:
             self._metrics.database_write_s.observe(perf_counter() - began_s)
 
-    async def _once_more(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    async def _once_more(self, commit: Callable[[], Awaitable[T]]) -> T:
         """Tries again what others came in the way of, until it is seen that it is no accident."""
         # One at a time: what met each other here does not do so twice.
         async with self._rivals:
             for attempt in range(1, _MORE_TRIES):
                 try:
-                    return await self._commit(work)
+                    return await commit()
                 except RivalError:
                     await asyncio.sleep(_TRY_AGAIN_AFTER_S * attempt)
-            return await self._commit(work)
+            return await commit()
 
     async def _commit(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with self._session() as session:
@@ -127,6 +136,15 @@ class PostgresqlDatabase:
             except StoreUnavailableError as error:
                 raise DoubtError(str(error)) from error
             return result
+
+    async def _run(self, compiled: CompiledQuery, arguments: tuple[object, ...]) -> list[Row]:
+        async with self._session() as session:
+            try:
+                with our_errors():
+                    return await fetch(session, compiled, arguments)
+            except StoreUnavailableError as error:
+                # The server commits by itself, perhaps just before it was lost.
+                raise DoubtError(str(error)) from error
 
     async def close(self) -> None:
         """Finishes what was handed in, then closes the connections."""

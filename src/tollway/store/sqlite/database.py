@@ -27,6 +27,7 @@ class SqliteDatabase:
     """An open SQLite file."""
 
     dialect = "sqlite"
+    is_shared = False
 
     def __init__(self, path: str, busy_timeout_s: float, metrics: Metrics) -> None:
         busy_timeout_ms = round(busy_timeout_s * 1000)
@@ -63,6 +64,9 @@ class SqliteDatabase:
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._writer.write(work)
+
+    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+        return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def close(self) -> None:
         self._writer.close()

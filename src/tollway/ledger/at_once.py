@@ -1,0 +1,166 @@
+"""Settling on a database that several gateways share: a whole batch in one round trip.
+
+The work of `posting.py` is done by a function in the database (`tollway_settle`, made by the
+migration 0010), which also counts what all nodes have admitted, by the database's own clock. Acts
+need answers in between; they go through a transaction, behind the same locks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic_ns
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+from sqlalchemy import bindparam, func, literal_column, select
+
+from tollway.ledger.charges import Acted, Charge, Keeping, OverLimitError, ShortageError
+from tollway.ledger.keeping import KEPT_MS, KeptAnswer
+from tollway.ledger.posting import KeptBefore, Remarks, post_charges
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
+
+T = TypeVar("T")
+Key = tuple[str, str]
+# In the order of the functions' parameters.
+_LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
+_COLUMNS = (
+    *("accounts", "units", "amounts", "operations", "request_ids", "token_ids"),
+    *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
+    *("keys", "fingerprints", "answers", "kept_ms"),
+)
+_LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS))))
+_SETTLE = Query(
+    select(literal_column("*")).select_from(func.tollway_settle(*map(bindparam, _LOCKS + _COLUMNS)))
+)
+
+
+async def post_at_once(database: Database, charges: Sequence[Charge]) -> Remarks:
+    """Does what `post_charges` does with charges that have no act, in the same order."""
+    # As there: first those without a key.
+    order = sorted(range(len(charges)), key=lambda place: charges[place].keeping is not None)
+    remarks: Remarks = {}
+    for places in _without_twins(charges, order):
+        run = [charges[place] for place in places]
+        asked_ns = monotonic_ns()
+        for nth, *told in await database.write_at_once(_SETTLE, **_columns(run)):
+            remarks[places[nth - 1]] = _remark(told, asked_ns)
+    return remarks
+
+
+async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Remarks:
+    """Posts charges that have acts, once all that they will have to wait for is theirs."""
+    await transaction.fetch_one(_LOCK, **_locks(charges))
+    # Answers are kept in the order of their keys, here as there.
+    order = sorted(range(len(charges)), key=lambda place: _key(charges[place]))
+    remarks = await post_charges(transaction, [_counted(charges[place]) for place in order])
+    return {order[nth]: remark for nth, remark in remarks.items()}
+
+
+def _counted(charge: Charge) -> Charge:
+    """The charge, but its act begins with counting the call against its limit.
+
+    An act that fails is undone together with that.
+    """
+    act = charge.act
+    if charge.limit is None or act is None:
+        return charge
+    free = replace(charge, amount=0, act=None, grant=None, keeping=None)
+
+    async def act_if_admitted(transaction: Transaction, charge: Charge) -> Acted:
+        asked_ns = monotonic_ns()
+        for _, *told in await transaction.fetch_all(_SETTLE, **_columns([free])):
+            raise _remark(told, asked_ns)
+        return await act(transaction, charge)
+
+    return replace(charge, act=act_if_admitted)
+
+
+def _without_twins(charges: Sequence[Charge], order: Iterable[int]) -> Iterator[list[int]]:
+    """Cuts a batch wherever a key comes again: its second call must find the answer of the first.
+
+    That is rare: almost always all of a batch is one piece.
+    """
+    run: list[int] = []
+    seen: set[Key] = set()
+    for place in order:
+        if charges[place].keeping is not None:
+            key = _key(charges[place])
+            if key in seen:
+                yield run
+                run, seen = [], set()
+            seen.add(key)
+        run.append(place)
+    yield run
+
+
+def _key(charge: Charge) -> Key:
+    return charge.account_id, "" if charge.keeping is None else charge.keeping.key
+
+
+def _balances(charges: Iterable[Charge]) -> list[Key]:
+    return sorted({(each.account_id, each.unit) for each in charges if each.amount})
+
+
+def _windows(charges: Iterable[Charge]) -> list[Key]:
+    return sorted({(each.account_id, each.operation) for each in charges if each.limit is not None})
+
+
+def _locks(charges: Sequence[Charge]) -> dict[str, object]:
+    balances, windows = _balances(charges), _windows(charges)
+    return {
+        "balance_accounts": [account_id for account_id, _ in balances],
+        "balance_units": [unit for _, unit in balances],
+        "window_accounts": [account_id for account_id, _ in windows],
+        "window_operations": [operation for _, operation in windows],
+    }
+
+
+def _columns(charges: Sequence[Charge]) -> dict[str, object]:
+    nth_balance = {key: nth for nth, key in enumerate(_balances(charges), 1)}
+    nth_window = {key: nth for nth, key in enumerate(_windows(charges), 1)}
+    grants = [each.grant for each in charges]
+    keepings = [each.keeping for each in charges]
+    return {
+        **_locks(charges),
+        "accounts": [each.account_id for each in charges],
+        "units": [each.unit for each in charges],
+        "amounts": [each.amount for each in charges],
+        "operations": [each.operation for each in charges],
+        "request_ids": [each.request_id for each in charges],
+        "token_ids": [each.token_id for each in charges],
+        "of_balance": [
+            nth_balance[each.account_id, each.unit] if each.amount else 0 for each in charges
+        ],
+        "of_window": [
+            0 if each.limit is None else nth_window[each.account_id, each.operation]
+            for each in charges
+        ],
+        "limits": [each.limit for each in charges],
+        "owner_kinds": _if_any(grants, lambda grant: grant.owner_kind),
+        "owner_ids": _if_any(grants, lambda grant: grant.owner_id),
+        "consent_ids": _if_any(grants, lambda grant: grant.consent_id),
+        "keys": _if_any(keepings, lambda keeping: keeping.key),
+        "fingerprints": _if_any(keepings, lambda keeping: keeping.fingerprint),
+        "answers": _if_any(keepings, _sealed),
+        "kept_ms": KEPT_MS,
+    }
+
+
+def _if_any(given: Sequence[T | None], part: Callable[[T], object]) -> list[object] | None:
+    """A column of what some charges have; None, which spares the database looking, if none has."""
+    column = [None if each is None else part(each) for each in given]
+    return column if any(each is not None for each in given) else None
+
+
+def _sealed(keeping: Keeping) -> bytes:
+    assert keeping.data is not None
+    return keeping.seal(keeping.data)
+
+
+def _remark(told: Sequence[Any], asked_ns: int) -> Exception:
+    outcome, detail, *kept = told
+    if outcome == "kept":
+        return KeptBefore(KeptAnswer(*kept))
+    if outcome == "throttled":
+        # The database counts from a moment between its being asked and now.
+        return OverLimitError(detail / 1_000_000, asked_ns + detail * 1000)
+    return ShortageError(detail)

@@ -1,0 +1,223 @@
+"""On PostgreSQL, a batch of charges is settled in one round trip, with the limit of all nodes."""
+
+from alembic import op
+
+revision = "0010"
+down_revision = "0009"
+
+
+def upgrade() -> None:
+    if op.get_context().dialect.name != "postgresql":
+        return
+    op.execute(_ADMISSION)
+    op.execute(_LOCK)
+    op.execute(_SETTLE)
+
+
+# One row per account and operation: when calls were admitted in the last second, and how many at
+# each of these moments. Pages are left half empty, so that a row can change in its place.
+_ADMISSION = """
+CREATE TABLE admission (
+    account_id varchar COLLATE "C" NOT NULL,
+    operation varchar COLLATE "C" NOT NULL,
+    at_us bigint[] NOT NULL,
+    counts bigint[] NOT NULL,
+    PRIMARY KEY (account_id, operation)
+) WITH (fillfactor = 50)"""
+
+# First balances, then admissions, each in the order of their keys: whoever settles comes this way,
+# so nobody waits for one who waits for them.
+_LOCK = """
+CREATE FUNCTION tollway_lock(
+    balance_accounts text[], balance_units text[],
+    window_accounts text[], window_operations text[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM unnest(balance_accounts, balance_units) AS wanted(account_id, unit)
+        JOIN balance USING (account_id, unit)
+        ORDER BY balance.account_id, balance.unit FOR UPDATE OF balance;
+    INSERT INTO admission (account_id, operation, at_us, counts)
+        SELECT account_id, operation, '{}', '{}'
+        FROM unnest(window_accounts, window_operations) AS wanted(account_id, operation)
+        ORDER BY account_id COLLATE "C", operation COLLATE "C"
+        ON CONFLICT DO NOTHING;
+    PERFORM FROM unnest(window_accounts, window_operations) AS wanted(account_id, operation)
+        JOIN admission USING (account_id, operation)
+        ORDER BY admission.account_id, admission.operation FOR UPDATE OF admission;
+END
+$$"""
+
+# The charges come as columns. Their balances and windows come once each, and `of_balance` and
+# `of_window` say which of them is a charge's own (0 for none). No key comes twice. Told is what was
+# not done, and why: 'kept' (with that answer), 'throttled' (and for how many microseconds),
+# 'short' (and what is left).
+_SETTLE = """
+CREATE FUNCTION tollway_settle(
+    balance_accounts text[], balance_units text[],
+    window_accounts text[], window_operations text[],
+    accounts text[], units text[], amounts bigint[], operations text[],
+    request_ids text[], token_ids text[],
+    of_balance int[], of_window int[], limits bigint[],
+    owner_kinds text[], owner_ids text[], consent_ids text[],
+    keys text[], fingerprints bytea[], answers bytea[], kept_ms bigint
+) RETURNS TABLE (
+    place bigint, outcome text, detail bigint, request_id text, fingerprint bytea, sealed bytea
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now_us bigint;
+    now_ms bigint;
+    amounts_left bigint[] := array_fill(0::bigint, ARRAY[cardinality(balance_accounts)]);
+    entry_counts bigint[] := amounts_left;
+    admitted bigint[] := array_fill(0::bigint, ARRAY[cardinality(window_accounts)]);
+    added bigint[] := admitted;
+    waits_us bigint[] := array_fill(1000000::bigint, ARRAY[cardinality(window_accounts)]);
+    outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(accounts)]);
+    details bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(accounts)]);
+    numbers bigint[] := details;
+    amounts_after bigint[] := details;
+    is_any_refused boolean := false;
+    found record;
+    b int;
+    w int;
+    stored bigint;
+BEGIN
+    PERFORM tollway_lock(balance_accounts, balance_units, window_accounts, window_operations);
+    -- After the locks, so that within a window times are in the order of the commits.
+    now_us := extract(epoch FROM clock_timestamp()) * 1000000;
+    now_ms := now_us / 1000;
+
+    FOR found IN
+        SELECT wanted.nth, balance.amount, balance.entries
+        FROM unnest(balance_accounts, balance_units)
+            WITH ORDINALITY AS wanted(account_id, unit, nth)
+        JOIN balance USING (account_id, unit)
+    LOOP
+        amounts_left[found.nth] := found.amount;
+        entry_counts[found.nth] := found.entries;
+    END LOOP;
+    FOR found IN
+        SELECT wanted.nth, sum(one.admitted) AS admitted, min(one.at) AS oldest
+        FROM unnest(window_accounts, window_operations)
+            WITH ORDINALITY AS wanted(account_id, operation, nth)
+        JOIN admission USING (account_id, operation)
+        CROSS JOIN unnest(admission.at_us, admission.counts) AS one(at, admitted)
+        WHERE one.at > now_us - 1000000
+        GROUP BY wanted.nth
+    LOOP
+        admitted[found.nth] := found.admitted;
+        waits_us[found.nth] := least(found.oldest, now_us) + 1000000 - now_us;
+    END LOOP;
+    IF keys IS NOT NULL THEN
+        FOR found IN
+            SELECT given.nth, kept_answer.request_id, kept_answer.fingerprint, kept_answer.sealed
+            FROM unnest(accounts, keys) WITH ORDINALITY AS given(account_id, key, nth)
+            JOIN kept_answer USING (account_id, key)
+            WHERE kept_answer.at_ms > now_ms - kept_ms
+        LOOP
+            -- What was kept takes the place of what is not.
+            outcomes[found.nth] := 'kept';
+            request_ids[found.nth] := found.request_id;
+            fingerprints[found.nth] := found.fingerprint;
+            answers[found.nth] := found.sealed;
+            is_any_refused := true;
+        END LOOP;
+    END IF;
+
+    FOR i IN 1 .. cardinality(accounts) LOOP
+        b := of_balance[i];
+        w := of_window[i];
+        IF outcomes[i] IS NOT NULL THEN
+            CONTINUE;
+        ELSIF w > 0 AND admitted[w] >= limits[i] THEN
+            outcomes[i] := 'throttled';
+            details[i] := waits_us[w];
+            is_any_refused := true;
+            CONTINUE;
+        ELSIF b > 0 THEN
+            IF amounts_left[b] < amounts[i] THEN
+                outcomes[i] := 'short';
+                details[i] := amounts_left[b];
+                is_any_refused := true;
+                CONTINUE;
+            END IF;
+            amounts_left[b] := amounts_left[b] - amounts[i];
+            entry_counts[b] := entry_counts[b] + 1;
+            numbers[i] := entry_counts[b];
+            amounts_after[i] := amounts_left[b];
+        END IF;
+        IF w > 0 THEN
+            admitted[w] := admitted[w] + 1;
+            added[w] := added[w] + 1;
+        END IF;
+    END LOOP;
+
+    UPDATE balance
+        SET amount = new.amount, posted = posted + balance.amount - new.amount,
+            entries = new.entries
+        FROM unnest(balance_accounts, balance_units, amounts_left, entry_counts)
+            AS new(account_id, unit, amount, entries)
+        WHERE balance.account_id = new.account_id AND balance.unit = new.unit
+            AND balance.entries <> new.entries;
+    INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms, operation,
+            request_id, token_id)
+        SELECT account_id, unit, number, 'charge', -amount, amount_after, now_ms, operation,
+            request_id, token_id
+        FROM unnest(accounts, units, numbers, amounts, amounts_after, operations, request_ids,
+                token_ids)
+            AS new(account_id, unit, number, amount, amount_after, operation, request_id, token_id)
+        WHERE number IS NOT NULL;
+    -- A clock that was set back must not shut a window until it has caught up: what lies in the
+    -- future is taken for what was admitted just now.
+    UPDATE admission
+        SET (at_us, counts) = (
+            SELECT coalesce(array_agg(one.at), '{}'), coalesce(array_agg(one.admitted), '{}')
+            FROM (
+                SELECT least(before.at, now_us), before.admitted
+                FROM unnest(admission.at_us, admission.counts) AS before(at, admitted)
+                WHERE before.at > now_us - 1000000
+                UNION ALL SELECT now_us, new.added WHERE new.added > 0
+            ) AS one(at, admitted))
+        FROM unnest(window_accounts, window_operations, added)
+            AS new(account_id, operation, added)
+        WHERE admission.account_id = new.account_id AND admission.operation = new.operation
+            AND (new.added > 0 OR admission.at_us[cardinality(admission.at_us)] > now_us);
+    IF owner_kinds IS NOT NULL THEN
+        INSERT INTO consent_use
+                (owner_kind, owner_id, consent_id, request_id, at_ms, operation)
+            SELECT owner_kind, owner_id, consent_id, request_id, now_ms, operation
+            FROM unnest(owner_kinds, owner_ids, consent_ids, request_ids, operations, outcomes)
+                AS new(owner_kind, owner_id, consent_id, request_id, operation, outcome)
+            WHERE owner_kind IS NOT NULL AND outcome IS NULL;
+    END IF;
+    IF keys IS NOT NULL THEN
+        INSERT INTO kept_answer AS kept
+                (account_id, key, request_id, at_ms, fingerprint, sealed)
+            SELECT account_id, key, request_id, now_ms, fingerprint, sealed
+            FROM unnest(accounts, keys, request_ids, fingerprints, answers, outcomes)
+                AS new(account_id, key, request_id, fingerprint, sealed, outcome)
+            WHERE key IS NOT NULL AND outcome IS NULL
+            ORDER BY account_id COLLATE "C", key COLLATE "C"
+            -- One that has had its day and is not swept out yet must not be in the way.
+            ON CONFLICT (account_id, key) DO UPDATE
+                SET request_id = excluded.request_id, at_ms = excluded.at_ms,
+                    fingerprint = excluded.fingerprint, sealed = excluded.sealed
+                WHERE kept.at_ms <= now_ms - kept_ms;
+        GET DIAGNOSTICS stored = ROW_COUNT;
+        IF stored <> (
+            SELECT count(*) FROM unnest(keys, outcomes) AS new(key, outcome)
+            WHERE key IS NOT NULL AND outcome IS NULL
+        ) THEN
+            RAISE 'another transaction kept an answer under the same key first'
+                USING ERRCODE = 'serialization_failure';
+        END IF;
+    END IF;
+    IF is_any_refused THEN
+        RETURN QUERY
+            SELECT nth, outcome, detail, request_id, fingerprint, sealed
+            FROM unnest(outcomes, details, request_ids, fingerprints, answers) WITH ORDINALITY
+                AS told(outcome, detail, request_id, fingerprint, sealed, nth)
+            WHERE outcome IS NOT NULL;
+    END IF;
+END
+$$"""

@@ -1,0 +1,143 @@
+"""Writers that want the same rows in opposite orders never wait for each other in a circle."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import asyncpg
+import pytest
+
+from tests.ledger.test_posting import OPEN_BALANCE
+from tests.support.postgresql import run_on
+from tests.support.stores import Store
+from tollway.ledger.at_once import post_acts, post_at_once
+from tollway.ledger.charges import Acted, Charge, Keeping
+from tollway.ledger.entries import TAKE
+from tollway.ledger.holds import capture, lock_balance_of, reserve
+from tollway.ledger.identity import World
+from tollway.ledger.keeping import sweep_kept
+from tollway.store.database import Database, Transaction
+
+pytestmark = pytest.mark.postgresql
+WRITERS, ROUNDS = 8, 25
+ACCOUNTS = [f"acc {number}" for number in range(6)]
+OPERATIONS = {"orders": "credits", "waybills": "credits", "product_analysis": "calls:pa"}
+# The balances that are not what is left of the million, or whose entries are not without gaps.
+WRONG = """
+SELECT account_id, unit FROM balance JOIN entry USING (account_id, unit)
+WHERE account_id LIKE 'acc %'
+GROUP BY account_id, unit, balance.amount, balance.posted, balance.held, balance.entries
+HAVING balance.amount <> 1000000 - balance.posted OR balance.held <> 0
+    OR sum(entry.amount) <> -balance.posted
+    OR count(*) <> balance.entries OR max(entry.number) <> balance.entries"""
+
+
+def deadlocks(store: Store) -> int:
+    """As the server counts them, once everybody has left."""
+    ((found,),) = run_on(
+        store.url,
+        "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
+    )
+    assert isinstance(found, int)
+    return found
+
+
+async def open_all(transaction: Transaction) -> None:
+    for account in ACCOUNTS:
+        for unit in ("credits", "calls:pa"):
+            values = {"account_id": account, "unit": unit, "amount": 10**6}
+            await transaction.execute(OPEN_BALANCE, **values, held=0, posted=0, entries=0)
+
+
+async def act(transaction: Transaction, charge: Charge) -> Acted:
+    """Holds something and captures it, as a remote carrier's waybill does."""
+    await reserve(transaction, charge, f"hold {charge.request_id}", 0)
+    await lock_balance_of(transaction, charge.account_id, f"hold {charge.request_id}")
+    await capture(transaction, charge.account_id, f"hold {charge.request_id}", charge.at_ms)
+    return Acted(b"", is_paid=False, captured=charge.amount)
+
+
+def batch(chance: random.Random, name: str, *, has_acts: bool) -> list[Charge]:
+    charges = []
+    for number in range(12):
+        operation = chance.choice(list(OPERATIONS))
+        keeping = None
+        if chance.random() < 0.4:
+            key = f"key {chance.randrange(40)}"
+            data = None if has_acts else b"data"
+            keeping = Keeping(key, b"print", lambda data: data, data)
+        charges.append(
+            Charge(
+                chance.choice(ACCOUNTS),
+                OPERATIONS[operation],
+                1,
+                operation,
+                f"{name}.{number}",
+                "tok_x",
+                # Some answers are so old that sweeping and settling meet at them.
+                chance.choice([1, World().at_ms()]),
+                act if has_acts else None,
+                keeping=keeping,
+                limit=10**6,
+            )
+        )
+    return charges
+
+
+async def write_on(database: Database, writer: int) -> None:
+    chance = random.Random(writer)
+    for number in range(ROUNDS):
+        name = f"w{writer}.{number}"
+        if writer % 4 == 0:
+            charges = batch(chance, name, has_acts=True)
+            await database.write(lambda tx, charges=charges: post_acts(tx, charges))
+        else:
+            await post_at_once(database, batch(chance, name, has_acts=False))
+        if number % 5 == 0:
+            await sweep_kept(database, World().at_ms())
+
+
+def test_eight_writers_in_any_order_never_deadlock(books: Store) -> None:
+    async def work(database: Database) -> None:
+        await database.write(open_all)
+        await asyncio.gather(*(write_on(database, writer) for writer in range(WRITERS)))
+
+    before = deadlocks(books)
+    books.do(work)
+    assert deadlocks(books) == before
+    assert run_on(books.url, WRONG) == []
+
+
+def test_a_deadlock_would_be_counted(books: Store) -> None:
+    met = asyncio.Barrier(2)
+
+    async def take(connection: "asyncpg.Connection[asyncpg.Record]", order: Sequence[str]) -> None:
+        text = TAKE.postgresql
+        async with connection.transaction():
+            for nth, account in enumerate(order):
+                values = {"of_account": account, "of_unit": "x", "total": 0, "count": 0}
+                await connection.fetch(text.text, *text.arguments(values))
+                if nth == 0:
+                    await met.wait()
+
+    async def work(database: Database) -> None:
+        for account in ("one", "two"):
+            values = {"account_id": account, "unit": "x", "amount": 0}
+            await database.write(
+                lambda tx, values=values: tx.execute(
+                    OPEN_BALANCE, **values, held=0, posted=0, entries=0
+                )
+            )
+        connections = [await asyncpg.connect(books.url) for _ in range(2)]
+        orders = (("one", "two"), ("two", "one"))
+        outcomes = await asyncio.gather(
+            *(take(*each) for each in zip(connections, orders, strict=True)),
+            return_exceptions=True,
+        )
+        assert any(isinstance(each, asyncpg.DeadlockDetectedError) for each in outcomes)
+        for connection in connections:
+            await connection.close()
+
+    before = deadlocks(books)
+    books.do(work)
+    assert deadlocks(books) == before + 1

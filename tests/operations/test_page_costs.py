@@ -1,0 +1,183 @@
+"""Any page at the cost of the first: counted in work that the machine's mood does not change.
+
+The embedded engine tells the steps of its machine, the shared one the blocks that it looked at.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import apsw
+import msgspec
+import pytest
+from sqlalchemy import bindparam, select
+
+from tests.support.coupons import NOON_S, WEEK_S, claim, put_claims
+from tests.support.orders import OWNER, START_MS, order, put_orders, sealer_of
+from tests.support.stores import Store
+from tollway.contract.operation import Caller
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
+from tollway.operations.coupon_claims.request import CouponClaimsRequest
+from tollway.operations.orders.handler import OrdersHandler
+from tollway.operations.orders.request import OrdersRequest
+from tollway.store.database import Row
+from tollway.store.open import OpenDatabase
+from tollway.store.order_tables import shop_order
+from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.query import Query
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+CALLER = Caller("acc", 1)
+ROWS = 20_000
+PAGE = 50
+RATIO_MAX = 1.5
+# Neither the first nor the last order stands at the beginning of an hour.
+APART_MS = 300_007
+FIRST_MS = START_MS + 1_234_567
+NAMED_EVERY = 5
+NAIVE = Query(
+    select(shop_order.c.order_sn)
+    .where(shop_order.c.owner_id == bindparam("owner"))
+    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
+    .limit(bindparam("take"))
+    .offset(bindparam("skip"))
+)
+
+
+class Case(NamedTuple):
+    title: str
+    filters: dict[str, Any]
+    total: int
+
+
+def at_ms(number: int) -> int:
+    return FIRST_MS + number * APART_MS
+
+
+CUT = {"start_time": at_ms(150), "end_time": at_ms(ROWS - 150)}
+CASES = [
+    Case("all", {}, ROWS),
+    Case("window", CUT, ROWS - 300),
+    Case("tag", {"remarkTag": 1}, ROWS),
+    Case("tag name", {"remarkTagName": "急"}, ROWS // NAMED_EVERY),
+    Case(
+        "tag, name and window",
+        {**CUT, "remarkTag": 1, "remarkTagName": "急"},
+        (ROWS - 300) // NAMED_EVERY,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    """A shop with many orders, and a sid with many claims."""
+    store = Store(tmp_path_factory.mktemp("costs") / "tollway.db")
+    put_orders(
+        store,
+        (
+            order(
+                f"sn-{n:06}",
+                confirm_time=at_ms(n),
+                remark_tag=1,
+                remark_tag_name=None if n % NAMED_EVERY else "急",
+            )
+            for n in range(ROWS)
+        ),
+    )
+    claims = [claim(f"c{n:06}", NOON_S + n * WEEK_S // ROWS) for n in range(ROWS)]
+    store.do(lambda database: put_claims(database, claims))
+    if store.is_shared:
+        store.run("VACUUM ANALYZE")
+    return store
+
+
+async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) -> int:
+    """How much work the reads behind an answer were."""
+    if isinstance(database, PostgresqlDatabase):
+        return await _blocks(database, ask)
+    steps: list[int] = []
+    raw: apsw.Connection = database._reader.raw
+    raw.trace_v2(
+        apsw.SQLITE_TRACE_PROFILE,
+        lambda event: steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
+    )
+    await ask()
+    raw.trace_v2(0, None)
+    return sum(steps)
+
+
+async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[object]]) -> int:
+    asked: list[tuple[str, tuple[Any, ...]]] = []
+    read = database._read
+
+    async def watch(query: Query, values: dict[str, object]) -> Sequence[Row]:
+        asked.append((query.postgresql.text, query.postgresql.arguments(values)))
+        return await read(query, values)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_read", watch)
+        await ask()
+    blocks = 0
+    async with database._session() as session:
+        for text, arguments in asked:
+            told = await session.fetchval(
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", *arguments
+            )
+            plan = json.loads(told)[0]["Plan"]
+            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return blocks
+
+
+def assert_even(work: Sequence[int]) -> None:
+    assert max(work) <= RATIO_MAX * work[0], work
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_the_last_page_of_orders_is_as_much_work_as_the_first(full: Store, case: Case) -> None:
+    last = case.total // PAGE - 1
+
+    async def measure(database: OpenDatabase) -> list[int]:
+        handler = OrdersHandler(database, sealer_of(full), SHANGHAI)
+        work = []
+        for page in (0, last // 2, last):
+            request = OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters)
+            data = msgspec.json.decode(await handler(request, CALLER))
+            assert (data["totalElements"], len(data["content"])) == (case.total, PAGE)
+            work.append(await work_of(database, lambda asked=request: handler(asked, CALLER)))
+        return work
+
+    assert_even(full.do(measure))
+
+
+@pytest.mark.parametrize("cut_s", [0, 1800])
+def test_the_last_page_of_claims_is_as_much_work_as_the_first(full: Store, cut_s: int) -> None:
+    async def measure(database: OpenDatabase) -> list[int]:
+        handler = CouponClaimsHandler(database, SHANGHAI)
+
+        def asked(page: int) -> CouponClaimsRequest:
+            start_s, end_s = NOON_S + cut_s, NOON_S + WEEK_S - cut_s
+            return CouponClaimsRequest(start_s, end_s, page, PAGE, "s1", 4)
+
+        total = msgspec.json.decode(await handler(asked(1), CALLER))["total"]
+        last = total // PAGE
+        return [
+            await work_of(database, lambda page=page: handler(asked(page), CALLER))
+            for page in (1, last // 2, last)
+        ]
+
+    assert_even(full.do(measure))
+
+
+def test_skipping_rows_would_be_noticed(full: Store) -> None:
+    async def measure(database: OpenDatabase) -> list[int]:
+        return [
+            await work_of(
+                database,
+                lambda skip=skip: database.fetch_all(NAIVE, owner=OWNER, take=PAGE, skip=skip),
+            )
+            for skip in (0, ROWS - PAGE)
+        ]
+
+    with pytest.raises(AssertionError):
+        assert_even(full.do(measure))

@@ -1,0 +1,187 @@
+"""How often a warm call asks the shared database: to read once at the most, and to charge once."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.support.books import Caller
+from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.gateway import Gateway
+from tests.support.statements import Asked, TellingServer
+from tests.support.stores import Store
+from tollway.contract.operation import Operation
+from tollway.demo.filling import fill_figures
+from tollway.ledger.entries import list_balances
+from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.orders.descriptor import ORDERS
+from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+
+pytestmark = pytest.mark.postgresql
+
+DAYS = 12
+DEADLINE_S = 20
+# Something in the background may take a call's connection, and it then prepares its statement
+# anew; so one call alone tells nothing.
+CALLS = 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TellingServer]:
+    made = TellingServer()
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def store(
+    server: TellingServer, tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
+) -> Store:
+    made = Store(tmp_path_factory.mktemp("trips") / "tollway.db", server.url)
+    small_world(made, today)
+    made.do(lambda database: fill_figures(database, products=1, days=DAYS, last=today))
+    return made
+
+
+@pytest.fixture(scope="module")
+def gateway(store: Store) -> Iterator[Gateway]:
+    started = Gateway(store)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def token(store: Store) -> str:
+    caller: Caller = five_caller(store, calls=10_000, rate_limit=1000)
+    return caller.token
+
+
+def cheapest(
+    server: TellingServer,
+    gateway: Gateway,
+    operation: Operation,
+    token: str,
+    questions: Sequence[dict[str, Any]],
+    **how: Any,
+) -> Asked:
+    """What the call asked that asked the least."""
+    found = []
+    for number, sent in enumerate(questions):
+        headers = {name: f"{value}-{number}" for name, value in how.items()}
+        server.asked()
+        reply = ask(gateway, operation, token, sent, headers)
+        assert reply.code == 0, reply.msg
+        found.append(server.asked())
+    return min(found, key=lambda asked: (len(asked.reads), len(asked.others)))
+
+
+def the_read(asked: Asked) -> str:
+    """The only one, of a call that charged by one statement too."""
+    assert len(asked.others) == 1
+    (read,) = asked.reads
+    return read
+
+
+def product_days(first: int, today: date) -> list[dict[str, Any]]:
+    """A question for each of a few days, so that no answer is kept ready yet."""
+    sent = good_request(PRODUCT_ANALYSIS, today)
+    days = [today - timedelta(days=back) for back in range(first, first + CALLS)]
+    return [{**sent, "query_date": day.isoformat()} for day in days]
+
+
+def claim_questions(today: date) -> dict[str, dict[str, Any]]:
+    sent = good_request(COUPON_CLAIMS, today)
+    start_s, end_s = int(sent["startTime"]), int(sent["endTime"])
+    return {
+        "first page": {},
+        "page behind the last": {"page": "999"},
+        "window that cuts": {"startTime": str(start_s + 7), "endTime": str(end_s - 7)},
+        "window within an hour": {"startTime": str(start_s + 7), "endTime": str(start_s + 70)},
+    }
+
+
+def order_questions(today: date) -> dict[str, dict[str, Any]]:
+    window = {
+        "start_time": f"{today - timedelta(days=2)} 00:20:34",
+        "end_time": f"{today - timedelta(days=1)} 07:50:01",
+    }
+    return {
+        "first page": {},
+        "second page": {"page": "1", "pageSize": "3"},
+        "page behind the last": {"page": "999"},
+        "window": window,
+        "tag": {"remarkTag": "2"},
+        "tag name": {"remarkTagName": "加急"},
+        "tag, name and window": {**window, "remarkTag": "2", "remarkTagName": "加急"},
+        "remark": {"remark": "发"},
+        "remark, behind the last": {"remark": "发", "page": "999"},
+    }
+
+
+@pytest.fixture(scope="module")
+def warm(server: TellingServer, gateway: Gateway, token: str, today: date) -> str:
+    """A token that the gateway knows, with its account, its consents and its balances."""
+    for operation in (PRODUCT_ANALYSIS, COUPON_CLAIMS, PROMOTION_MATERIAL, ORDERS):
+        assert ask(gateway, operation, token, good_request(operation, today)).code == 0
+    # The first calls still look for changes, until the gateway hears of them.
+    known = [good_request(PRODUCT_ANALYSIS, today)]
+    deadline_s = monotonic() + DEADLINE_S
+    while cheapest(server, gateway, PRODUCT_ANALYSIS, token, known).reads:
+        assert monotonic() < deadline_s, "a warm call with an answer kept ready reads something"
+    return token
+
+
+def test_a_new_answer_of_product_analysis_is_one_read_and_a_kept_one_none(
+    server: TellingServer, gateway: Gateway, warm: str, today: date
+) -> None:
+    new = product_days(1, today)
+    asked = cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new)
+    assert "product_figure" in the_read(asked)
+    assert cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new).reads == []
+
+
+@pytest.mark.parametrize("case", claim_questions(date.min + timedelta(days=3)))
+def test_a_page_of_claims_is_one_read(
+    server: TellingServer, gateway: Gateway, warm: str, today: date, case: str
+) -> None:
+    sent = good_request(COUPON_CLAIMS, today) | claim_questions(today)[case]
+    asked = cheapest(server, gateway, COUPON_CLAIMS, warm, [sent] * CALLS)
+    assert "coupon_claim" in the_read(asked)
+
+
+def test_a_page_of_promotion_material_is_one_read(
+    server: TellingServer, gateway: Gateway, warm: str, today: date
+) -> None:
+    sent = good_request(PROMOTION_MATERIAL, today)
+    asked = cheapest(server, gateway, PROMOTION_MATERIAL, warm, [sent] * CALLS)
+    assert "promotion_material" in the_read(asked)
+
+
+@pytest.mark.parametrize("case", order_questions(date.min + timedelta(days=3)))
+def test_a_page_of_orders_is_one_read(
+    server: TellingServer, gateway: Gateway, warm: str, today: date, case: str
+) -> None:
+    sent = good_request(ORDERS, today) | order_questions(today)[case]
+    asked = cheapest(server, gateway, ORDERS, warm, [sent] * CALLS)
+    assert "shop_order" in the_read(asked)
+
+
+def test_a_key_is_looked_for_by_one_more_read_which_is_counted(
+    server: TellingServer, gateway: Gateway, warm: str, today: date
+) -> None:
+    sent = good_request(ORDERS, today)
+    asked = cheapest(server, gateway, ORDERS, warm, [sent] * CALLS, **{"Idempotency-Key": "trips"})
+    assert ["shop_order" in read for read in asked.reads] == [False, True]
+    with pytest.raises(ValueError):
+        the_read(asked)
+
+
+def test_a_read_of_somebody_else_would_be_counted(
+    server: TellingServer, store: Store, warm: str
+) -> None:
+    server.asked()
+    store.do(lambda database: list_balances(database, "nobody"))
+    assert len(server.asked().reads) >= 1

@@ -1,0 +1,33 @@
+"""The functions in a PostgreSQL database, changed for a test: a clock it can move, or a fault."""
+
+from sqlalchemy import text
+
+from tests.support.stores import Store
+from tollway.store.database import Database
+from tollway.store.query import Query
+
+
+def change_function(store: Store, name: str, *replacements: tuple[str, str]) -> None:
+    """Replaces parts of a function's text, each of which must be there."""
+    ((body,),) = store.run(f"SELECT pg_get_functiondef('{name}'::regproc)")
+    for before, after in replacements:
+        assert before in body, f"{name} has no {before}"
+        body = body.replace(before, after)
+    store.run(body)
+
+
+# What decides that a call is over the limit; put out of force by `NO_LIMIT`.
+NO_LIMIT = ("admitted[w] >= limits[i]", "admitted[w] < 0")
+CLOCK = "test_clock"
+_SET = Query(text(f"UPDATE {CLOCK} SET now_us = :now_us"))
+
+
+def hold_clock(store: Store) -> None:
+    """From now on the settlement's clock is a row that the test changes."""
+    store.run(f"CREATE TABLE {CLOCK} AS SELECT 1000000000::bigint AS now_us")
+    clock = f"to_timestamp((SELECT now_us / 1000000.0 FROM {CLOCK}))"
+    change_function(store, "tollway_settle", ("clock_timestamp()", clock))
+
+
+async def set_clock(database: Database, now_us: int) -> None:
+    await database.write(lambda transaction: transaction.execute(_SET, now_us=now_us))

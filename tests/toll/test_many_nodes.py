@@ -1,0 +1,127 @@
+"""Four gateways on one database: what an account has is spent once, and its limit is one limit."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from itertools import pairwise
+
+import pytest
+
+from tests.support.books import Caller, calls_left, new_caller
+from tests.support.functions import NO_LIMIT, change_function
+from tests.support.gateway import Gateway
+from tests.support.load import Told, assert_books_hold, fire, flood
+from tests.support.stores import Store
+from tollway.demo.filling import fill_figures
+
+NODES, CLIENTS, CREDIT = 4, 64, 2000
+LIMIT, FLOOD_S = 10, 10
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
+    made = Store(tmp_path_factory.mktemp("nodes") / "tollway.db")
+    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+    return made
+
+
+@pytest.fixture(scope="module")
+def nodes(shared: Store) -> Iterator[list[Gateway]]:
+    """Four of them, or the one that a file can have."""
+    made = [Gateway(shared) for _ in range(NODES if shared.is_shared else 1)]
+    yield made
+    assert {node.stop() for node in made} == {0}
+
+
+def test_a_credit_of_2000_calls_is_2000_successes(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=CREDIT, rate_limit=100_000)
+    each = (CREDIT + 500) // (len(nodes) * CLIENTS) + 1
+
+    async def work() -> Counter[int]:
+        heard = [fire(node, caller.token, question, CLIENTS, each) for node in nodes]
+        return sum(await asyncio.gather(*heard), Counter[int]())
+
+    codes = asyncio.run(work())
+    assert codes == {0: CREDIT, 204: len(nodes) * CLIENTS * each - CREDIT}
+    assert calls_left(shared, caller) == 0
+    assert_books_hold(shared, [])
+
+
+def flooded(nodes: list[Gateway], caller: Caller, query: dict[str, str], for_s: float) -> Told:
+    async def work() -> list[Told]:
+        return await asyncio.gather(*(flood(node, caller.token, query, 3, for_s) for node in nodes))
+
+    told = Told()
+    for each in asyncio.run(work()):
+        told.codes += each.codes
+        told.acknowledged += each.acknowledged
+    return told
+
+
+def times_ms(store: Store, caller: Caller) -> list[int]:
+    """When the account's calls were charged, by the database's clock."""
+    rows = store.run(
+        f"SELECT at_ms FROM entry WHERE account_id = '{caller.account_id}' "
+        "AND kind = 'charge' ORDER BY number"
+    )
+    return [at_ms for (at_ms,) in rows]
+
+
+def check_limit(times: list[int]) -> None:
+    assert all(earlier <= later for earlier, later in pairwise(times))
+    for first, over in zip(times, times[LIMIT:], strict=False):
+        assert over - first >= 1000, "a second with more than the limit"
+
+
+@pytest.mark.postgresql
+def test_in_a_flood_no_second_has_more_than_its_limit(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=10_000)
+    told = flooded(nodes, caller, question, FLOOD_S)
+    times = times_ms(shared, caller)
+    assert set(told.codes) == {0, 202}
+    assert told.codes[0] == len(times) >= LIMIT * (FLOOD_S - 3)
+    check_limit(times)
+    assert_books_hold(shared, told.acknowledged)
+
+
+@pytest.mark.postgresql
+def test_nodes_that_count_for_themselves_alone_would_be_seen(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=10_000)
+    change_function(shared, "tollway_settle", NO_LIMIT)
+    flooded(nodes, caller, question, 1.5)
+    change_function(shared, "tollway_settle", NO_LIMIT[::-1])
+    with pytest.raises(AssertionError, match="more than the limit"):
+        check_limit(times_ms(shared, caller))
+
+
+@pytest.mark.postgresql
+def test_free_calls_are_counted_too(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=1, price=0)
+    told = flooded(nodes, caller, question, 0.9)
+    assert LIMIT <= told.codes[0] <= 2 * LIMIT
+    assert times_ms(shared, caller) == []
+
+
+@pytest.mark.postgresql
+def test_a_call_that_another_node_left_no_place_for_is_told_so(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    # One in a second: so the second node is asked well before there is place again.
+    caller = new_caller(shared, rate_limit=1)
+    first, second, *_ = nodes
+    assert second.get(token=new_caller(shared).token, query=question).code == 0
+    while first.get(token=caller.token, query=question).code:
+        pass
+    reply = second.get(token=caller.token, query=question)
+    assert (reply.code, reply.headers["retry-after"]) == (202, "1")
+    assert reply.headers["ratelimit"] == '"product_analysis";r=0;t=1'
+    assert calls_left(shared, caller) == 99
