@@ -15,6 +15,7 @@ from tests.support.postgresql import Server, free_port, new_database, run_on
 from tests.support.stores import Store
 from tollway.store.database import (
     StoreBusyError,
+    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
     Transaction,
@@ -23,7 +24,6 @@ from tollway.store.migrate import migrate, newest_revision
 from tollway.store.open import key_path, without_password
 from tollway.store.postgresql import database as engine_parts
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.errors import DoubtError
 from tollway.store.postgresql.hosts import urls_by_host
 from tollway.store.query import Query
 from tollway.store.schema import product
@@ -259,7 +259,7 @@ def test_a_connection_lost_during_a_commit_leaves_a_doubt(
     async def work(database: PostgresqlDatabase) -> None:
         with monkeypatch.context() as broken:
             broken.setattr(asyncpg.transaction.Transaction, "commit", lose)
-            with pytest.raises(DoubtError):
+            with pytest.raises(StoreDoubtError):
                 await database.write(add)
         await database.write(lambda tx: add(tx, "b"))
 
@@ -313,12 +313,12 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
         await migrate(impatient)
         await impatient.write(add)
         with pair.standby.held():
-            with pytest.raises(DoubtError):
+            with pytest.raises(StoreDoubtError):
                 await impatient.write(lambda tx: add(tx, "b"))
             waiting = asyncio.create_task(patient.write(lambda tx: add(tx, "c")))
             while not waiting.done():
                 await asyncio.to_thread(run_on, pair.primary.url, CANCEL)
-            with pytest.raises(DoubtError, match="synchronous replication"):
+            with pytest.raises(StoreDoubtError, match="synchronous replication"):
                 await waiting
             assert await count(patient) == 3, "the server itself holds both for committed"
         await impatient.write(lambda tx: add(tx, "d"))

@@ -20,6 +20,7 @@ _OF_ANY_CALL = (
     Reason.INTERNAL,
     Reason.THROTTLED,
     Reason.STORE_UNAVAILABLE,
+    Reason.COMMIT_IN_DOUBT,
     Reason.OPERATION_CLOSED,
     Reason.PERMISSION_MISSING,
     Reason.CREDENTIAL_INVALID,

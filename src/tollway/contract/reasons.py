@@ -7,7 +7,7 @@
     101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
-    202 THROTTLED, STORE_UNAVAILABLE
+    202 THROTTLED, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP
     302 NOT_AUTHORIZED
@@ -243,6 +243,17 @@ class Reason(Enum):
         Phrase(
             "System error, nothing was charged: try again later.",
             "系统错误，未扣费：请稍后重试。",
+        ),
+    )
+    # The database was lost while it committed: the call may have been charged.
+    COMMIT_IN_DOUBT = Cause(
+        202,
+        503,
+        Phrase(
+            "System error while the call was being charged, and it is not known whether it was: "
+            "look up its X-Request-Id, or repeat it with the Idempotency-Key it had.",
+            "扣费时发生系统错误，是否扣费尚不确定：请用 X-Request-Id 查询，"
+            "或用原 Idempotency-Key 重试。",
         ),
     )
     OPERATION_CLOSED = Cause(

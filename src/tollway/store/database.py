@@ -29,6 +29,10 @@ class StoreUnavailableError(StoreError):
     """The database cannot be reached or written: disk full, input/output error, shut down."""
 
 
+class StoreDoubtError(StoreUnavailableError):
+    """The database was lost during a commit: whether it was made is not known here."""
+
+
 class Reader(Protocol):
     """What both a database and a transaction can be asked."""
 

@@ -8,7 +8,7 @@ from time import perf_counter
 from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.ledger.charges import OverLimitError, ShortageError
-from tollway.store.database import StoreBusyError, StoreError
+from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
 from tollway.telemetry.calls import CallRecord, CallRecorder
 from tollway.toll.call import Answer, Call
 from tollway.toll.permit import cannot_pay
@@ -97,6 +97,9 @@ def _refusal(call: Call, error: Exception) -> Refusal:
     if isinstance(error, StoreBusyError):
         return Refusal(Reason.TIMED_OUT)
     extra = {"request_id": call.request_id}
+    if isinstance(error, StoreDoubtError):
+        logger.error("the database was lost during a commit: %s", error, extra=extra)
+        return Refusal(Reason.COMMIT_IN_DOUBT)
     if isinstance(error, StoreError):
         logger.error("the database is unavailable: %s", error, extra=extra)
         return Refusal(Reason.STORE_UNAVAILABLE)

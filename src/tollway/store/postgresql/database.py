@@ -19,12 +19,13 @@ import asyncpg
 from tollway.store.database import (
     Row,
     StoreBusyError,
+    StoreDoubtError,
     StoreError,
     StoreUnavailableError,
     Transaction,
 )
 from tollway.store.postgresql.changes import ChangeListener
-from tollway.store.postgresql.errors import DoubtError, RivalError, our_errors
+from tollway.store.postgresql.errors import RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import (
@@ -155,7 +156,7 @@ class PostgresqlDatabase:
                     async with _waited_for(session):
                         await transaction.commit()
             except StoreUnavailableError as error:
-                raise DoubtError(str(error)) from error
+                raise StoreDoubtError(str(error)) from error
             return result
 
     async def _run(self, compiled: CompiledQuery, arguments: tuple[object, ...]) -> list[Row]:
@@ -166,7 +167,7 @@ class PostgresqlDatabase:
                         return await fetch(session, compiled, arguments)
             except StoreUnavailableError as error:
                 # The server commits by itself, perhaps just before it was lost.
-                raise DoubtError(str(error)) from error
+                raise StoreDoubtError(str(error)) from error
 
     async def close(self) -> None:
         """Finishes what was handed in, then closes the connections."""

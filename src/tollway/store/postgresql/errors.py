@@ -13,10 +13,6 @@ class RivalError(StoreError):
     """Another transaction did the same, or came in the way, at the same moment: try once more."""
 
 
-class DoubtError(StoreUnavailableError):
-    """The connection was lost during a commit: whether it was made is not known here."""
-
-
 _RIVAL = (
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
