@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 
 from tollway.carriers.carriers import add_carrier
 from tollway.carriers.links import Link, connect
-from tollway.ledger.holds import count_open_holds
+from tollway.ledger.holds import open_holds
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.store.database import Database
@@ -187,7 +187,7 @@ async def measure(
             tell_carrier(carrier, {"fault": "stall_after_commit"})
             await run_phase(pacer, requests, wp_code, options, hung)
             tell_carrier(carrier)
-            while (await count_open_holds(database, 0)).open:  # noqa: ASYNC110
+            while await open_holds(database, 1):  # noqa: ASYNC110
                 await asyncio.sleep(0.5)
         shown = [f"{quantile(each.newest, 0.99) * 1000:.1f}" for each in (answering, hung)]
         print(

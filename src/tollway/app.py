@@ -1,4 +1,4 @@
-"""The composition root: every part is made and joined here, on one screen."""
+"""The composition root: every part is made and joined here."""
 
 import logging
 import socket

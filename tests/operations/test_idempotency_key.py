@@ -60,7 +60,7 @@ def test_a_repetition_gets_the_same_answer_and_pays_nothing(
     # Exactly enough for one call: the repetition must not be asked for money it does not owe.
     caller = five_caller(world, credits_=price, calls=1)
     sent = wanted(operation, today)
-    first, second = (asked(served, operation, caller, sent, "order 1") for _ in range(2))
+    first, second = (asked(served, operation, caller, sent, "order-1") for _ in range(2))
     assert (first.code, second.code) == (0, 0)
     assert second.data == first.data
     assert second.headers["x-replay-of"] == first.headers["x-request-id"]
@@ -117,7 +117,7 @@ def test_a_failure_is_not_kept(served: Gateway, world: Store, today: date) -> No
     assert asked(served, COUPON_CLAIMS, caller, good, "k").code == 0
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
+@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there", "two words"])
 def test_a_key_that_is_none_is_100(served: Gateway, world: Store, today: date, key: str) -> None:
     reply = asked(served, COUPON_CLAIMS, five_caller(world), wanted(COUPON_CLAIMS, today), key)
     assert reply.code == 100
@@ -148,7 +148,7 @@ def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
 ) -> None:
     caller = five_caller(world, rate_limit=1000)
     body = wanted(COUPON_CLAIMS, today)
-    headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "the one"}
+    headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "the-one"}
 
     async def fire() -> list[httpx.Response]:
         async with httpx.AsyncClient(base_url=served.base_url, headers=headers) as client:

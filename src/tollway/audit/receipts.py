@@ -1,7 +1,7 @@
 """Receipts against charges: a call that is told as not charged has no charge in the books.
 
-The receipt of a charged call follows from its entry, so there is nothing to compare it with. A call
-that was answered with 101, because its carrier was silent, may have been charged later.
+The receipt of a charged call follows from its entry, so there is nothing to compare it with. What
+some calls came to was not known when they were answered: those may have been charged all the same.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from sqlalchemy import and_, exists, select
 
 from tollway.audit.check import Breach, Check
+from tollway.contract.reasons import Reason
 from tollway.store.database import Row
 from tollway.store.schema import entry
 from tollway.store.settlement_tables import uncharged_call
 
-_TIMED_OUT = 101
+_UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
 _is_charged = exists().where(
     and_(
         entry.c.request_id == uncharged_call.c.request_id,
@@ -38,6 +39,6 @@ UNCHARGED = Check(
         uncharged_call.c.request_id,
         uncharged_call.c.code,
         uncharged_call.c.reason,
-    ).where(uncharged_call.c.code != _TIMED_OUT, _is_charged),
+    ).where(*(uncharged_call.c.reason != each for each in _UNKNOWN_THEN), _is_charged),
     _tell,
 )

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing was committed."""
+    """The store could not do what was asked; nothing was committed, but for StoreDoubtError."""
 
 
 class StoreBusyError(StoreError):
