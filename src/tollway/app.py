@@ -20,6 +20,7 @@ from tollway.consent.standing import Standings
 from tollway.console.routes import console_routes
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.directory import Directory
+from tollway.ledger.holds import count_open_holds
 from tollway.ledger.identity import World
 from tollway.ledger.keeping import sweep_kept
 from tollway.ledger.settlement import Settler
@@ -177,12 +178,12 @@ class Gateway:
 
     async def reconcile(self) -> None:
         """Settles the waybills that wait for their carrier; tells of those that wait too long."""
-        findings = await self._reconciler.settle_all()
-        waiting = [each for each in findings if each.is_waiting]
-        overdue = [each for each in waiting if each.is_overdue]
-        self._metrics.waybills_pending.set(len(waiting))
-        self._metrics.waybills_overdue.set(len(overdue))
-        for wp_code, breaker in self._remotes.breakers.items():
+        overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
+        holds = await count_open_holds(self._database, World().at_ms())
+        self._metrics.waybills_pending.set(holds.open)
+        self._metrics.waybills_overdue.set(holds.overdue)
+        # A copy: a new carrier is added from the writer's thread.
+        for wp_code, breaker in list(self._remotes.breakers.items()):
             self._metrics.carrier_shut.labels(wp_code).set(breaker.state is not State.CLOSED)
         for each in overdue:
             logger.error(

@@ -118,6 +118,9 @@ class Application:
                 await gateway.tend()
             except StoreError as error:
                 logger.error("the regular work failed and will be tried again: %s", error)
+            except Exception:
+                # A bug must not end what holds up everything else.
+                logger.exception("the regular work failed and will be tried again")
 
     async def _reconcile(self, gateway: Gateway) -> None:
         # At once: what is pending at the start is what the process before this one left behind.
@@ -126,6 +129,8 @@ class Application:
                 await gateway.reconcile()
             except StoreError as error:
                 logger.error("reconciliation failed and will be tried again: %s", error)
+            except Exception:
+                logger.exception("reconciliation failed and will be tried again")
             await asyncio.sleep(self._settings.reconcile_interval_s)
 
 

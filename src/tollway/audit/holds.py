@@ -22,6 +22,7 @@ from tollway.store.waybill_tables import waybill
 
 # A gateway looks at what is pending at intervals, and the carrier needs time to answer.
 _GRACE_MS = 60_000
+HOLD_OVERDUE = "hold_overdue"
 
 _set_aside = (
     select(func.coalesce(func.sum(hold.c.amount), 0))
@@ -55,7 +56,7 @@ HOLDS = Check(
 def _tell_overdue(row: Row) -> Iterator[Breach]:
     account_id, unit, hold_id, late_ms = row
     difference = f"hold {hold_id} should have been settled {late_ms // 1000:,} s ago"
-    yield Breach("hold_overdue", account_id, unit, difference)
+    yield Breach(HOLD_OVERDUE, account_id, unit, difference)
 
 
 _late_ms = bindparam("now_ms", type_=BigInteger) - hold.c.deadline_at_ms

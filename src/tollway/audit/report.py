@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 from tollway.audit.books import UnitFigures, unit_figures
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.checks import CHECKS
+from tollway.audit.holds import HOLD_OVERDUE
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema import account, token
@@ -22,6 +23,11 @@ class AuditReport(msgspec.Struct, frozen=True):
     units: list[UnitFigures]
     checks: list[CheckFigures]
     breaches: list[Breach]
+
+    @property
+    def damage(self) -> list[Breach]:
+        """What is wrong with the data itself; a hold that is overdue is only late."""
+        return [breach for breach in self.breaches if breach.name != HOLD_OVERDUE]
 
 
 _COUNTS = Query(

@@ -85,14 +85,17 @@ async def connect(
             )
     if not 0 < len(secret) <= _SECRET_MAX or not secret.isprintable():
         raise CarrierError(f"A carrier's secret is one line of 1 to {_SECRET_MAX} characters.")
-    if link.settle_after_s * 1000 <= link.deadline_ms:
+    if link.settle_after_s * 1000 < 2 * link.deadline_ms:
         raise CarrierError(
-            f"{link.settle_after_s} s is not longer than the deadline of {link.deadline_ms} ms: "
+            f"{link.settle_after_s} s is less than twice the deadline of {link.deadline_ms} ms: "
             "until then a message may still be on its way."
         )
 
     async def work(transaction: Transaction) -> None:
         await known_carrier(transaction, link.wp_code)
+        before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
+        if before is not None and _place(Link(*before[:-1])) != _place(link):
+            await _refuse_while_waiting(transaction, link.wp_code)
         sealed = sealer.seal(secret.encode(), _context(link))
         await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
 
@@ -103,12 +106,7 @@ async def disconnect(database: Database, wp_code: str) -> None:
     """Removes a link: the carrier's numbers come from the pool again."""
 
     async def work(transaction: Transaction) -> None:
-        row = await transaction.fetch_one(_WAITING, wanted=wp_code)
-        if row is not None and row[0]:
-            raise CarrierError(
-                f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
-                "`tollway reconcile` first, because without the link they stay undecided."
-            )
+        await _refuse_while_waiting(transaction, wp_code)
         if not await transaction.execute(_DELETE, wanted=wp_code):
             raise CarrierError(f"Carrier {wp_code} is not connected: its numbers are in the pool.")
 
@@ -126,6 +124,20 @@ async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedLink 
 
 async def list_links(reader: Reader) -> list[Link]:
     return [Link(*row) for row in await reader.fetch_all(_ALL)]
+
+
+async def _refuse_while_waiting(transaction: Transaction, wp_code: str) -> None:
+    row = await transaction.fetch_one(_WAITING, wanted=wp_code)
+    if row is not None and row[0]:
+        raise CarrierError(
+            f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
+            "`tollway reconcile` first, because nobody else can tell."
+        )
+
+
+def _place(link: Link) -> tuple[str, ...]:
+    """Where messages go, and in whose name: another place knows nothing of them."""
+    return (link.url, link.provider_id, link.to_code)
 
 
 def _context(link: Link) -> bytes:

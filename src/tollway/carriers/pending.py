@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, literal_column, select
 
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
+from tollway.carriers.errors import CarrierError
 from tollway.carriers.printing import Label, print_data
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
@@ -27,7 +28,17 @@ from tollway.store.waybill_tables import IS_PENDING, waybill
 
 # Written out, and not a parameter: only so does a planner know that the index fits.
 _is_pending: ColumnElement[bool] = literal_column(IS_PENDING)
-_PENDING = Query(WHOLE.where(_is_pending).order_by(waybill.c.asked_at_s).limit(bindparam("most")))
+_CARRIERS = Query(select(waybill.c.wp_code).where(_is_pending).distinct())
+_PENDING = Query(
+    WHOLE.where(_is_pending, waybill.c.wp_code == bindparam("of_carrier"))
+    .order_by(waybill.c.asked_at_s)
+    .limit(bindparam("most"))
+)
+_GIVEN = Query(
+    select(waybill.c.object_id).where(
+        waybill.c.number == bindparam("given"), waybill.c.wp_code == bindparam("of_carrier")
+    )
+)
 _of_pending = (
     waybill.c.account_id == bindparam("of_account"),
     waybill.c.object_id == bindparam("of_object"),
@@ -76,6 +87,7 @@ async def end_issued(
 ) -> bool:
     """Gives a pending waybill its number and captures its price; False if it is not pending."""
     pending = stored.waybill
+    await _refuse_given_twice(transaction, pending, issued.number)
     draft = _draft(stored, vault)
     label = msgspec.structs.replace(draft.label, waybill_code=issued.number)
     if issued.routing is not None:
@@ -109,9 +121,15 @@ async def end_refused(
     return bool(changed)
 
 
-async def list_pending(reader: Reader, most: int) -> Sequence[StoredWaybill]:
-    """The waybills that wait, those that were asked for first, first."""
-    return [stored_waybill(row) for row in await reader.fetch_all(_PENDING, most=most)]
+async def carriers_pending(reader: Reader) -> list[str]:
+    """The carriers that waybills wait for."""
+    return [str(wp_code) for (wp_code,) in await reader.fetch_all(_CARRIERS)]
+
+
+async def list_pending(reader: Reader, wp_code: str, most: int) -> Sequence[StoredWaybill]:
+    """The waybills that wait for a carrier, those that were asked for first, first."""
+    rows = await reader.fetch_all(_PENDING, of_carrier=wp_code, most=most)
+    return [stored_waybill(row) for row in rows]
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:
@@ -137,6 +155,16 @@ def ref_of(of: Waybill) -> OrderRef:
 
 def _draft(stored: StoredWaybill, vault: Vault) -> Draft:
     return msgspec.json.decode(stored.print_data(vault), type=Draft)
+
+
+async def _refuse_given_twice(transaction: Transaction, pending: Waybill, number: str) -> None:
+    """Looked for beforehand, so that the carrier's mistake concerns this waybill alone."""
+    row = await transaction.fetch_one(_GIVEN, given=number, of_carrier=pending.wp_code)
+    if row is not None and row[0] != pending.object_id:
+        raise CarrierError(
+            f"Carrier {pending.wp_code} gave number {number} to waybill {pending.object_id}, which "
+            f"waybill {row[0]} has already."
+        )
 
 
 def _hold_id(pending: Waybill) -> str:

@@ -7,7 +7,7 @@ about stays as it is; past its deadline that is an alarm.
 
 import asyncio
 import logging
-from collections import defaultdict
+import time
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -17,7 +17,14 @@ from tollway.carriers.carriers import find_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Issued
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.links import find_link
-from tollway.carriers.pending import end_issued, end_refused, is_pending, list_pending, ref_of
+from tollway.carriers.pending import (
+    carriers_pending,
+    end_issued,
+    end_refused,
+    is_pending,
+    list_pending,
+    ref_of,
+)
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
 from tollway.ledger.identity import World
@@ -32,6 +39,7 @@ logger = logging.getLogger("tollway.carriers")
 
 _GIVEN_UP = "The carrier did not know of it."
 _AT_ONCE_MAX = 1000
+_ROUND_S = 30
 
 
 class Outcome(StrEnum):
@@ -73,15 +81,20 @@ class Reconciler:
 
     async def settle_all(self) -> Sequence[Finding]:
         """Settles what can be settled of everything that is pending."""
-        by_carrier: defaultdict[str, list[StoredWaybill]] = defaultdict(list)
-        for stored in await list_pending(self._database, _AT_ONCE_MAX):
-            by_carrier[stored.waybill.wp_code].append(stored)
+        carriers = await carriers_pending(self._database)
         # Side by side, so that a carrier that does not answer holds up its own waybills only.
-        findings = await asyncio.gather(*map(self._settle_in_turn, by_carrier.values()))
+        findings = await asyncio.gather(*map(self._settle_of, carriers))
         return [finding for of_carrier in findings for finding in of_carrier]
 
-    async def _settle_in_turn(self, waiting: Sequence[StoredWaybill]) -> list[Finding]:
-        return [await self._settle_safely(stored) for stored in waiting]
+    async def _settle_of(self, wp_code: str) -> list[Finding]:
+        """Settles one carrier's waybills, the oldest first, as far as a while allows."""
+        ends_at_s = time.monotonic() + _ROUND_S
+        findings = []
+        for stored in await list_pending(self._database, wp_code, _AT_ONCE_MAX):
+            findings.append(await self._settle_safely(stored))
+            if time.monotonic() > ends_at_s:
+                break
+        return findings
 
     async def _settle_safely(self, stored: StoredWaybill) -> Finding:
         """One that cannot be settled (a number given twice, a lost key) must not stop the rest."""
@@ -101,13 +114,15 @@ class Reconciler:
         if carrier is None or opened is None:
             return self._finding(stored, Outcome.NOT_CONNECTED, 0)
         after_s = opened.link.settle_after_s
+        # As old as it was when the carrier was asked, and not when the answer came.
+        age_s = self._age_s(pending)
         try:
             issued = await self._remotes.connector(carrier, opened).look_up(ref_of(pending))
         except ConnectorError:
             return self._finding(stored, Outcome.NO_ANSWER, after_s)
         if issued is not None:
             return await self._issue(stored, issued, after_s)
-        if self._age_s(pending) < after_s:
+        if age_s < after_s:
             return self._finding(stored, Outcome.TOO_EARLY, after_s)
         return await self._give_up(stored, after_s)
 

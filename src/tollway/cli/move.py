@@ -153,7 +153,7 @@ async def _breaches(url: str) -> list[Breach]:
     database = open_database(url, Metrics())
     try:
         with progress_bar("Auditing", len(CHECKS)) as advance:
-            return (await audit(database, World().at_ms(), advance)).breaches
+            return (await audit(database, World().at_ms(), advance)).damage
     finally:
         await database.close()
 

@@ -79,14 +79,15 @@ def check_copy(backup: Path, copy: Path, *, should_migrate: bool) -> tuple[str, 
 
 
 def _refuse_breaches(backup: Path, report: AuditReport) -> None:
-    if not report.breaches:
+    breaches = report.damage
+    if not breaches:
         return
     named = "; ".join(
         " ".join(filter(None, (each.name, each.account_id, each.unit))) + f": {each.difference}"
-        for each in report.breaches[:_BREACHES_NAMED_MAX]
+        for each in breaches[:_BREACHES_NAMED_MAX]
     )
     raise CommandError(
-        f"{backup} does not pass the audit, breaches found, {len(report.breaches):,}: {named}."
+        f"{backup} does not pass the audit, breaches found, {len(breaches):,}: {named}."
     )
 
 

@@ -36,7 +36,7 @@ def settings(database: DatabaseOption = None, as_json: JsonOption = False) -> No
 
 def _as_shown(origin: Origin) -> Origin:
     """Without the password that a database URL may have."""
-    if origin.name != "database":
+    if origin.name not in ("database", "read_database"):
         return origin
     return replace(origin, value=without_password(str(origin.value)))
 

@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, func, literal_column, select
 from tollway.ledger.charges import Acted, Charge, Keeping, OverLimitError, ShortageError
 from tollway.ledger.keeping import KEPT_MS, KeptAnswer
 from tollway.ledger.posting import KeptBefore, Remarks, post_charges
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query
 
 T = TypeVar("T")
@@ -38,10 +38,18 @@ async def post_at_once(database: Database, charges: Sequence[Charge]) -> Remarks
     # As there: first those without a key.
     order = sorted(range(len(charges)), key=lambda place: charges[place].keeping is not None)
     remarks: Remarks = {}
-    for places in _without_twins(charges, order):
+    pieces = list(_without_twins(charges, order))
+    for number, places in enumerate(pieces):
         run = [charges[place] for place in places]
         asked_ns = monotonic_ns()
-        for nth, *told in await database.write_at_once(_SETTLE, **_columns(run)):
+        try:
+            rows = await database.write_at_once(_SETTLE, **_columns(run))
+        except StoreError as error:
+            if number == 0:
+                raise
+            # The pieces before are committed: only this one and the rest have failed.
+            return remarks | {place: error for rest in pieces[number:] for place in rest}
+        for nth, *told in rows:
             remarks[places[nth - 1]] = _remark(told, asked_ns)
     return remarks
 

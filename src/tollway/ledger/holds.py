@@ -9,7 +9,7 @@ but what is free is not entered in the books.
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
@@ -39,6 +39,13 @@ class Hold(msgspec.Struct, frozen=True):
     owner_kind: str | None = None
     owner_id: str | None = None
     consent_id: str | None = None
+
+
+class OpenHolds(msgspec.Struct, frozen=True):
+    """How many holds are open, and how many of them are past their deadline."""
+
+    open: int
+    overdue: int
 
 
 _COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
@@ -96,6 +103,12 @@ _END = Query(
 _is_held: ColumnElement[bool] = literal_column(IS_HELD)
 _OPEN = Query(
     select(*_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))
+)
+_COUNT = Query(
+    select(
+        func.count(),
+        func.count().filter(hold.c.deadline_at_ms < bindparam("now_ms")),
+    ).where(_is_held)
 )
 
 
@@ -160,6 +173,12 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
 async def open_holds(reader: Reader, most: int) -> Sequence[Hold]:
     """The holds that are not decided yet, those with the earliest deadline first."""
     return [Hold(*row) for row in await reader.fetch_all(_OPEN, most=most)]
+
+
+async def count_open_holds(reader: Reader, now_ms: int) -> OpenHolds:
+    row = await reader.fetch_one(_COUNT, now_ms=now_ms)
+    assert row is not None
+    return OpenHolds(*map(int, row))
 
 
 async def _set_aside(transaction: Transaction, made: Hold) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from tollway.ledger.charges import Charge
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import Acted, Charge
 from tollway.ledger.settlement import Settler
+from tollway.store.database import StoreError
 from tollway.toll.call import Call
 
 
@@ -41,8 +43,9 @@ class Settle:
         assert acted is not None
         while acted.then is not None:
             act = await acted.then()
+            was_held = acted.is_held
             # A hold that is committed carries the grant from there on.
-            grant = None if acted.is_held else charge.grant
+            grant = None if was_held else charge.grant
             keeping = charge.keeping
             if keeping is not None:
                 keeping = msgspec.structs.replace(keeping, late=True)
@@ -50,11 +53,22 @@ class Settle:
             charge = msgspec.structs.replace(
                 charge, act=act, grant=grant, keeping=keeping, limit=None
             )
-            acted = await settler.settle(charge)
-            assert acted is not None
+            acted = await self._go_on(settler, charge, is_held=was_held)
         call.data = acted.data
         call.replay_of = acted.replay_of
         call.charged = call.price if acted.is_paid else acted.captured or 0
+
+    @staticmethod
+    async def _go_on(settler: Settler, charge: Charge, *, is_held: bool) -> Acted:
+        """Posts the next act of a call; one whose credits are held may still be charged later."""
+        try:
+            acted = await settler.settle(charge)
+        except StoreError:
+            if is_held:
+                raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
+            raise
+        assert acted is not None
+        return acted
 
     def _settler(self, call: Call) -> Settler:
         return self._sandbox if call.passport.is_test else self._live

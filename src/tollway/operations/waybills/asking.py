@@ -20,7 +20,7 @@ from tollway.carriers.connectors.connector import (
     OutcomeUnknownError,
 )
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.links import OpenedLink
+from tollway.carriers.links import Link, OpenedLink
 from tollway.carriers.pending import begin, end_issued, end_refused, order_of
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import Vault
@@ -34,7 +34,8 @@ from tollway.store.database import Transaction
 logger = logging.getLogger("tollway.carriers")
 
 _NOT_SENT = "The carrier could not be reached."
-_POLL_S = 0.02
+_DECLINED = "The carrier refused."
+_POLL_S = 0.1
 # What is left of a deadline must be worth a question.
 _QUESTION_MIN_S = 0.02
 
@@ -66,18 +67,17 @@ class Asking:
             # Known beforehand, so nothing need be held and given back.
             raise Refusal(Reason.CARRIER_UNREACHABLE)
         connector = self._remotes.connector(carrier, opened)
-        deadline_at_ms = charge.at_ms + opened.link.settle_after_s * 1000
+        deadline_at_ms = self._world.at_ms() + opened.link.settle_after_s * 1000
         await begin(transaction, stored, charge, deadline_at_ms)
-        deadline_s = opened.link.deadline_ms / 1000
-        ask = partial(self._ask, stored, connector, deadline_s)
+        ask = partial(self._ask, stored, connector, opened.link)
         return Acted(b"", is_paid=False, then=ask, is_held=True)
 
-    async def _ask(self, stored: StoredWaybill, connector: Connector, deadline_s: float) -> Act:
+    async def _ask(self, stored: StoredWaybill, connector: Connector, link: Link) -> Act:
         object_id = stored.waybill.object_id
         under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         self._under_way[object_id] = under_way
         try:
-            answer = await self._answer(stored, connector, deadline_s)
+            answer = await self._answer(stored, connector, link)
             under_way.set_result(answer)
         finally:
             del self._under_way[object_id]
@@ -87,9 +87,12 @@ class Asking:
             raise _silent(stored)
         return partial(self._close, stored, answer)
 
-    async def _answer(
-        self, stored: StoredWaybill, connector: Connector, deadline_s: float
-    ) -> _Answer:
+    async def _answer(self, stored: StoredWaybill, connector: Connector, link: Link) -> _Answer:
+        deadline_s = link.deadline_ms / 1000
+        age_s = self._world.now_s() - stored.waybill.asked_at_s
+        if age_s > link.settle_after_s - deadline_s:
+            # It was held up here for so long that it could be given up while the carrier works.
+            return NotSentError("The message is too old to be sent.")
         order = order_of(stored, self._vault)
         ends_at_s = time.monotonic() + deadline_s
         try:
@@ -110,16 +113,32 @@ class Asking:
     ) -> Acted:
         at_ms = self._world.at_ms()
         if isinstance(answer, Issued):
-            await end_issued(transaction, stored, answer, self._vault, at_ms)
-            # Read back: reconciliation may have been faster, which is just as well.
-            found = await find_in_force(transaction, stored.waybill.key)
-            assert found is not None and found.waybill.state == "issued"
-            return Acted(issued(found, self._vault), is_paid=False, captured=charge.amount)
+            return await self._close_issued(stored, answer, transaction, charge)
         if isinstance(answer, Declined):
-            await end_refused(transaction, stored, answer.reason, at_ms)
+            # Not in the carrier's words, which may quote the receiver: the caller has those.
+            await end_refused(transaction, stored, _DECLINED, at_ms)
             return refused(stored.waybill.order_sn, answer.reason)
         await end_refused(transaction, stored, _NOT_SENT, at_ms)
         return Acted(b"", is_paid=False, then=_unreachable)
+
+    async def _close_issued(
+        self, stored: StoredWaybill, answer: Issued, transaction: Transaction, charge: Charge
+    ) -> Acted:
+        await end_issued(transaction, stored, answer, self._vault, self._world.at_ms())
+        # Read back: reconciliation may have been faster, which is just as well.
+        found = await find_in_force(transaction, stored.waybill.key)
+        if found is None or (found.waybill.object_id, found.waybill.number) != (
+            stored.waybill.object_id,
+            answer.number,
+        ):
+            logger.error(
+                "carrier %s gave %s for waybill %s, which was given up before: cancel it there",
+                stored.waybill.wp_code,
+                answer.number,
+                stored.waybill.object_id,
+            )
+            raise _silent(stored)
+        return Acted(issued(found, self._vault), is_paid=False, captured=charge.amount)
 
     async def join(self, stored: StoredWaybill, again: Act) -> Act:
         """Waits for a waybill that another request has begun; `again` then looks once more."""
