@@ -22,12 +22,11 @@ test: $(TOOLS)  ## the whole test suite, each engine in a process of its own
 torture: $(TOOLS)  ## the long campaigns of tests/torture
 	@$(BIN)/python -m pytest -m torture tests/torture
 
-check: $(TOOLS)  ## formatting, lint, types, import direction, docs
+check: $(TOOLS)  ## formatting, lint, types, import direction
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest tests/docs
 
 format: $(TOOLS)  ## put the code into shape
 	$(BIN)/ruff format .
