@@ -60,6 +60,8 @@ def test_a_wish_that_cannot_be_granted_says_why(
     books.path.touch()
     before = sorted(workplace.iterdir())
     for line, part in WRONG_WISHES:
+        if books.is_shared and line.startswith("restore"):
+            continue  # Such a database is restored by its own tools.
         assert_one_sentence(tollway(*line.split()), 1, part)
     assert sorted(workplace.iterdir()) == before
 
@@ -111,6 +113,7 @@ def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Pa
     answer = tollway("account", "list", "--database", "sqlite:///empty.db")
     assert_one_sentence(answer, 1, "run `tollway migrate`")
     books.run("UPDATE alembic_version SET version_num = '9999'")
+    books.run("UPDATE schema_floor SET revision = '9999'")
     for command in ("account list", "migrate"):
         assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
 

@@ -20,6 +20,7 @@ from tollway.ledger.identity import World
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import load_settings
 from tollway.store.order_facets import DAY_MS
+from tollway.workers import Crew
 
 NOW_MS = World().at_ms()
 
@@ -181,7 +182,7 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
 
     async def tend(times: int) -> None:
-        gateway = Gateway(load_settings()[0])
+        gateway = Gateway(load_settings()[0], Crew(1, ""), 0)
         for _ in range(times):
             await gateway.tend()
         await gateway.stop()

@@ -190,7 +190,7 @@ class Books:
         if call.key is not None and self._repeated(call) is None:
             asked = (call.operation, call.asked)
             self.kept[call.account_id, call.key] = Kept(
-                call.request_id, call.at_ms, asked, outcome.data
+                outcome.replay_of or call.request_id, call.at_ms, asked, outcome.data
             )
         return outcome
 

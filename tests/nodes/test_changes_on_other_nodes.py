@@ -12,6 +12,7 @@ from tests.support.books import CALLS, WORLD, new_caller
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.postgresql import run_on
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.entries import top_up
@@ -25,10 +26,12 @@ pytestmark = pytest.mark.postgresql
 
 WITHIN_S = 1.0
 DEADLINE_S = 10
-CUT = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+_LISTENING = (
+    "FROM pg_stat_activity WHERE datname = current_database() "
     "AND application_name = 'tollway' AND query LIKE '%tollway_listens'"
 )
+LISTENERS = f"SELECT count(*) {_LISTENING}"
+CUT = f"SELECT pg_terminate_backend(pid) {_LISTENING}"
 
 
 @pytest.fixture(params=["both hear", "both were cut off"])
@@ -38,8 +41,8 @@ def cut_off(request: pytest.FixtureRequest, own_store: Store) -> Callable[[], No
     def cut() -> None:
         if request.param == "both were cut off":
             # Each node has one that listens, as soon as it was called.
-            while len(own_store.run(CUT)) != 2:
-                pass
+            eventually(lambda: own_store.run(LISTENERS), lambda found: found == [(2,)])
+            assert len(own_store.run(CUT)) == 2
 
     return cut
 

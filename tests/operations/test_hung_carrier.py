@@ -38,7 +38,7 @@ def test_waybills_answer_101_at_the_deadline_and_the_others_go_on(
     own_store: Store, carrier: FakeCarrier, today: date
 ) -> None:
     small_world(own_store, today)
-    caller = five_caller(own_store, rate_limit=1000)
+    caller = five_caller(own_store, rate_limit=100_000, calls=1_000_000, credits_=1_000_000)
     link = {"deadline_ms": int(DEADLINE_S * 1000), "settle_after_s": 60}
     wp_code = connected_carrier(own_store, carrier, **link)
     gateway = Gateway(own_store, reconcile_interval_s=1)

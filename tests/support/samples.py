@@ -6,6 +6,7 @@ the body that is posted to the operation (`.json`).
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -73,7 +74,9 @@ def sample_world(store: Store) -> str:
         rejects = store.path.with_name("rejects.jsonl")
         command = [sys.executable, "-m", "tollway", "import", kind, str(path)]
         command += ["--rejects", str(rejects), "--database", store.url]
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(
+            command, check=True, capture_output=True, env={**os.environ, **store.settings}
+        )
         assert not rejects.exists(), rejects.read_text(encoding="utf-8")
 
     async def work(database: Database) -> None:

@@ -6,9 +6,11 @@ from tollway.store.tables import ALL_TABLES
 
 # Nobody can call before the tokens are there.
 _LAST = ("token", "version")
+# Who serves a database, and who may: nothing that belongs to another one.
+_STAY = ("node", "schema_floor")
 
 MOVED_TABLES: tuple[Table, ...] = (
-    *(table for table in ALL_TABLES if table.name not in _LAST),
+    *(table for table in ALL_TABLES if table.name not in (*_LAST, *_STAY)),
     *(table for name in _LAST for table in ALL_TABLES if table.name == name),
 )
 
