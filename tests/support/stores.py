@@ -17,6 +17,7 @@ from tollway.store.open import OpenDatabase, open_database
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
+_PATIENCE_MS = 10_000
 
 
 class Store:
@@ -70,6 +71,8 @@ class Store:
         if self.is_shared:
             return run_on(self.url, statement)
         connection = apsw.Connection(str(self.path))
+        # A gateway may be writing at the moment.
+        connection.set_busy_timeout(_PATIENCE_MS)
         try:
             return connection.execute(statement).fetchall()
         finally:
@@ -84,6 +87,7 @@ class Store:
                 run_on(self.url, each)
             return
         connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(_PATIENCE_MS)
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute(statement).fetchall()
         connection.close()
@@ -107,6 +111,7 @@ class Store:
                 yield
             return
         connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(_PATIENCE_MS)
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
