@@ -20,7 +20,7 @@ _KEY_PARAMETER = {
     "required": False,
     "description": "The same request with the same key is answered once more for nothing, for 24 "
     "hours; another request with it is refused.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
 }
 _HEADERS = {
     "X-Request-Id": "Names this call; quote it to support.",

@@ -117,7 +117,7 @@ def test_a_failure_is_not_kept(served: Gateway, world: Store, today: date) -> No
     assert asked(served, COUPON_CLAIMS, caller, good, "k").code == 0
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there", "two words"])
+@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
 def test_a_key_that_is_none_is_100(served: Gateway, world: Store, today: date, key: str) -> None:
     reply = asked(served, COUPON_CLAIMS, five_caller(world), wanted(COUPON_CLAIMS, today), key)
     assert reply.code == 100

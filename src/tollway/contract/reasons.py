@@ -158,8 +158,8 @@ class Reason(Enum):
         100,
         400,
         Phrase(
-            "The header Idempotency-Key is not valid: send 1 to 255 visible ASCII characters.",
-            "请求头 Idempotency-Key 无效：请传入 1 到 255 个可见 ASCII 字符。",
+            "The header Idempotency-Key is not valid: send 1 to 255 printable ASCII characters.",
+            "请求头 Idempotency-Key 无效：请传入 1 到 255 个可打印 ASCII 字符。",
         ),
     )
     IDEMPOTENCY_KEY_REUSED = Cause(

@@ -16,7 +16,7 @@ from tollway.store.sealing import Sealer
 from tollway.store.signing import Signer
 from tollway.toll.call import KEY_HEADER, Call
 
-_KEY = re.compile(rb"[\x21-\x7e]{1,255}")
+_KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 _DIGEST_BYTES = 16
 
 
