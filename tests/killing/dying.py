@@ -31,7 +31,7 @@ from tollway.carriers.connectors import cainiao, cainiao_wire
 from tollway.ledger import entries, holds, keeping
 from tollway.store.database import Row, RowValues, Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.query import Query
+from tollway.store.query import CompiledQuery, Query
 from tollway.store.sqlite.writer import Writer
 
 Work = Callable[[Transaction], Awaitable[Any]]
@@ -158,6 +158,7 @@ def doom(boundary: Boundary | None, sabotage: str | None, told_in: str) -> None:
     """Makes what is committed and sent from now on pass its fate."""
     fate = Fate(boundary, sabotage, told_in)
     embedded, shared, exchange = Writer._commit, PostgresqlDatabase._commit, cainiao.exchange
+    at_once = PostgresqlDatabase._run
 
     def commit_embedded(self: Writer, work: Work) -> Any:
         marked = _MarkedWork(work, fate)
@@ -175,6 +176,16 @@ def doom(boundary: Boundary | None, sabotage: str | None, told_in: str) -> None:
             return marked.result
         return marked.is_committed()
 
+    async def run_shared(
+        self: PostgresqlDatabase, compiled: CompiledQuery, arguments: tuple[object, ...]
+    ) -> list[Row]:
+        # A statement that commits by itself has no boundary but its two ends.
+        works = [PLAIN, KEPT] if _has_keys(arguments) else [PLAIN]
+        fate.passes("before", works)
+        rows = await at_once(self, compiled, arguments)
+        fate.passes("after", works)
+        return rows
+
     async def marked_exchange(
         client: httpx.AsyncClient, url: str, form: Mapping[str, str], deadline_s: float
     ) -> bytes:
@@ -186,4 +197,11 @@ def doom(boundary: Boundary | None, sabotage: str | None, told_in: str) -> None:
 
     Writer._commit = commit_embedded  # type: ignore[method-assign]
     PostgresqlDatabase._commit = commit_shared  # type: ignore[method-assign]
+    PostgresqlDatabase._run = run_shared  # type: ignore[method-assign]
     cainiao.exchange = marked_exchange
+
+
+def _has_keys(arguments: tuple[object, ...]) -> bool:
+    """Whether a batch keeps answers: only then are there bytes in its columns."""
+    columns = [each for each in arguments if isinstance(each, list)]
+    return any(isinstance(value, bytes) for column in columns for value in column)
