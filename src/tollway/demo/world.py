@@ -116,14 +116,7 @@ async def make_world(
         database, sealer, per_year=ORDERS, days=DAYS, today=today, zone=zone, progress=progress
     )
     pusher = await add_source(database, sealer, PUSH_SOURCE, world.at_s())
-    merchant = (await open_account(database, world, "Demo merchant")).id
-    newcomer = (await open_account(database, world, "Demo newcomer")).id
-    spent = (await open_account(database, world, "Demo spent")).id
-    for operation in OPERATIONS:
-        for account in (merchant, spent):
-            await grant(database, account, Permission(operation.name, None, None))
-    for unit in {operation.balance_unit for operation in OPERATIONS}:
-        await top_up(database, world, merchant, unit, 100_000, "demo")
+    merchant, newcomer, spent = await _open_accounts(database, world)
     revoked = await issue_token(database, world, merchant, label="revoked")
     await revoke_token(database, world, revoked.token.id)
 
@@ -159,6 +152,19 @@ async def make_world(
     )
     _save(demo_file(database_path), made)
     return made
+
+
+async def _open_accounts(database: Database, world: World) -> tuple[str, str, str]:
+    """One that can pay for everything, one that may call nothing, one that has nothing left."""
+    merchant = (await open_account(database, world, "Demo merchant")).id
+    newcomer = (await open_account(database, world, "Demo newcomer")).id
+    spent = (await open_account(database, world, "Demo spent")).id
+    for operation in OPERATIONS:
+        for account in (merchant, spent):
+            await grant(database, account, Permission(operation.name, None, None))
+    for unit in {operation.balance_unit for operation in OPERATIONS}:
+        await top_up(database, world, merchant, unit, 100_000, "demo")
+    return merchant, newcomer, spent
 
 
 async def continue_world(
