@@ -32,7 +32,11 @@ class Carrier:
 
 
 async def serve(carrier: Carrier, port: int) -> asyncio.Server:
+    # Kept here, because a task that waits for ever is otherwise thrown away, and its stall with it.
+    talking: set[asyncio.Task[None] | None] = set()
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talking.add(asyncio.current_task())
         try:
             while await _answer_one(carrier, reader, writer):
                 pass
@@ -44,6 +48,7 @@ async def serve(carrier: Carrier, port: int) -> asyncio.Server:
         finally:
             # Cut, and not closed politely: nothing that is still buffered goes out.
             writer.transport.abort()
+            talking.discard(asyncio.current_task())
 
     return await asyncio.start_server(talk, "127.0.0.1", port)
 
