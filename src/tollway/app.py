@@ -42,10 +42,11 @@ from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.operations.waybills.handler import WaybillHandler
 from tollway.probes import probe_routes
 from tollway.push.routes import push_routes
-from tollway.retention import Retention
+from tollway.retention.applying import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current, newest_revision
+from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.store.open import key_path, open_database, open_reading, secret_path
 from tollway.store.signing import load_signer
@@ -164,7 +165,9 @@ class Gateway:
     async def tend(self) -> None:
         """The regular work of every now and then."""
         await self._tidy()
-        await self._retention.apply(World().at_ms())
+        now_ms = World().at_ms()
+        await make_months_ahead(self._database, now_ms // 1000)
+        await self._retention.apply(now_ms)
 
     async def _tidy(self) -> None:
         """The part of it that is small enough to be done before a stop."""

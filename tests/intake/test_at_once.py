@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.sql import Select
 
 from tests.support.books import WORLD
 from tests.support.coupons import NOON_S, claim, put_claims
+from tests.support.months import make_month
 from tests.support.orders import (
     START_MS,
     miscounted,
@@ -28,10 +28,12 @@ from tollway.intake.sources import active_keys, add_source, rotate_secret
 from tollway.ledger.accounts import list_accounts, open_account
 from tollway.ledger.errors import LedgerError
 from tollway.store.database import Database
+from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, coupon_claim_hour
 
 HOUR_MS = 3_600_000
+MONTH_MS = 31 * 24 * HOUR_MS
 AT_ONCE = 8
 
 
@@ -57,8 +59,8 @@ def put_versions_at_once(store: Store) -> dict[tuple[str, str, int, int], tuple[
     return store.do(work)
 
 
-def _versions(version: int) -> list[dict[str, Any]]:
-    changes = {"updated_at": START_MS + version, "confirm_time": START_MS + version * HOUR_MS}
+def _versions(version: int, apart_ms: int = HOUR_MS) -> list[dict[str, Any]]:
+    changes = {"updated_at": START_MS + version, "confirm_time": START_MS + version * apart_ms}
     return [order(f"sn-{n}", **changes) for n in range(20)]
 
 
@@ -69,19 +71,22 @@ def test_orders_are_counted_once_however_many_bring_them(store: Store) -> None:
     ]
 
 
+async def no_turns(*_: object) -> None:
+    """The sabotage."""
+
+
 @pytest.mark.postgresql
 @pytest.mark.parametrize("is_locked", [True, False])
-def test_what_was_looked_at_stays_until_it_is_changed_and_the_control(
+def test_an_order_is_there_once_over_all_months_and_the_control(
     store: Store, monkeypatch: pytest.MonkeyPatch, is_locked: bool
 ) -> None:
+    for version in range(3):
+        # In different months, where no index would find out.
+        make_month(store, "shop_order", START_MS + version * MONTH_MS)
     if not is_locked:
-        statement = intake._STORED._statement
-        assert isinstance(statement, Select)
-        unlocked = statement._generate()
-        unlocked._for_update_arg = None
-        monkeypatch.setattr(intake, "_STORED", Query(unlocked))
+        monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
     look = intake._stored
-    put_orders(store, _versions(0))
+    put_orders(store, _versions(0, MONTH_MS))
 
     async def work(database: Database) -> None:
         sealer = sealer_of(store)
@@ -90,19 +95,20 @@ def test_what_was_looked_at_stays_until_it_is_changed_and_the_control(
         async def look_and_dally(*arguments: Any) -> Any:
             found = await look(*arguments)
             if not others:
-                newer = store_orders(database, sealer, _versions(2))
+                newer = store_orders(database, sealer, _versions(2, MONTH_MS))
                 others.append(asyncio.create_task(newer))
                 await asyncio.wait(others, timeout=0.5)
             return found
 
         monkeypatch.setattr(intake, "_stored", look_and_dally)
-        await store_orders(database, sealer, _versions(1))
+        await store_orders(database, sealer, _versions(1, MONTH_MS))
         await others[0]
-        assert (await miscounted(database) == {}) == is_locked
+        assert await miscounted(database) == {}
 
     store.do(work)
-    newest = [(START_MS + (2 if is_locked else 1),)]
-    assert store.run("SELECT DISTINCT updated_ms FROM shop_order") == newest
+    versions = store.run("SELECT updated_ms, count(*) FROM shop_order GROUP BY 1 ORDER BY 1")
+    older = [] if is_locked else [(START_MS + 1, 20)]
+    assert versions == [*older, (START_MS + 2, 20)]
 
 
 def test_claims_are_counted_once_however_many_bring_them(store: Store) -> None:

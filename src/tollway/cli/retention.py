@@ -8,7 +8,7 @@ import typer
 from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_table
-from tollway.retention import Dropped, Retention
+from tollway.retention.applying import Dropped, Retention
 
 group = typer.Typer(help="Drop what is older than the settings say.", no_args_is_help=True)
 

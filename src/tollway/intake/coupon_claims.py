@@ -5,25 +5,27 @@ and moves it if it says another sid, type or time of claim. The counts by hour f
 transaction, because totals and pages are taken from them.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
+from zlib import crc32
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, bindparam, literal_column, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 
+from tollway.intake.claim_counts import HOUR_S, Hour, forget_empty, recount
 from tollway.intake.values import Id, Name, Seconds, fen_of
 from tollway.store.database import Transaction
+from tollway.store.months import make_months_for
 from tollway.store.query import Query
-from tollway.store.schema import coupon_claim, coupon_claim_hour
+from tollway.store.schema import coupon_claim
 from tollway.store.upsert import upsert
 
 DELIVERY, FLASH = 4, 6
 DELIVERY_COUPON = "WAIMAI_COUPON"
-_HOUR_S = 3600
 _CODES_AT_ONCE = 500
+# Codes share turns, because a transaction may have thousands of them.
+_TURNS = 64
 
 
 class ClaimRecord(msgspec.Struct, frozen=True):
@@ -63,16 +65,15 @@ class ClaimRow(NamedTuple):
         return self[:4]
 
     @property
-    def hour(self) -> tuple[str, int, int]:
+    def hour(self) -> Hour:
         """The bucket it is counted in."""
-        return self.sid, self.claim_type, -self.newest_first // _HOUR_S
+        return self.sid, self.claim_type, -self.newest_first // HOUR_S
 
 
 _STORED = Query(
-    select(*(coupon_claim.c[name] for name in ClaimRow._fields))
-    .where(coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)]))
-    # So that what is decided by them is still true when it is written.
-    .with_for_update()
+    select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
+        coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
+    )
 )
 _REMOVE = Query(
     coupon_claim.delete().where(
@@ -99,37 +100,10 @@ _REMOVE_OLD = Query(
     )
     .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
 )
-_FORGET_EMPTY = Query(
-    coupon_claim_hour.delete().where(
-        coupon_claim_hour.c.sid == bindparam("its_sid"),
-        coupon_claim_hour.c.claim_type == bindparam("its_type"),
-        coupon_claim_hour.c.hour == bindparam("its_hour"),
-        coupon_claim_hour.c.claims == literal_column("0"),
-    )
-)
 # Not the same statement as the other: a claim that somebody else brings to this place at the same
 # moment must be a conflict, since it would be counted twice.
 _PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
 _REPLACE = upsert(coupon_claim)
-_new_hour = insert(coupon_claim_hour).values(
-    {column.name: bindparam(column.name) for column in coupon_claim_hour.c}
-)
-_COUNT_UP = Query(
-    _new_hour.on_conflict_do_update(
-        index_elements=list(coupon_claim_hour.primary_key.columns),
-        set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
-    )
-)
-# Not one statement with the other: a row of less than nothing may not even be proposed.
-_COUNT_DOWN = Query(
-    coupon_claim_hour.update()
-    .values(claims=coupon_claim_hour.c.claims - bindparam("fewer"))
-    .where(
-        coupon_claim_hour.c.sid == bindparam("its_sid"),
-        coupon_claim_hour.c.claim_type == bindparam("its_type"),
-        coupon_claim_hour.c.hour == bindparam("its_hour"),
-    )
-)
 
 
 class CouponClaims:
@@ -156,6 +130,7 @@ class CouponClaims:
     async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
         # Of several records of one code the last one counts.
         newest = {row.coupon_code: row for row in records}
+        await _prepare(transaction, newest.values())
         stored = await _stored(transaction, list(newest))
         changed = [row for code, row in newest.items() if stored.get(code) != row]
         # In the order of the key, which spares the engine half of its way.
@@ -168,21 +143,37 @@ class CouponClaims:
         await transaction.execute_many(_PUT, come)
         moved = set(come)
         await transaction.execute_many(_REPLACE, [row for row in changed if row not in moved])
-        await _recount(transaction, left=left, come=come)
+        await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
         return len(changed)
+
+
+async def _prepare(transaction: Transaction, claims: Collection[ClaimRow]) -> None:
+    """A code is stored by one transaction at a time, each claim into its month."""
+    # Not a turn for each code: a transaction may have thousands.
+    await transaction.take_turns(
+        {f"codes {crc32(row.coupon_code.encode()) % 64}" for row in claims}
+    )
+    await make_months_for(transaction, coupon_claim, claims)
+
+
+async def _take_turns(transaction: Transaction, turns: Iterable[int]) -> None:
+    """A code is changed by one transaction at a time: so what is decided by the claims that are
+    there is still true when it is written."""
+    await transaction.take_turns(f"coupon codes {turn}" for turn in turns)
 
 
 async def remove_old(
     transaction: Transaction, sid: str, claim_type: int, before_s: int, most: int
 ) -> int:
     """Removes some claims of a sid that were made earlier; how many that were."""
+    await _take_turns(transaction, range(_TURNS))
     rows = await transaction.fetch_all(
         _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
     )
-    removed = [ClaimRow._make(row) for row in rows]
-    await _recount(transaction, left=removed, come=())
-    await transaction.execute_many(_FORGET_EMPTY, sorted({row.hour for row in removed}))
-    return len(removed)
+    hours = [ClaimRow._make(row).hour for row in rows]
+    await recount(transaction, left=hours, come=())
+    await forget_empty(transaction, hours)
+    return len(rows)
 
 
 def _coupon_type(record: ClaimRecord) -> str:
@@ -209,15 +200,3 @@ async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, C
             claim = ClaimRow._make(row)
             stored[claim.coupon_code] = claim
     return stored
-
-
-async def _recount(
-    transaction: Transaction, *, left: Iterable[ClaimRow], come: Iterable[ClaimRow]
-) -> None:
-    counts = Counter(row.hour for row in come)
-    counts.subtract(row.hour for row in left)
-    # Everybody in the same order, so that nobody waits for one who waits for them.
-    up = [(*hour, more) for hour, more in sorted(counts.items()) if more > 0]
-    down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
-    await transaction.execute_many(_COUNT_UP, up)
-    await transaction.execute_many(_COUNT_DOWN, down)

@@ -6,7 +6,7 @@ kept in the same transaction, so that it is true at every moment.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,17 +16,17 @@ from sqlalchemy import (
     String,
     bindparam,
     column,
-    literal_column,
     select,
     tuple_,
     values,
 )
 from sqlalchemy.dialects.postgresql import insert
 
+from tollway.intake.order_counts import Bucket, counted, recount
 from tollway.intake.order_record import OrderRow, checked_record, row_of
 from tollway.store.database import Transaction
-from tollway.store.order_facets import ALL, DAY_HOURS, HOUR_MS, facets_of
-from tollway.store.order_tables import order_count, shop_order
+from tollway.store.months import make_months_for
+from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
@@ -48,11 +48,7 @@ class _Stored(NamedTuple):
 
 
 Key = tuple[str, str]  # owner, order number
-Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
-# Locked, so that what is decided by them is still true when it is written. An order that another
-# transaction brings at the same moment is met when it is put, and all is done once more.
-#
 # A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
 # all orders of the owner.
 _asked = (
@@ -61,23 +57,19 @@ _asked = (
     .cte("asked")
 )
 _STORED = Query(
-    select(*(shop_order.c[name] for name in _Stored._fields))
-    .join_from(
+    select(*(shop_order.c[name] for name in _Stored._fields)).join_from(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
     )
-    .with_for_update(of=shop_order)
 )
 _put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
 _PUT = Query(_put)
 _PUT_IF_NEW = Query(_put.on_conflict_do_nothing())
-_REMOVE = Query(
-    shop_order.delete().where(
-        shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("sn")
-    )
-)
 _key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
+_REMOVE = Query(
+    shop_order.delete().where(*(column == bindparam(f"old_{column.name}") for column in _key))
+)
 _REMOVE_OLD = Query(
     shop_order.delete()
     .where(
@@ -87,33 +79,11 @@ _REMOVE_OLD = Query(
                 shop_order.c.owner_id == bindparam("owner"),
                 shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger),
             )
-            # So that two who come by the same orders do so one after the other.
             .order_by(*_key)
             .limit(bindparam("most", type_=Integer))
         )
     )
     .returning(*(shop_order.c[name] for name in _Stored._fields))
-)
-_insert_count = insert(order_count).values({c.name: bindparam(c.name) for c in order_count.c})
-_COUNT_UP = Query(
-    _insert_count.on_conflict_do_update(
-        index_elements=list(order_count.primary_key.columns),
-        set_={"orders": order_count.c.orders + _insert_count.excluded.orders},
-    )
-)
-_this_bucket = (
-    order_count.c.owner_id == bindparam("owner"),
-    order_count.c.facet == bindparam("of_facet"),
-    order_count.c.hours == bindparam("of_hours"),
-    order_count.c.bucket == bindparam("of_bucket"),
-)
-_COUNT_DOWN = Query(
-    order_count.update()
-    .values(orders=order_count.c.orders - bindparam("fewer"))
-    .where(*_this_bucket)
-)
-_FORGET_EMPTY = Query(
-    order_count.delete().where(*_this_bucket, order_count.c.orders == literal_column("0"))
 )
 
 
@@ -140,8 +110,10 @@ class Orders:
             rival = newest.get(key)
             if rival is None or rival.updated_ms < row.updated_ms:
                 newest[key] = row
+        await _prepare(transaction, newest.values())
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
-        if self._expects_new:
+        # Where orders are divided by month, no index tells at once whether one is known.
+        if self._expects_new and not transaction.is_shared:
             try:
                 return await _put_new(transaction, newest)
             except _KnownAlreadyError:
@@ -149,6 +121,18 @@ class Orders:
         stored = await _stored(transaction, newest)
         self._expects_new = not stored
         return await _put_newer(transaction, newest, stored)
+
+
+async def _prepare(transaction: Transaction, orders: Collection[OrderRow]) -> None:
+    """Makes room for orders, before anything else is done about them."""
+    await _take_turns(transaction, {row.owner_id for row in orders})
+    await make_months_for(transaction, shop_order, orders)
+
+
+async def _take_turns(transaction: Transaction, owners: Iterable[str]) -> None:
+    """An owner's orders are changed by one transaction at a time: so what is decided by those that
+    are there is still true when it is written."""
+    await transaction.take_turns(f"orders of {owner}" for owner in owners)
 
 
 async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
@@ -159,18 +143,19 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
     async with transaction.savepoint():
         if await transaction.execute_many(_PUT_IF_NEW, coming) < len(coming):
             raise _KnownAlreadyError
-    await _recount(transaction, _counted(coming))
+    await recount(transaction, counted(coming))
     return len(coming)
 
 
 async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
     """Removes some orders of an owner that were confirmed earlier; how many that were."""
+    await _take_turns(transaction, [owner_id])
     removed = await transaction.fetch_all(
         _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
     )
     counts: Counter[Bucket] = Counter()
-    counts.subtract(_counted(map(_Stored._make, removed)))
-    await _recount(transaction, counts)
+    counts.subtract(counted(map(_Stored._make, removed)))
+    await recount(transaction, counts)
     return len(removed)
 
 
@@ -186,11 +171,12 @@ async def _put_newer(
     leaving = [
         old for row in coming if (old := stored.get((row.owner_id, row.order_sn))) is not None
     ]
-    await transaction.execute_many(_REMOVE, [(old.owner_id, old.order_sn) for old in leaving])
+    places = [(old.owner_id, old.newest_first, old.order_sn) for old in leaving]
+    await transaction.execute_many(_REMOVE, places)
     await transaction.execute_many(_PUT, coming)
-    counts = _counted(coming)
-    counts.subtract(_counted(leaving))
-    await _recount(transaction, counts)
+    counts = counted(coming)
+    counts.subtract(counted(leaving))
+    await recount(transaction, counts)
     return len(coming)
 
 
@@ -207,28 +193,3 @@ async def _stored(transaction: Transaction, keys: Iterable[Key]) -> dict[Key, _S
             old = _Stored._make(row)
             found[old.owner_id, old.order_sn] = old
     return found
-
-
-def _counted(orders: Iterable[OrderRow | _Stored]) -> Counter[Bucket]:
-    """How many orders fall into each bucket."""
-    hours: Counter[tuple[str, str, int]] = Counter()
-    for order in orders:
-        owner, hour = order.owner_id, -order.newest_first // HOUR_MS
-        if order.remark_tag is None and order.remark_tag_name is None:
-            hours[owner, ALL, hour] += 1
-        else:
-            for facet in facets_of(order.remark_tag, order.remark_tag_name):
-                hours[owner, facet, hour] += 1
-    counts: Counter[Bucket] = Counter()
-    for (owner, facet, hour), count in hours.items():
-        counts[owner, facet, 1, hour] = count
-        counts[owner, facet, DAY_HOURS, hour // DAY_HOURS] += count
-    return counts
-
-
-async def _recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
-    more = [(*bucket, count) for bucket, count in sorted(counts.items()) if count > 0]
-    fewer = [(bucket, -count) for bucket, count in sorted(counts.items()) if count < 0]
-    await transaction.execute_many(_COUNT_UP, more)
-    await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
-    await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])

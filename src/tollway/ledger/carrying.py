@@ -9,15 +9,17 @@ from itertools import takewhile
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Integer,
     and_,
     bindparam,
+    cast,
     exists,
     func,
     literal_column,
     select,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from tollway.store.database import StoreError, Transaction
 from tollway.store.query import Query
@@ -69,16 +71,93 @@ _OLDEST = Query(
     .limit(bindparam("most", type_=Integer))
 )
 _DROP = Query(entry.delete().where(*_of_book, entry.c.number <= bindparam("last_number")))
-_carry = insert(carried).values({column.name: bindparam(column.name) for column in carried.c})
-_CARRY = Query(
-    _carry.on_conflict_do_update(
+
+
+def _carried_on(statement: Insert) -> Insert:
+    """What is carried already grows by the new sums."""
+    new = statement.excluded
+    return statement.on_conflict_do_update(
         index_elements=["account_id", "unit"],
         set_={
-            **{name: _carry.excluded[name] for name in ("number", "balance_after", "at_ms")},
-            **{name: carried.c[name] + _carry.excluded[name] for name in _SUMS},
+            **{name: new[name] for name in ("number", "balance_after", "at_ms")},
+            **{name: carried.c[name] + new[name] for name in _SUMS},
         },
     )
+
+
+_CARRY = Query(
+    _carried_on(insert(carried).values({each.name: bindparam(each.name) for each in carried.c}))
 )
+
+_from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
+_in_month = and_(entry.c.at_ms >= _from_ms, entry.c.at_ms < _to_ms)
+_is_open_in_month = exists().where(
+    hold.c.request_id == entry.c.request_id, literal_column(IS_HELD), _in_month
+)
+_runs = (
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        func.min(entry.c.number).label("first"),
+        func.max(entry.c.number).label("last"),
+        func.count().label("entries"),
+    )
+    .where(_in_month)
+    .group_by(entry.c.account_id, entry.c.unit)
+    .cte("run")
+)
+# A month may go as a whole if its entries are the next ones of every balance, without a gap, and
+# nothing is still held for any of them.
+_MONTH = Query(
+    select(
+        func.coalesce(func.sum(_runs.c.entries), 0),
+        func.bool_and(
+            (_runs.c.first == func.coalesce(carried.c.number, 0) + 1)
+            & (_runs.c.last - _runs.c.first + 1 == _runs.c.entries)
+        ),
+        select(_is_open_in_month).scalar_subquery(),
+    ).select_from(
+        _runs.outerjoin(
+            carried,
+            and_(carried.c.account_id == _runs.c.account_id, carried.c.unit == _runs.c.unit),
+        )
+    )
+)
+
+
+def _sum_of(kind: str) -> ColumnElement[int]:
+    is_counted = entry.c.kind == kind
+    if kind == "waybills":
+        is_counted = and_(entry.c.kind == "charge", entry.c.operation == "waybills")
+    return cast(func.coalesce(func.sum(entry.c.amount).filter(is_counted), 0), BigInteger)
+
+
+_month_sums = (
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        func.max(entry.c.number),
+        func.max(entry.c.balance_after).filter(entry.c.number == _runs.c.last),
+        func.max(entry.c.at_ms),
+        *(_sum_of(name) for name in _SUMS),
+    )
+    .join(_runs, and_(_runs.c.account_id == entry.c.account_id, _runs.c.unit == entry.c.unit))
+    .where(_in_month)
+    .group_by(entry.c.account_id, entry.c.unit)
+)
+_CARRY_MONTH = Query(_carried_on(insert(carried).from_select(list(carried.c), _month_sums)))
+
+
+async def carry_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
+    """Carries the sums of all entries of a month on; how many there are, or None if it may not go
+    as a whole. The month is dropped by whoever asks, in the same transaction."""
+    month = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
+    assert month is not None
+    entries, is_next, is_open = month
+    if is_open or is_next is False:
+        return None
+    await transaction.execute(_CARRY_MONTH, from_ms=from_ms, to_ms=to_ms)
+    return int(entries)
 
 
 async def carry_entries(

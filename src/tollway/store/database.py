@@ -44,6 +44,8 @@ class Reader(Protocol):
 class Transaction(Reader, Protocol):
     """One atomic piece of work: all of it is committed, or none."""
 
+    is_shared: bool
+
     async def execute(self, query: Query, **values: object) -> int:
         """Runs a query and tells how many rows it changed."""
 
@@ -52,6 +54,10 @@ class Transaction(Reader, Protocol):
 
     async def is_alone(self, job: int) -> bool:
         """Whether no other node does this job at the moment; true until this work is committed."""
+
+    async def take_turns(self, names: Iterable[str]) -> None:
+        """Waits until nobody else works under any of these names; from then on nobody does, until
+        this work is committed."""
 
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""

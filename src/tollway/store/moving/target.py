@@ -12,11 +12,13 @@ import asyncpg
 from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreBusyError, StoreError
+from tollway.store.months import make_months_for
 from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, key_positions, quoted
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfinished_move_of
+from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.schema import version
 
 # Any number: whoever moves into a database holds it.
@@ -93,6 +95,7 @@ class Target:
         try:
             with our_errors():
                 async with self._connection.transaction():
+                    await make_months_for(PostgresqlTransaction(self._connection), table, rows)
                     if table is version:
                         await self._connection.execute("DELETE FROM version")
                     await self._connection.copy_records_to_table(

@@ -26,11 +26,10 @@ from tollway.store.database import (
 )
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
-from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.hosts import Connection, Hosts, Session
 from tollway.store.postgresql.revision import revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import (
     PostgresqlTransaction,
-    Session,
     fetch,
     give_up,
     undo,

@@ -1,15 +1,7 @@
 """What a database says of itself: its schema's revision, and whether it is whole."""
 
-from typing import TypeAlias
-
-import asyncpg
-
 from tollway.store.postgresql.errors import our_errors
-
-# With or without a pool.
-AnyConnection: TypeAlias = (
-    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-)
+from tollway.store.postgresql.hosts import AnyConnection
 
 # There only while a move into this database is not finished; it names what is moved.
 UNFINISHED_MOVE = "unfinished_move"

@@ -2,21 +2,26 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeAlias
+from zlib import crc32
 
 import asyncpg
 
 from tollway.store.database import Row, RowValues
 from tollway.store.postgresql.errors import our_errors
+from tollway.store.postgresql.hosts import AnyConnection
 from tollway.store.query import CompiledQuery, Query
 
-Session: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+# The upper half of the keys of turns; any number that no other lock begins with.
+_TURNS = 7 << 32
+_TAKE_TURNS = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
 
 
 class PostgresqlTransaction:
     """The transaction that is open on a connection."""
 
-    def __init__(self, session: Session) -> None:
+    is_shared = True
+
+    def __init__(self, session: AnyConnection) -> None:
         self._session = session
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
@@ -50,6 +55,12 @@ class PostgresqlTransaction:
             got: bool = await self._session.fetchval("SELECT pg_try_advisory_xact_lock($1)", job)
         return got
 
+    async def take_turns(self, names: Iterable[str]) -> None:
+        # All in the same order, so that nobody waits for one who waits for them.
+        keys = sorted({crc32(name.encode()) for name in names})
+        with our_errors():
+            await self._session.execute(_TAKE_TURNS, _TURNS, keys)
+
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         with our_errors():
@@ -64,7 +75,7 @@ class PostgresqlTransaction:
             await part.commit()
 
 
-async def undo(session: Session, transaction: asyncpg.transaction.Transaction) -> None:
+async def undo(session: AnyConnection, transaction: asyncpg.transaction.Transaction) -> None:
     """Rolls back, or, when not even that can be done, gives the connection up: it is then undone
     by the server."""
     try:
@@ -73,13 +84,13 @@ async def undo(session: Session, transaction: asyncpg.transaction.Transaction) -
         give_up(session)
 
 
-def give_up(session: Session) -> None:
+def give_up(session: AnyConnection) -> None:
     """Closes a connection at once; one that was lost already has left the pool by itself."""
     with suppress(asyncpg.InterfaceError):
         session.terminate()
 
 
 async def fetch(
-    session: Session, compiled: CompiledQuery, arguments: tuple[object, ...]
+    session: AnyConnection, compiled: CompiledQuery, arguments: tuple[object, ...]
 ) -> list[Row]:
     return [tuple(row) for row in await session.fetch(compiled.text, *arguments)]

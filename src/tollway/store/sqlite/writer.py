@@ -23,6 +23,8 @@ Work = Callable[[Transaction], Awaitable[T]]
 class SqliteTransaction:
     """The transaction that is open on a connection."""
 
+    is_shared = False
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
@@ -41,6 +43,9 @@ class SqliteTransaction:
 
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
         return True  # There is one writer at a time, whatever it does.
+
+    async def take_turns(self, names: Iterable[str]) -> None:
+        """Every work has its turn for itself already."""
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

@@ -1,0 +1,139 @@
+"""Tables that a shared database divides by month, so that an old month is dropped as a whole.
+
+Months are those of UTC. They are made ahead of time, and when something older or newer comes in.
+What has no month of its own goes to the rest, where it is found like anything else; only dropping
+it takes longer. An embedded database is one file, and divides nothing.
+"""
+
+import calendar
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
+
+from sqlalchemy import Table, bindparam, func, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import BigInteger, String
+
+from tollway.store.database import Database, Reader, Row, StoreBusyError, Transaction
+from tollway.store.order_tables import shop_order
+from tollway.store.query import Query
+from tollway.store.schema import coupon_claim, entry
+from tollway.store.settlement_tables import uncharged_call
+
+DAY_S = 86_400
+# This month and the next ones.
+_AHEAD_S = (0, 31 * DAY_S, 62 * DAY_S)
+_FORMAT = "%Y%m"
+
+logger = logging.getLogger("tollway.store")
+
+
+class _Division(NamedTuple):
+    """By which column a table is divided, and how much that grows in a second."""
+
+    column: str
+    per_s: int
+
+
+_DIVISIONS = {
+    entry.name: _Division("at_ms", 1000),
+    uncharged_call.name: _Division("at_ms", 1000),
+    coupon_claim.name: _Division("newest_first", -1),
+    shop_order.name: _Division("newest_first", -1000),
+}
+
+
+class Month(NamedTuple):
+    """One month, by its name in the database, from its first second up to the next month's."""
+
+    name: str
+    start_s: int
+    end_s: int
+
+
+def _text(name: str) -> object:
+    return bindparam(name, type_=String)
+
+
+_MAKE = Query(
+    select(
+        func.tollway_make_months(
+            _text("parent"),
+            _text("key"),
+            bindparam("per_s", type_=BigInteger),
+            bindparam("moments_s", type_=ARRAY(BigInteger)),
+        )
+    )
+)
+_LOCK = Query(select(func.tollway_lock_month(_text("parent"), _text("month"))))
+_DROP = Query(select(func.tollway_drop_month(_text("parent"), _text("month"))))
+_MONTHS = Query(
+    text(
+        "SELECT substr(relname, length(:parent) + 2) FROM pg_inherits "
+        "JOIN pg_class ON pg_class.oid = inhrelid WHERE inhparent = to_regclass(:parent) "
+        "ORDER BY 1"
+    ).bindparams(bindparam("parent", type_=String))
+)
+_BE_PATIENT = Query(select(func.set_config("statement_timeout", "0", True)))
+
+
+def month_of(at_s: int) -> Month:
+    at = datetime.fromtimestamp(at_s, UTC)
+    start = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    start_s = int(start.timestamp())
+    days = calendar.monthrange(at.year, at.month)[1]
+    return Month(start.strftime(_FORMAT), start_s, start_s + days * DAY_S)
+
+
+async def make_months_ahead(database: Database, now_s: int) -> None:
+    """Makes the coming months of every table; what is there already costs a look."""
+    if not database.is_shared:
+        return
+    for name in _DIVISIONS:
+        await database.write(partial(_make, name, [now_s + ahead_s for ahead_s in _AHEAD_S]))
+
+
+async def make_months_for(transaction: Transaction, table: Table, rows: Iterable[Row]) -> None:
+    """Makes the months of rows, given in the order of the table's columns."""
+    if table.name not in _DIVISIONS or not transaction.is_shared:
+        return
+    column, per_s = _DIVISIONS[table.name]
+    place = table.c.keys().index(column)
+    days = {row[place] // per_s // DAY_S for row in rows}
+    await _make(table.name, [day * DAY_S for day in days], transaction)
+
+
+async def _make(table: str, moments_s: Sequence[int], transaction: Transaction) -> None:
+    column, per_s = _DIVISIONS[table]
+    try:
+        # Whoever is in the way must not be the end of what else is done here.
+        async with transaction.savepoint():
+            await transaction.fetch_all(
+                _MAKE, parent=table, key=column, per_s=per_s, moments_s=moments_s
+            )
+    except StoreBusyError as error:
+        logger.warning("a month of %s was not made, its rows go to the rest: %s", table, error)
+
+
+async def months_before(reader: Reader, table: Table, before_s: int) -> list[Month]:
+    """The months of a table that end before a moment, the oldest first."""
+    names = [name for (name,) in await reader.fetch_all(_MONTHS, parent=table.name)]
+    months = [month_of(_first_second(name)) for name in names if name.isdigit()]
+    return [month for month in months if month.end_s <= before_s]
+
+
+async def close_month(transaction: Transaction, table: Table, month: Month) -> None:
+    """From now on nothing more is written to a month; what is done with it may take long."""
+    await transaction.fetch_all(_BE_PATIENT)
+    await transaction.fetch_all(_LOCK, parent=table.name, month=month.name)
+
+
+async def drop_month(transaction: Transaction, table: Table, month: Month) -> None:
+    """Drops a month that is closed. Busy if somebody has been reading for long: try again later."""
+    await transaction.fetch_all(_DROP, parent=table.name, month=month.name)
+
+
+def _first_second(name: str) -> int:
+    return int(datetime.strptime(name, _FORMAT).replace(tzinfo=UTC).timestamp())
