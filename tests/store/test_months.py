@@ -3,16 +3,19 @@ dropped as a whole, and nothing is lost or seen twice whatever months there are.
 
 import asyncio
 import io
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
 import pytest
 from alembic import command
 
+from tests.docs.pages import DOCS, blocks_of
 from tests.support.coupons import claim, load_claims
 from tests.support.months import make_month, rows_by_part
 from tests.support.orders import OWNER, miscounted, order, put_orders
-from tests.support.postgresql import new_database, run_on
+from tests.support.postgresql import BIN, new_database, run_on
 from tests.support.stores import Store
 from tollway.ledger.identity import World
 from tollway.retention.applying import Retention
@@ -185,6 +188,36 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted(store: Store) -> N
             assert await miscounted(database) == {}
 
     store.do(work)
+
+
+def test_a_month_is_kept_elsewhere_as_the_page_says(store: Store, tmp_path: Path) -> None:
+    make_month(store, "entry", OLD_MS)
+    put_entries(store, [OLD_MS])
+    blocks = [
+        block.text.replace("202601", OLD.name)
+        for block in blocks_of(DOCS / "operate.md")
+        if "entry_202601" in block.text
+    ]
+    dump, move = blocks
+    subprocess.run(
+        ["bash", "-c", dump.removeprefix("$ ")],
+        env={"PATH": f"{BIN}:/usr/bin:/bin", "TOLLWAY_DATABASE": store.url},
+        cwd=tmp_path,
+        check=True,
+    )
+    assert str(OLD_MS) in (tmp_path / f"entry_{OLD.name}.sql").read_text(encoding="utf-8")
+
+    async def work() -> None:
+        connection = await asyncpg.connect(store.url)
+        await connection.execute("SET allow_in_place_tablespaces = on")
+        # The whole server shares it, and other tests may have made it.
+        with suppress(asyncpg.DuplicateObjectError):
+            await connection.execute("CREATE TABLESPACE archive LOCATION ''")
+        await connection.execute(move)
+        assert await connection.fetchval("SELECT count(*) FROM entry") == 1
+        await connection.close()
+
+    asyncio.run(work())
 
 
 def test_what_an_older_schema_has_is_taken_over(tmp_path: Path) -> None:
