@@ -177,6 +177,28 @@ def test_who_has_been_reading_for_long_is_not_disturbed(
     store.do(work)
 
 
+def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
+    put_orders(store, [order("old", confirm_time=OLD_MS)])
+    # Forgetting its counts now takes its time.
+    store.run(
+        "CREATE FUNCTION dally() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$"
+    )
+    store.run(
+        "CREATE TRIGGER slowly BEFORE DELETE ON order_count "
+        "FOR EACH STATEMENT EXECUTE FUNCTION dally()"
+    )
+
+    async def work() -> None:
+        hurried = open_database(store.url, Metrics(), 0.3)
+        orders, *_ = await retention_of(hurried, keep_orders_days=30).apply(NOW_MS)
+        await hurried.close()
+        assert orders.rows == 1
+
+    asyncio.run(work())
+    assert store.run("SELECT FROM shop_order") == []
+
+
 def test_what_is_stored_while_its_month_is_dropped_is_counted(store: Store) -> None:
     put_orders(store, [order("old", confirm_time=OLD_MS)])
 

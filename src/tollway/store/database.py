@@ -59,6 +59,9 @@ class Transaction(Reader, Protocol):
         """Waits until nobody else works under any of these names; from then on nobody does, until
         this work is committed."""
 
+    async def be_patient(self) -> None:
+        """What follows may take long, and longer than a call would wait for it."""
+
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""
 

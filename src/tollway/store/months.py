@@ -76,7 +76,6 @@ _MONTHS = Query(
         "ORDER BY 1"
     ).bindparams(bindparam("parent", type_=String))
 )
-_BE_PATIENT = Query(select(func.set_config("statement_timeout", "0", True)))
 
 
 def month_of(at_s: int) -> Month:
@@ -126,7 +125,7 @@ async def months_before(reader: Reader, table: Table, before_s: int) -> list[Mon
 
 async def close_month(transaction: Transaction, table: Table, month: Month) -> None:
     """From now on nothing more is written to a month; what is done with it may take long."""
-    await transaction.fetch_all(_BE_PATIENT)
+    await transaction.be_patient()
     await transaction.fetch_all(_LOCK, parent=table.name, month=month.name)
 
 

@@ -13,6 +13,7 @@ from tollway.store.query import CompiledQuery, Query
 
 # The upper half of the keys of turns; any number that no other lock begins with.
 _TURNS = 7 << 32
+_PATIENCE_S = 24 * 3600.0
 _TAKE_TURNS = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
 
 
@@ -23,11 +24,13 @@ class PostgresqlTransaction:
 
     def __init__(self, session: AnyConnection) -> None:
         self._session = session
+        # As long as is usual on this connection.
+        self._timeout_s: float | None = None
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
         with our_errors():
-            return await fetch(self._session, compiled, compiled.arguments(values))
+            return await fetch(self._session, compiled, compiled.arguments(values), self._timeout_s)
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
         rows = await self.fetch_all(query, **values)
@@ -36,7 +39,9 @@ class PostgresqlTransaction:
     async def execute(self, query: Query, **values: object) -> int:
         compiled = query.postgresql
         with our_errors():
-            told = await self._session.execute(compiled.text, *compiled.arguments(values))
+            told = await self._session.execute(
+                compiled.text, *compiled.arguments(values), timeout=self._timeout_s
+            )
         # Such as "UPDATE 3" or "INSERT 0 1".
         return int(told.rpartition(" ")[2])
 
@@ -60,6 +65,11 @@ class PostgresqlTransaction:
         keys = sorted({crc32(name.encode()) for name in names})
         with our_errors():
             await self._session.execute(_TAKE_TURNS, _TURNS, keys)
+
+    async def be_patient(self) -> None:
+        with our_errors():
+            await self._session.execute("SET LOCAL statement_timeout = 0")
+        self._timeout_s = _PATIENCE_S
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -91,6 +101,9 @@ def give_up(session: AnyConnection) -> None:
 
 
 async def fetch(
-    session: AnyConnection, compiled: CompiledQuery, arguments: tuple[object, ...]
+    session: AnyConnection,
+    compiled: CompiledQuery,
+    arguments: tuple[object, ...],
+    timeout_s: float | None = None,
 ) -> list[Row]:
-    return [tuple(row) for row in await session.fetch(compiled.text, *arguments)]
+    return [tuple(row) for row in await session.fetch(compiled.text, *arguments, timeout=timeout_s)]

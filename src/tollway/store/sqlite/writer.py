@@ -47,6 +47,9 @@ class SqliteTransaction:
     async def take_turns(self, names: Iterable[str]) -> None:
         """Every work has its turn for itself already."""
 
+    async def be_patient(self) -> None:
+        """Nothing here ends a statement for its length."""
+
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         self._connection.run("SAVEPOINT part")
