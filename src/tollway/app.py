@@ -165,9 +165,11 @@ class Gateway:
     async def tend(self) -> None:
         """The regular work of every now and then."""
         await self._tidy()
-        now_ms = World().at_ms()
-        await make_months_ahead(self._database, now_ms // 1000)
-        await self._retention.apply(now_ms)
+        await make_months_ahead(self._database, World().at_ms() // 1000)
+
+    async def drop_old(self) -> None:
+        """Drops what is older than the settings say."""
+        await self._retention.apply(World().at_ms())
 
     async def _tidy(self) -> None:
         """The part of it that is small enough to be done before a stop."""

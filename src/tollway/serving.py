@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -73,17 +73,24 @@ class Application:
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         await send({"type": "lifespan.startup.complete"})
-        background = (
-            asyncio.create_task(self._greet()),
-            asyncio.create_task(self._tend(gateway)),
-            asyncio.create_task(self._reconcile(gateway)),
-            asyncio.create_task(_end_with_parent(os.getppid())),
-        )
+        background = [asyncio.create_task(each) for each in self._background(gateway)]
         await receive()
         for task in background:
             task.cancel()
         await gateway.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _background(self, gateway: Gateway) -> Iterable[Coroutine[None, None, None]]:
+        """What goes on beside the calls. Each for itself, so that none waits for a long one."""
+        yield self._greet()
+        yield _end_with_parent(os.getppid())
+        yield _regularly("the regular work", gateway.tend, _TEND_INTERVAL_S, _TEND_INTERVAL_S)
+        yield _regularly(
+            "dropping what is old", gateway.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
+        )
+        # At once: what is pending at the start is what the process before this one left behind.
+        interval_s = self._settings.reconcile_interval_s
+        yield _regularly("reconciliation", gateway.reconcile, interval_s)
 
     async def _start(self) -> Gateway:
         gateway, parent = Gateway(self._settings, self._crew, self._number), os.getppid()
@@ -110,28 +117,20 @@ class Application:
         sys.stdout.write(self._greeting)
         sys.stdout.flush()
 
-    @staticmethod
-    async def _tend(gateway: Gateway) -> None:
-        while True:
-            await asyncio.sleep(_TEND_INTERVAL_S)
-            try:
-                await gateway.tend()
-            except StoreError as error:
-                logger.error("the regular work failed and will be tried again: %s", error)
-            except Exception:
-                # A bug must not end what holds up everything else.
-                logger.exception("the regular work failed and will be tried again")
 
-    async def _reconcile(self, gateway: Gateway) -> None:
-        # At once: what is pending at the start is what the process before this one left behind.
-        while True:
-            try:
-                await gateway.reconcile()
-            except StoreError as error:
-                logger.error("reconciliation failed and will be tried again: %s", error)
-            except Exception:
-                logger.exception("reconciliation failed and will be tried again")
-            await asyncio.sleep(self._settings.reconcile_interval_s)
+async def _regularly(
+    what: str, work: Callable[[], Awaitable[None]], every_s: float, first_after_s: float = 0
+) -> None:
+    """Does work again and again, whatever becomes of it: a bug must not end the rest."""
+    await asyncio.sleep(first_after_s)
+    while True:
+        try:
+            await work()
+        except StoreError as error:
+            logger.error("%s failed and will be tried again: %s", what, error)
+        except Exception:
+            logger.exception("%s failed and will be tried again", what)
+        await asyncio.sleep(every_s)
 
 
 def _last_answer(send: Send) -> Send:

@@ -198,17 +198,17 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     _old_orders(books)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
 
-    async def tend(times: int) -> None:
+    async def drop(times: int) -> None:
         gateway = Gateway(load_settings()[0], Crew(1, ""), 0)
         for _ in range(times):
-            await gateway.tend()
+            await gateway.drop_old()
         await gateway.stop()
 
-    asyncio.run(tend(1))
+    asyncio.run(drop(1))
     # Whole months go at once; pieces, two of three orders each, do not.
     assert books.run("SELECT count(*) FROM shop_order") == [(10 if books.is_shared else 24,)]
     _assert_clean(tollway)
-    asyncio.run(tend(5))
+    asyncio.run(drop(5))
     assert books.run("SELECT count(*) FROM shop_order") == [(10,)]
     _assert_clean(tollway)
 
