@@ -1,8 +1,7 @@
 """`tollway serve`, kept loaded: one life after the other, each in a fork of this process.
 
 A life is one line of JSON on the standard input. What runs is the same code as ever, but for the
-place it dies at (`dying.py`) and for the sandbox, which stays empty: filling it takes most of the
-time of a start, and only test tokens see it.
+place it dies at (`dying.py`).
 """
 
 import ctypes
@@ -10,14 +9,12 @@ import gc
 import json
 import os
 import sys
-from datetime import date
 from typing import Any, NoReturn
 
 from tests.killing.boundaries import Boundary
 from tests.killing.dying import doom
 from tollway import serving  # noqa: F401 - loaded here, once
 from tollway.cli.main import main
-from tollway.demo.sandbox import Sandbox
 
 ENDED = "The life has ended."
 _PR_SET_CHILD_SUBREAPER = 36
@@ -49,7 +46,6 @@ def _live(port: int, boundary: list[Any] | None, sabotage: str | None, told_in: 
     os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     doom(None if boundary is None else Boundary(*boundary), sabotage, told_in)
-    Sandbox.fill = _leave_empty  # type: ignore[method-assign]
     status = 70
     try:
         main(["serve", "--port", str(port)])
@@ -58,10 +54,6 @@ def _live(port: int, boundary: list[Any] | None, sabotage: str | None, told_in: 
     finally:
         sys.stdout.flush()
         os._exit(status)
-
-
-async def _leave_empty(self: Sandbox, today: date) -> None:
-    pass
 
 
 if __name__ == "__main__":
