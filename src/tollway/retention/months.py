@@ -63,20 +63,22 @@ _KINDS = {
 }
 
 
-async def drop_whole_months(database: Database, kind: str, before_ms: int) -> int:
-    """Drops the months of a kind that end before a moment; how many rows they had."""
+async def drop_whole_months(database: Database, kind: str, before_ms: int) -> tuple[int, bool]:
+    """Drops the months of a kind that end before a moment; how many rows they had, and whether the
+    rest may follow. It may not while somebody reads for long: a month that waits for them is not
+    to go in pieces meanwhile."""
     divided, dropped = _KINDS[kind], 0
     for month in await months_before(database, divided.table, before_ms // 1000):
         try:
             rows = await database.write(partial(_drop, divided, month))
         except StoreBusyError as error:
             logger.warning("%s of %s are dropped another time: %s", kind, month.name, error)
-            rows = None
+            return dropped, False
         # The months after it wait for it, since entries go from the oldest on.
         if rows is None:
             break
         dropped += rows
-    return dropped
+    return dropped, True
 
 
 async def _drop(divided: _Divided, month: Month, transaction: Transaction) -> int | None:

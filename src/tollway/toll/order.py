@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tollway.consent.links import Links
 from tollway.consent.standing import Standings
 from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.ledger.charges import OverLimitError
 from tollway.ledger.directory import Directory
 from tollway.ledger.keeping import KeptAnswer
 from tollway.ledger.posting import KeptBefore
@@ -15,7 +16,7 @@ from tollway.ledger.uncharged import UnchargedCalls
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.handling import Handler
 from tollway.settings import Settings
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
@@ -91,6 +92,7 @@ class Toll:
         permit = Permit(parts.directory)
         live, sandbox = parts.live, parts.sandbox
         self._recall = Recall(live.memory, sandbox.memory, permit.check_affordable)
+        self._settle = Settle(live.settler, sandbox.settler)
         stages: dict[type[Stage], Stage] = {
             Route: Route(OPERATIONS),
             Authenticate: self.authenticate,
@@ -100,7 +102,7 @@ class Toll:
             Consent: Consent(live.standings, sandbox.standings, parts.links),
             Recall: self._recall,
             Perform: Perform(live.handlers, sandbox.handlers),
-            Settle: Settle(live.settler, sandbox.settler),
+            Settle: self._settle,
             RouteReceipt: RouteReceipt(),
             ReadReceipt: ReadReceipt(parts.database),
         }
@@ -124,18 +126,37 @@ class Toll:
                 if waiting is not None:
                     await waiting
         except KeptBefore as found:
-            return self._answer_again(call, found.kept)
+            return await self._answer_again(call, found.kept)
         except Exception as error:
-            return enveloper.failure(call, error)
+            # While the database cannot be asked, each node counts for itself.
+            is_counted = is_receipt or isinstance(error, StoreError | OverLimitError)
+            over_limit = None if is_counted else await self._count(call)
+            return enveloper.failure(call, over_limit or error)
         return enveloper.success(call)
 
-    def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
+    async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper
         try:
+            over_limit = await self._count(call)
+            if over_limit is not None:
+                return enveloper.failure(call, over_limit)
             self._recall.repeat(call, kept)
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    async def _count(self, call: Call) -> OverLimitError | None:
+        """Counts a call that ends without having been settled against the limit of all nodes; the
+        error if there was no place for it."""
+        try:
+            waiting = self._settle.count(call)
+            if waiting is not None:
+                await waiting
+        except OverLimitError as over_limit:
+            return over_limit
+        except StoreError:
+            return None
+        return None
 
 
 def _note_nothing(_call: Call, _code: int, _reason: str) -> None:

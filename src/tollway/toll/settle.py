@@ -18,7 +18,7 @@ class Settle:
     for the owner, also when it is free, but not what is done in the sandbox. A balance that no
     longer covers the call ends it with a ShortageError, a key that was used before with KeptBefore,
     and what all nodes have admitted, where they share a database, with an OverLimitError; there a
-    free call is settled too, to be counted.
+    free call is settled too, to be counted, and so is one that failed or repeats an answer.
     """
 
     def __init__(self, live: Settler, sandbox: Settler) -> None:
@@ -36,10 +36,23 @@ class Settle:
         call.charged = call.price
         return settler.settle(_charge(call, settler))
 
+    def count(self, call: Call) -> Awaitable[object] | None:
+        """Counts a call that was admitted here and was not settled, where nodes share a limit."""
+        if call.admission is None or call.is_settled:
+            return None
+        settler = self._settler(call)
+        if not settler.counts_calls:
+            return None
+        free = msgspec.structs.replace(
+            _charge(call, settler), amount=0, act=None, grant=None, keeping=None
+        )
+        return settler.settle(free)
+
     async def _act(self, call: Call) -> None:
         settler = self._settler(call)
         charge = _charge(call, settler)
         acted = await settler.settle(charge)
+        call.is_settled = True
         assert acted is not None
         while acted.then is not None:
             act = await acted.then()

@@ -100,6 +100,9 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "default_transaction_isolation": "read committed",
         # Compiling pays for long statements only, and ours are short.
         "jit": "off",
+        # Plans are made once per connection. Made anew for every call, those of divided tables
+        # would take longer than what they plan.
+        "plan_cache_mode": "force_generic_plan",
         # Whatever the server's default is: what is acknowledged is on disk, and on the synchronous
         # standby if there is one. When that was not waited for to its end, a warning says so.
         "synchronous_commit": "on",

@@ -11,14 +11,15 @@ down_revision = "0012"
 class _Divided(NamedTuple):
     """A table, the column that divides it, and what that column adds in a second.
 
-    `key` is unique over all months; `apart` is unique within each month alone, and indexed there.
+    A key over all months must have that column in it; where it has not, `apart` is unique within
+    each month alone.
     """
 
     name: str
     column: str
     per_s: int
-    key: str
     apart: str
+    key: str = ""
     indexes: tuple[str, ...] = ()
 
 
@@ -27,31 +28,29 @@ _TABLES = (
         "entry",
         "at_ms",
         1000,
-        "account_id, unit, number, at_ms",
         "account_id, unit, number",
-        ("entry_request ON entry (request_id)",),
+        indexes=("entry_request ON entry (request_id)",),
     ),
     _Divided(
         "uncharged_call",
         "at_ms",
         1000,
-        "account_id, request_id, at_ms",
         "account_id, request_id",
-        ("uncharged_call_at ON uncharged_call (at_ms)",),
+        indexes=("uncharged_call_at ON uncharged_call (at_ms)",),
     ),
     _Divided(
         "coupon_claim",
         "newest_first",
         -1,
-        "sid, claim_type, newest_first, coupon_code",
         "coupon_code",
+        "sid, claim_type, newest_first, coupon_code",
     ),
     _Divided(
         "shop_order",
         "newest_first",
         -1000,
-        "owner_id, newest_first, order_sn",
         "owner_id, order_sn",
+        "owner_id, newest_first, order_sn",
         (
             "shop_order_tag ON shop_order (owner_id, remark_tag, newest_first, order_sn) "
             "WHERE remark_tag IS NOT NULL",
@@ -82,8 +81,9 @@ def _divide(table: _Divided) -> None:
     op.execute(f"ALTER TABLE {name} RENAME TO {before}")
     for index in table.indexes:
         op.execute(f"DROP INDEX {index.partition(' ')[0]}")
+    key = f", PRIMARY KEY ({table.key})" if table.key else ""
     op.execute(
-        f"CREATE TABLE {name} (LIKE {before} INCLUDING CONSTRAINTS, PRIMARY KEY ({table.key})) "
+        f"CREATE TABLE {name} (LIKE {before} INCLUDING CONSTRAINTS{key}) "
         f"PARTITION BY RANGE ({table.column})"
     )
     for index in table.indexes:
