@@ -17,7 +17,7 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
 test: $(TOOLS)  ## the whole test suite, each engine in a process of its own
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest --numprocesses 2
 
 torture: $(TOOLS)  ## the long campaigns of tests/torture
 	@$(BIN)/python -m pytest -m torture tests/torture

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,6 +14,7 @@ import tollway
 from tests.support.books import Caller, new_caller
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.gateway import Gateway
+from tests.support.scheduling import EngineScheduling
 from tests.support.stores import Store
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures
@@ -46,9 +48,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     elif metafunc.definition.get_closest_marker("postgresql"):
         engines = ("postgresql",)
     chosen = [engine for engine in engines if only in (None, engine)]
-    # Each engine is a worker's own, so that what a session shares is made once for it.
-    marked = [pytest.param(engine, marks=pytest.mark.xdist_group(engine)) for engine in chosen]
-    metafunc.parametrize("engine", marked, indirect=True, scope="session")
+    metafunc.parametrize("engine", chosen, indirect=True, scope="session")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> EngineScheduling:
+    return EngineScheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

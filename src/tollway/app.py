@@ -75,7 +75,7 @@ class Gateway:
             settings.database, metrics, settings.call_timeout_s, settings.database_connections
         )
         self._retention = Retention(self._database, settings)
-        self._sandbox = Sandbox(self._zone)
+        self._sandbox = Sandbox(self._zone, self._calendar.today)
         self._remotes = Remotes(open_client())
         secret = load_secret(secret_path(settings.database, settings.secret_file))
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
@@ -159,7 +159,6 @@ class Gateway:
         await self._presence.refresh(World().at_ms())
         # Once more: whoever migrates either saw that this one serves, or has changed the schema.
         await check_current(self._database)
-        await self._sandbox.fill(self._calendar.today())
         await self._worker.open()
 
     async def tend(self) -> None:
@@ -179,7 +178,6 @@ class Gateway:
         used = self._toll.authenticate.take_used()
         if used:
             await record_use(self._database, used)
-        await self._sandbox.fill(self._calendar.today())
 
     async def reconcile(self) -> None:
         """Settles the waybills that wait for their carrier; tells of those that wait too long."""

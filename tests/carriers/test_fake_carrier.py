@@ -1,7 +1,5 @@
 """The fake carrier itself: it must be strict, and tell when it is told nonsense."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -9,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import forks
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tollway.carriers.connectors.cainiao_wire import digest
 from tollway.fake_carrier.link_form import digest_of
@@ -49,9 +48,8 @@ def test_a_message_without_a_right_digest_changes_nothing(fake: FakeCarrier) -> 
 
 
 def test_it_does_not_start_without_its_secret(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tollway.fake_carrier", "--journal", "j", "--secret-file", "s"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=30, check=False
+    ended = forks.run(
+        *("tollway.fake_carrier", "--journal", "j", "--secret-file", "s"), cwd=tmp_path
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "No such file" in ended.stderr and "Traceback" not in ended.stderr

@@ -3,13 +3,12 @@ inside the test's process, which spares the start-up."""
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from tests.support import forks
 from tests.support.engines import Engine
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
@@ -63,13 +62,7 @@ def books(workplace: Path) -> Store:
 @pytest.fixture
 def process() -> Command:
     def run(*arguments: str) -> Answer:
-        done = subprocess.run(
-            [sys.executable, "-m", "tollway", *arguments],
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
+        done = forks.run("tollway", *arguments)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from datetime import date
 from pathlib import Path
@@ -14,6 +12,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.forks import Fork
 from tests.support.gateway import Gateway
 from tests.support.postgresql import free_port, new_database, run_on
 from tests.support.stores import Store
@@ -140,13 +139,13 @@ def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target
 
 
 def _kill_at(rows: int, url: str) -> None:
-    command = [sys.executable, "-m", "tollway", "move", "--from", FROM, "--to", url]
-    moving = subprocess.Popen(command, env=os.environ, stderr=subprocess.PIPE)
+    moving = Fork("tollway", "move", "--from", FROM, "--to", url)
     while run_on(url, "SELECT count(*) FROM product_figure")[0][0] < rows:
         assert moving.poll() is None
     moving.send_signal(signal.SIGKILL)
-    _, told = moving.communicate(timeout=60)
-    assert moving.returncode == -signal.SIGKILL, told
+    assert moving.wait(timeout=60) == -signal.SIGKILL
+    assert moving.stdout is not None
+    moving.stdout.close()
 
 
 # The last rows of a table would only be copied again.

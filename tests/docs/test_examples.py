@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.likeness import is_like
 from tests.docs.pages import PAGES, ROOT, Example, examples_of
-from tests.docs.workplace import ForkServer, Workplace
+from tests.docs.workplace import Workplace
 from tollway.operations.catalogue import OPERATIONS
 
 # The page on which the reader sets up a gateway; all others work with the demo world.
@@ -17,15 +17,8 @@ OWN_WORLD = "start.md"
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    started = ForkServer(tmp_path_factory.mktemp("commands"))
-    yield started
-    started.stop()
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory, commands: ForkServer) -> Iterator[Workplace]:
-    place = Workplace(tmp_path_factory.mktemp("demo"), commands)
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    place = Workplace(tmp_path_factory.mktemp("demo"))
     place.start_demo()
     yield place
     place.stop()
@@ -44,13 +37,11 @@ def _is_run(example: Example) -> bool:
     ids=lambda page: page.name,
 )
 def test_the_examples_print_what_the_page_shows(
-    page: Path, request: pytest.FixtureRequest, tmp_path: Path, commands: ForkServer
+    page: Path, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     examples = examples_of(page)
-    if page.name == OWN_WORLD:
-        place = Workplace(tmp_path, commands)
-    else:
-        place = request.getfixturevalue("demo")
+    is_own = page.name == OWN_WORLD
+    place = Workplace(tmp_path) if is_own else request.getfixturevalue("demo")
     wrong = [
         f"{page.name} line {example.commands.line}:\n{example.commands.text}\nprinted:\n{output}"
         for example, output in zip(examples, place.run(examples), strict=True)

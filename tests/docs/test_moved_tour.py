@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.docs.pages import README, Example, examples_of
-from tests.docs.workplace import ForkServer, Workplace
+from tests.docs.workplace import Workplace
 from tests.support.postgresql import new_database
 from tollway.cli.main import main
 from tollway.demo import world as demo
@@ -32,13 +32,6 @@ _MOVING = (
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
 )
 _SMALL = {"PRODUCTS": 2, "DAYS": 40, "CLAIMS_PER_DAY": 40, "ORDERS": 3000, "NUMBERS": 50}
-
-
-@pytest.fixture
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    started = ForkServer(tmp_path_factory.mktemp("commands"))
-    yield started
-    started.stop()
 
 
 @pytest.fixture
@@ -73,7 +66,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoWorld:
     not (shutil.which("bash") and shutil.which("curl")), reason="the tour needs bash and curl"
 )
 def test_the_tour_is_the_same_after_a_move(
-    made: DemoWorld, tmp_path: Path, commands: ForkServer, monkeypatch: pytest.MonkeyPatch
+    made: DemoWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved_to = tmp_path / "moved"
     moved_to.mkdir()
@@ -88,8 +81,8 @@ def test_the_tour_is_the_same_after_a_move(
     with pytest.raises(SystemExit) as ended:
         main(["move", "--from", source, "--to", settings["TOLLWAY_DATABASE"]])
     assert ended.value.code == 0
-    before = _answers(Workplace(tmp_path, commands), made)
-    after = _answers(Workplace(moved_to, commands, settings), made)
+    before = _answers(Workplace(tmp_path), made)
+    after = _answers(Workplace(moved_to, settings), made)
     assert before == after
     # Or nothing would have been compared.
     assert "".join(before).count('"code":0,"msg":"Success"') > 10

@@ -6,12 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.docs.forkserver import CLIENT
 from tests.docs.pages import ROOT, Example
+from tests.support.forks import Fork, programs
 from tests.support.postgresql import new_database
 
 # For a whole page, on a machine that others use too.
@@ -27,7 +26,7 @@ ASIDE=
 trap 'for each in $ASIDE; do { kill $each; wait $each; } || true; done' EXIT
 aside() {
   local log=$(mktemp -p .)
-  "$PYTHON" -m "$@" > $log 2>&1 &
+  "$@" > $log 2>&1 &
   ASIDE="$ASIDE $!"
   until grep -q Ctrl+C $log; do
     kill -0 $! 2> /dev/null || { cat $log; return 1; }
@@ -38,51 +37,22 @@ aside() {
 """
 
 
-class ForkServer:
-    """The command `tollway`, kept loaded."""
-
-    def __init__(self, folder: Path) -> None:
-        path = folder / "commands"
-        self.bin = folder / "bin"
-        self.bin.mkdir()
-        client = self.bin / "tollway"
-        client.write_text(CLIENT.format(python=sys.executable, path=str(path)), encoding="utf-8")
-        client.chmod(0o755)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.docs.forkserver", str(path)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONUTF8": "1"},
-        )
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        while not path.exists():
-            assert self._process.poll() is None, "the command line cannot be loaded"
-            assert time.monotonic() < deadline_s, "the command line was not loaded in time"
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.wait(_TIMEOUT_S)
-
-
 class Workplace:
     """A folder that stands for the one a reader works in; its ports are free ones."""
 
-    def __init__(
-        self, folder: Path, commands: ForkServer, settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self._folder = folder
         self._settings = settings or {}
         self._ports = {number: free_port() for number in (8080, 8081, 8090)}
         self._environment = {
-            "PATH": f"{commands.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{programs()}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "LANG": "C.UTF-8",
-            "PYTHON": sys.executable,
             "PYTHONPATH": os.environ["PYTHONPATH"],
             "TOLLWAY_PORT": str(self._ports[8080]),
             **self._settings,
         }
-        self._gateway: subprocess.Popen[str] | None = None
+        self._gateway: Fork | None = None
         # The pages send the samples of the project, which is the folder a reader works in.
         (folder / "docs").symlink_to(ROOT / "docs")
 
@@ -99,14 +69,7 @@ class Workplace:
         (self._folder / "data").mkdir(exist_ok=True)
         command = ["tollway", "serve", "--demo", "--database", self._database]
         with (self._folder / "gateway.log").open("wb") as log:
-            self._gateway = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=self._folder,
-                env=self._environment,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+            self._gateway = Fork(*command, cwd=self._folder, env=self._environment, stderr=log)
         assert self._gateway.stdout is not None
         for line in self._gateway.stdout:
             if "Ctrl+C" in line:

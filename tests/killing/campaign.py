@@ -3,8 +3,6 @@
 import asyncio
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -14,6 +12,7 @@ from tests.killing.boundaries import Boundary, boundaries
 from tests.killing.checking import breaches_at_any_time, breaches_when_settled
 from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Clients
 from tests.killing.lives import Lives
+from tests.support import forks
 from tests.support.books import new_caller
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.fake_carrier import ISSUE, FakeCarrier
@@ -113,10 +112,12 @@ class Campaign:
 
     def _audited(self) -> list[str]:
         """What `tollway audit` says, if it does not find everything in order."""
-        journal = ("--journal", self._carrier.journal_file, "--carrier", self._wp_codes[REMOTE])
-        command = [sys.executable, "-m", "tollway", "audit", *journal]
+        journal = str(self._carrier.journal_file)
         variables = {**os.environ, **self._store.settings}
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        done = forks.run(
+            *("tollway", "audit", "--journal", journal, "--carrier", self._wp_codes[REMOTE]),
+            env=variables,
+        )
         return [] if done.returncode == 0 else [done.stdout + done.stderr]
 
     def _breaches(self) -> list[str]:

@@ -1,68 +1,24 @@
-"""`tollway serve`, kept loaded: one life after the other, each in a fork of this process.
+"""`tollway serve`, the same code as ever, but for the place it dies at (`dying.py`).
 
-A life is one line of JSON on the standard input. What runs is the same code as ever, but for the
-place it dies at (`dying.py`) and for the sandbox, which stays empty: filling it takes most of the
-time of a start, and only test tokens see it.
+What it is told is one argument of JSON.
 """
 
-import ctypes
-import gc
 import json
 import os
 import sys
-from datetime import date
-from typing import Any, NoReturn
+from typing import Any
 
 from tests.killing.boundaries import Boundary
 from tests.killing.dying import doom
-from tollway import serving  # noqa: F401 - loaded here, once
 from tollway.cli.main import main
-from tollway.demo.sandbox import Sandbox
-
-ENDED = "The life has ended."
-_PR_SET_CHILD_SUBREAPER = 36
 
 
-def run_lives() -> None:
-    # A worker whose main process was killed is then waited for here as well.
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    gc.freeze()
-    for line in sys.stdin:
-        if (pid := os.fork()) == 0:
-            _live(**json.loads(line))
-        print(pid, flush=True)  # noqa: T201
-        while _wait_for_one():
-            pass
-        print(ENDED, flush=True)  # noqa: T201
-
-
-def _wait_for_one() -> bool:
-    try:
-        os.wait()
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _live(port: int, boundary: list[Any] | None, sabotage: str | None, told_in: str) -> NoReturn:
+def live(port: int, boundary: list[Any] | None, sabotage: str | None, told_in: str) -> None:
     # One group, so that all of its processes can be killed in the same instant.
     os.setpgid(0, 0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     doom(None if boundary is None else Boundary(*boundary), sabotage, told_in)
-    Sandbox.fill = _leave_empty  # type: ignore[method-assign]
-    status = 70
-    try:
-        main(["serve", "--port", str(port)])
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else 0
-    finally:
-        sys.stdout.flush()
-        os._exit(status)
-
-
-async def _leave_empty(self: Sandbox, today: date) -> None:
-    pass
+    main(["serve", "--port", str(port)])
 
 
 if __name__ == "__main__":
-    run_lives()
+    live(**json.loads(sys.argv[1]))

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from time import monotonic, sleep
 import httpx
 import pytest
 
+from tests.support import forks
 from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
@@ -119,13 +118,7 @@ def test_connections_are_as_many_as_the_setting_says(
 )
 def test_a_file_is_served_by_one_worker(tmp_path: Path, options: list[str], problem: str) -> None:
     url = f"sqlite:///{tmp_path / 'tollway.db'}"
-    told = subprocess.run(
-        [sys.executable, "-m", "tollway", "serve", "--database", url, *options],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    told = forks.run("tollway", "serve", "--database", url, *options, cwd=tmp_path)
     assert told.returncode == 1
     assert problem in " ".join(told.stderr.split())
     assert not (tmp_path / "tollway.db").exists()

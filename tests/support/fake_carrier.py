@@ -2,12 +2,12 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.support.forks import Fork
 
 SECRET = "canary-secret-of-the-link"
 ISSUE, LOOK_UP, CANCEL = "TMS_WAYBILL_GET", "TMS_WAYBILL_QUERY", "TMS_WAYBILL_DISCARD"
@@ -26,12 +26,10 @@ class FakeCarrier:
         self._start()
 
     def _start(self) -> None:
-        command = [
-            *(sys.executable, "-m", "tollway.fake_carrier", "--port", str(self._port)),
+        self.process = Fork(
+            *("tollway.fake_carrier", "--port", str(self._port)),
             *("--journal", str(self.journal_file), "--secret-file", str(self.secret_file)),
-        ]
-        self.process = subprocess.Popen(
-            [*command, *self._arguments], stdout=subprocess.PIPE, text=True
+            *self._arguments,
         )
         assert self.process.stdout is not None
         first = self.process.stdout.readline()

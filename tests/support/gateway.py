@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.support.forks import Fork
 from tests.support.postgresql import free_port
 from tests.support.stores import Store
 
@@ -61,13 +60,11 @@ class Gateway:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")}
         self.log_path = store.path.with_suffix(f".{self.port}.log")
         with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tollway", "serve", "--port", str(self.port)],
+            self.process = Fork(
+                *("tollway", "serve", "--port", str(self.port)),
                 env={**environment, **store.settings, **variables},
                 cwd=store.path.parent,
-                stdout=subprocess.PIPE,
                 stderr=log,
-                text=True,
             )
         self._wait_until_ready()
         self.client = httpx.Client(base_url=self.base_url, timeout=30)

@@ -8,11 +8,10 @@ the body that is posted to the operation (`.json`).
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support import forks
 from tests.support.five import five_caller
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.stores import Store
@@ -72,11 +71,10 @@ def sample_world(store: Store) -> str:
     for file, kind in _IMPORTED.items():
         path = DOCS / "samples" / file
         rejects = store.path.with_name("rejects.jsonl")
-        command = [sys.executable, "-m", "tollway", "import", kind, str(path)]
-        command += ["--rejects", str(rejects), "--database", store.url]
-        subprocess.run(
-            command, check=True, capture_output=True, env={**os.environ, **store.settings}
-        )
+        forks.run(
+            *("tollway", "import", kind, str(path), "--rejects", str(rejects)),
+            env={**os.environ, **store.settings},
+        ).check_returncode()
         assert not rejects.exists(), rejects.read_text(encoding="utf-8")
 
     async def work(database: Database) -> None:

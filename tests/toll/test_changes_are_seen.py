@@ -1,10 +1,8 @@
 """What an operator changes beside the running server is seen on the next call."""
 
-import subprocess
-import sys
-
 import msgspec
 
+from tests.support import forks
 from tests.support.books import CALLS, WORLD, Caller, new_caller
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
@@ -33,8 +31,7 @@ def test_what_the_command_line_does_is_seen_on_the_next_call(
     caller = new_caller(store, calls=1)
 
     def tollway(*arguments: str) -> None:
-        command = [sys.executable, "-m", "tollway", *arguments, "--database", store.url]
-        subprocess.run(command, check=True, capture_output=True)
+        forks.run("tollway", *arguments, "--database", store.url).check_returncode()
 
     assert gateway.get(token=caller.token, query=question).code == 0
     assert gateway.get(token=caller.token, query=question).code == 204

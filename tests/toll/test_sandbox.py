@@ -1,5 +1,6 @@
 """A test token: the same way, the same checks, demo data, and nothing is charged."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
@@ -111,3 +112,20 @@ def test_it_shares_the_accounts_limit(
     codes = [gateway.get(token=token, query=question).code for token in tokens]
     assert codes == [0, 0, 202, 202]
     assert calls_left(store, live) == 99
+
+
+def test_the_first_calls_of_all_wait_for_one_filling(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    tester = new_caller(own_store, kind="test", rate_limit=100_000)
+    gateway = Gateway(own_store)
+    try:
+        with ThreadPoolExecutor(8) as callers:
+            asked = [
+                callers.submit(gateway.get, token=tester.token, query=question) for _ in range(8)
+            ]
+            replies = [each.result() for each in asked]
+        assert [reply.code for reply in replies] == [0] * 8
+        assert len({str(reply.data) for reply in replies}) == 1
+    finally:
+        assert gateway.stop() == 0

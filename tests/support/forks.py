@@ -1,0 +1,182 @@
+"""Programs of this project as processes of their own, without the time it takes to load them.
+
+They run in forks of a loaded process (`fork_server.py`), of which every test process has one.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parents[2]
+_TIMEOUT_S = 60
+# For scripts, which find programs by their names. Signals go on to where they are meant for.
+_PROGRAM = """#!{python} -S
+import json, os, signal, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({path!r})
+request = dict(
+    module={module!r}, arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ)
+)
+socket.send_fds(server, [json.dumps(request).encode() + b"\\n"], [0, 1, 2])
+answers = server.makefile()
+pid = int(answers.readline())
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+status = int(answers.readline() or 70)
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+class ForkServer:
+    """The loaded process, started for the first one who needs it."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tollway-forks-"))
+        self.path = self.folder / "socket"
+        # Only the end of its input ends it. It ends when this process does, whichever way.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.fork_server", str(self.path)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUTF8": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while not self.path.exists():
+            assert self._process.poll() is None, "the programs cannot be loaded"
+            assert time.monotonic() < deadline_s, "the programs were not loaded in time"
+            time.sleep(0.02)
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(_TIMEOUT_S)
+        shutil.rmtree(self.folder)
+
+
+@cache
+def _server() -> ForkServer:
+    return ForkServer()
+
+
+@cache
+def programs() -> Path:
+    """A folder with a file to run for each module, which does what `python -m MODULE` does."""
+    folder = _server().folder / "programs"
+    folder.mkdir()
+    for module in ("tollway", "tollway.fake_carrier"):
+        file = folder / module
+        text = _PROGRAM.format(python=sys.executable, path=str(_server().path), module=module)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o755)
+    return folder
+
+
+class Fork:
+    """`python -m MODULE ARGUMENTS`; used like a `subprocess.Popen` whose output is read from here.
+
+    Its errors go where ours go, unless a file is named for them.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdout: IO[Any] | None = None,
+        stderr: IO[Any] | None = None,
+    ) -> None:
+        self.returncode: int | None = None
+        self.stdout: IO[str] | None = None
+        self._heard = b""
+        request = {
+            "module": module,
+            "arguments": arguments,
+            "folder": str(cwd or Path.cwd()),
+            "environment": dict(os.environ if env is None else env),
+        }
+        reading, writing = (None, os.dup(stdout.fileno())) if stdout else os.pipe()
+        if reading is not None:
+            self.stdout = open(reading, encoding="utf-8")  # noqa: PTH123, SIM115
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(str(_server().path))
+        with Path(os.devnull).open("rb") as nothing:
+            files = [nothing.fileno(), writing, 2 if stderr is None else stderr.fileno()]
+            socket.send_fds(self._server, [json.dumps(request).encode() + b"\n"], files)
+        os.close(writing)
+        self.pid = self._answer(_TIMEOUT_S)
+
+    def poll(self) -> int | None:
+        """Its status, if it has ended."""
+        with suppress(BlockingIOError):
+            return self._status(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        try:
+            return self._status(timeout)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _status(self, timeout: float | None) -> int:
+        if self.returncode is None:
+            self.returncode = self._answer(timeout)
+            self._server.close()
+        return self.returncode
+
+    def _answer(self, timeout: float | None) -> int:
+        self._server.settimeout(timeout)
+        while b"\n" not in self._heard:
+            said = self._server.recv(64)
+            assert said, "the loaded programs are gone"
+            self._heard += said
+        line, _, self._heard = self._heard.partition(b"\n")
+        return int(line)
+
+
+def run(
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float = _TIMEOUT_S,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end; tells its status and what it printed."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        fork = Fork(module, *arguments, env=env, cwd=cwd, stdout=out, stderr=err)
+        try:
+            status = fork.wait(timeout)
+        except subprocess.TimeoutExpired:
+            fork.kill()
+            raise
+        printed = [_content(file) for file in (out, err)]
+    return subprocess.CompletedProcess([module, *arguments], status, *printed)
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8")

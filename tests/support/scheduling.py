@@ -1,0 +1,34 @@
+"""Which test process runs what: each engine has one of its own, as long as there is work for it.
+
+What a session shares is then made once for each engine. A process that has run out of its own work
+helps with the other's, a file at a time.
+"""
+
+from typing import Any
+
+from xdist.scheduler import LoadScopeScheduling
+
+
+class EngineScheduling(LoadScopeScheduling):
+    """Hands out the tests of a file on an engine together."""
+
+    def __init__(self, config: Any, log: Any) -> None:
+        super().__init__(config, log)
+        self._engines: dict[Any, str] = {}
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        engine = "postgresql" if "[postgresql" in test else "sqlite"
+        return f"{engine}:{file}"
+
+    def _assign_work_unit(self, node: Any) -> None:
+        engine = self._engines.get(node) or self._engine_nobody_has()
+        own = next((scope for scope in self.workqueue if scope.startswith(engine)), None)
+        if own is None:
+            own = next(iter(self.workqueue))
+        self._engines[node] = own.partition(":")[0]
+        self.workqueue.move_to_end(own, last=False)
+        super()._assign_work_unit(node)
+
+    def _engine_nobody_has(self) -> str:
+        return "postgresql" if "sqlite" in self._engines.values() else "sqlite"
