@@ -77,7 +77,8 @@ def charge_of(wish: Wish, account_id: str, request_id: str) -> Charge:
     keeping = None
     if wish.key is not None:
         data = f"answer to {request_id}".encode()
-        keeping = Keeping(wish.key, b"print of " + data, lambda data: b"sealed " + data, data)
+        asked = b"print of " + data
+        keeping = Keeping(wish.key, asked, asked.__eq__, lambda data: b"sealed " + data, data)
     return Charge(
         account_id,
         wish.unit,

@@ -9,7 +9,6 @@ from sqlalchemy import bindparam, select, text
 
 from tests.ledger.books_campaign import run_campaign, run_control
 from tollway.ledger import holds, posting
-from tollway.ledger.charges import Charge, Keeping
 from tollway.ledger.holds import Hold
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
@@ -100,7 +99,7 @@ def test_a_debit_without_its_condition_turns_it_red(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_answer_that_is_not_kept_turns_it_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def keep_nothing(_: Transaction, __: Charge, ___: Keeping, ____: bytes) -> bool:
+    async def keep_nothing(*_: object) -> bool:
         return True
 
     monkeypatch.setattr(posting, "keep", keep_nothing)

@@ -65,7 +65,7 @@ def batch(chance: random.Random, name: str, *, has_acts: bool) -> list[Charge]:
         if chance.random() < 0.4:
             key = f"key {chance.randrange(40)}"
             data = None if has_acts else b"data"
-            keeping = Keeping(key, b"print", lambda data: data, data)
+            keeping = Keeping(key, b"print", b"print".__eq__, lambda data: data, data)
         charges.append(
             Charge(
                 chance.choice(ACCOUNTS),
