@@ -71,6 +71,7 @@ def test_a_world_that_was_served_comes_out_clean_and_every_check_saw_rows(
         "holds",
         "holds_in_time",
         "hold_waybills",
+        "reserved_keys",
     ]
     assert rows["waybill_charges"] == 3 and rows["consent_uses"] == 8
 

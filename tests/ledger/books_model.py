@@ -63,6 +63,9 @@ class Books:
             if state == "captured":
                 balance.posted += hold.amount
                 balance.enter("charge", -hold.amount, at_ms, hold)
+        kept = self.kept.get((account_id, hold.key or ""))
+        if state == "released" and kept and (kept.data, kept.request_id) == (None, hold.request_id):
+            del self.kept[account_id, hold.key or ""]
         return True
 
     def sweep(self, now_ms: int) -> None:
@@ -148,8 +151,9 @@ class Books:
         if self._left(call.account_id, call.unit) < price:
             return SHORT
         self.holds[call.account_id, self._errand(call, is_new=True)] = Hold(
-            call.unit, price, call.request_id, call.token_id
+            call.unit, price, call.request_id, call.token_id, call.key
         )
+        self._reserve(call)
         if price:
             balance = self.balances[call.account_id, call.unit]
             balance.held += price
@@ -157,9 +161,13 @@ class Books:
         return None
 
     def _second(self, call: Wanted) -> Outcome:
-        """What was done outside is entered, whatever has become of the key meanwhile."""
+        """What was done outside is entered. Only whoever has not held for it may find the key
+        taken meanwhile."""
         hold_id = self._errand(call)
         hold = self.holds[call.account_id, hold_id]
+        repeated = self._repeated(call)
+        if hold.request_id != call.request_id and repeated is not None:
+            return repeated
         if hold.state == "held":
             state = "captured" if call.asked.what == TAKEN else "released"
             self.end_hold(call.account_id, hold_id, state, call.at_ms)
@@ -184,6 +192,8 @@ class Books:
             return None
         if kept.asked != (call.operation, call.asked):
             return CONFLICT
+        if kept.data is None:
+            return None
         return Outcome("answered", kept.data, 0, kept.request_id)
 
     def _keep(self, call: Wanted, outcome: Outcome) -> Outcome:
@@ -193,6 +203,11 @@ class Books:
                 outcome.replay_of or call.request_id, call.at_ms, asked, outcome.data
             )
         return outcome
+
+    def _reserve(self, call: Wanted) -> None:
+        if call.key is not None:
+            asked = (call.operation, call.asked)
+            self.kept[call.account_id, call.key] = Kept(call.request_id, call.at_ms, asked, None)
 
     def _left(self, account_id: str, unit: str) -> int:
         balance = self.balances.get((account_id, unit))

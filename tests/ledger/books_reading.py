@@ -12,11 +12,11 @@ from tests.ledger.books_rows import Line
 from tollway.audit.books import BALANCES
 from tollway.audit.check import Breach
 from tollway.audit.entries import CHARGED_ONCE, ENTRIES
-from tollway.audit.holds import HOLDS
+from tollway.audit.holds import HOLDS, RESERVED_KEYS
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
 from tollway.store.schema import balance, entry, product
-from tollway.store.settlement_tables import hold, kept_answer
+from tollway.store.settlement_tables import hold, is_reserved, kept_answer
 
 
 def _all(table: Table, *names: str) -> Query:
@@ -26,7 +26,11 @@ def _all(table: Table, *names: str) -> Query:
 _BALANCES = _all(balance, "account_id", "unit", "amount", "held", "posted", "entries")
 _ENTRIES = _all(entry, "account_id", "unit", "number", *Line._fields)
 _HOLDS = _all(hold, "account_id", "id", "unit", "amount", "request_id", "token_id", "state")
-_KEPT = _all(kept_answer, "account_id", "key", "request_id", "at_ms")
+_KEPT = Query(
+    select(
+        *(kept_answer.c[name] for name in ("account_id", "key", "request_id", "at_ms")), is_reserved
+    )
+)
 _DEEDS = _all(product, "product_id")
 Heard = Sequence[tuple[Wanted, Outcome]]
 Lines = dict[tuple[str, str], list[Line]]
@@ -50,7 +54,7 @@ async def compare(reader: Reader, model: Books, heard: Heard) -> None:
         for of, each in model.holds.items()
     }
     assert {(row[0], row[1]): row[2:] for row in await reader.fetch_all(_KEPT)} == {
-        of: (each.request_id, each.at_ms) for of, each in model.kept.items()
+        of: (each.request_id, each.at_ms, each.data is None) for of, each in model.kept.items()
     }
     assert {row[0] for row in await reader.fetch_all(_DEEDS)} == model.deeds
 
@@ -88,6 +92,6 @@ def _check_heard(lines: Lines, heard: Heard) -> None:
 async def breaches(database: Database) -> list[Breach]:
     """What the audit of the books finds. There are no waybills here, so theirs would be lost."""
     found: list[Breach] = []
-    for check in (BALANCES, ENTRIES, CHARGED_ONCE, HOLDS):
+    for check in (BALANCES, ENTRIES, CHARGED_ONCE, HOLDS, RESERVED_KEYS):
         found += (await check.run(database, 0))[1]
     return found

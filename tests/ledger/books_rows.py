@@ -40,13 +40,14 @@ class Hold:
     amount: int
     request_id: str
     token_id: str
+    key: str | None
     state: str = "held"
 
 
 class Kept(NamedTuple):
-    """An answer kept under a key."""
+    """An answer kept under a key; without one, the key is reserved for it."""
 
     request_id: str
     at_ms: int
     asked: tuple[str, Asked]
-    data: str
+    data: str | None

@@ -65,7 +65,7 @@ def _errand(what: str, number: int) -> Act:
             return Acted(last_id.encode(), is_paid=False, replay_of=request_id)
         if state == "released":
             await reserve(transaction, charge, f"{number}.{len(before):03d}", charge.at_ms + 60_000)
-        return Acted(b"", is_paid=False, then=ask)
+        return Acted(b"", is_paid=False, then=ask, is_held=state == "released")
 
     async def ask() -> Act:
         if what == told.SILENT:

@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import bindparam
 
 from tests.ledger.test_posting import OPEN_BALANCE
 from tests.support import engines
@@ -19,11 +20,15 @@ from tests.support.functions import change_function
 from tests.support.stores import Store
 from tollway.ledger.at_once import post_at_once
 from tollway.ledger.charges import Charge, GrantKey, Keeping, ShortageError
+from tollway.ledger.keeping import KeptAnswer
 from tollway.ledger.posting import KeptBefore, Remarks, post_charges
 from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.query import Query
+from tollway.store.settlement_tables import kept_answer
 
 pytestmark = pytest.mark.postgresql
 ACCOUNTS, UNITS = ("a", "b", "Ω"), ("credits", "calls:orders")
+RESERVE = Query(kept_answer.insert().values({c.name: bindparam(c.name) for c in kept_answer.c}))
 _runs = count()
 
 
@@ -77,7 +82,8 @@ def charge_of(wish: Wish, account_id: str, request_id: str) -> Charge:
     keeping = None
     if wish.key is not None:
         data = f"answer to {request_id}".encode()
-        keeping = Keeping(wish.key, b"print of " + data, lambda data: b"sealed " + data, data)
+        asked = b"print of " + data
+        keeping = Keeping(wish.key, asked, asked.__eq__, lambda data: b"sealed " + data, data)
     return Charge(
         account_id,
         wish.unit,
@@ -169,6 +175,24 @@ def test_so_does_a_batch_of_the_largest_size(check: Check) -> None:
         for number in range(512)
     ]
     check({("a", "credits"): 300, ("b", "calls:orders"): 10}, [batch, batch])
+
+
+def test_a_key_that_is_reserved_is_taken_for_what_is_settled_at_once(
+    pair: tuple[Store, Store],
+) -> None:
+    row = ("reserved a", "k1", "the holder", 1_900_000_000_000, b"another", b"")
+
+    async def reserve(database: Database) -> None:
+        await database.write(lambda tx: tx.execute_many(RESERVE, [row]))
+
+    for store in pair:
+        store.do(reserve)
+        wishes = [Wish("a", "credits", 1, "k1", None), Wish("a", "credits", 1, "k2", None)]
+        outcomes, ((*_, amount, _, posted, _),), *_ = run(
+            store, "reserved ", {("a", "credits"): 9}, [wishes]
+        )
+        assert outcomes == [{0: KeptAnswer("the holder", b"another", b"")}]
+        assert (amount, posted) == (8, 1)
 
 
 MIXED = [

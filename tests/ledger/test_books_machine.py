@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, text
 
 from tests.ledger.books_campaign import run_campaign, run_control
 from tollway.ledger import holds, posting
-from tollway.ledger.charges import Charge, Keeping
+from tollway.ledger.charges import Acted, Charge, Keeping
 from tollway.ledger.holds import Hold
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
@@ -100,10 +100,38 @@ def test_a_debit_without_its_condition_turns_it_red(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_answer_that_is_not_kept_turns_it_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def keep_nothing(_: Transaction, __: Charge, ___: Keeping, ____: bytes) -> bool:
+    async def keep_nothing(*_: object) -> bool:
         return True
 
     monkeypatch.setattr(posting, "keep", keep_nothing)
+    with pytest.raises(AssertionError):
+        run_control(ENOUGH)
+
+
+def test_a_key_that_is_not_reserved_turns_it_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = posting.keep
+
+    async def keep_answers_only(
+        transaction: Transaction,
+        charge: Charge,
+        keeping: Keeping,
+        acted: Acted,
+        reserved_by: str | None,
+    ) -> bool:
+        if not acted.is_success:
+            return True
+        return await keep(transaction, charge, keeping, acted, reserved_by)
+
+    monkeypatch.setattr(posting, "keep", keep_answers_only)
+    with pytest.raises(AssertionError):
+        run_control(ENOUGH)
+
+
+def test_a_key_that_is_not_freed_turns_it_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def free_nothing(*_: object) -> None:
+        return
+
+    monkeypatch.setattr(holds, "free_key", free_nothing)
     with pytest.raises(AssertionError):
         run_control(ENOUGH)
 

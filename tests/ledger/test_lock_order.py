@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import asyncpg
 import pytest
@@ -13,9 +14,10 @@ from tests.support.stores import Store
 from tollway.ledger.at_once import post_acts, post_at_once
 from tollway.ledger.charges import Acted, Charge, Keeping
 from tollway.ledger.entries import TAKE
-from tollway.ledger.holds import capture, lock_balance_of, reserve
+from tollway.ledger.holds import capture, lock_balance_of, release, reserve
 from tollway.ledger.identity import World
 from tollway.ledger.keeping import sweep_kept
+from tollway.ledger.posting import Remarks
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -50,11 +52,27 @@ async def open_all(transaction: Transaction) -> None:
 
 
 async def act(transaction: Transaction, charge: Charge) -> Acted:
-    """Holds something and captures it, as a remote carrier's waybill does."""
+    """Holds something and captures it, as a remote carrier's waybill does, or leaves it held."""
     await reserve(transaction, charge, f"hold {charge.request_id}", 0)
+    if charge.request_id.endswith("0"):
+        return Acted(b"", is_paid=False, is_held=True)
     await lock_balance_of(transaction, charge.account_id, f"hold {charge.request_id}")
     await capture(transaction, charge.account_id, f"hold {charge.request_id}", charge.at_ms)
     return Acted(b"", is_paid=False, captured=charge.amount)
+
+
+async def let_go(database: Database, charges: Sequence[Charge], remarks: Remarks) -> None:
+    """Releases what was left held, and so frees its keys, as reconciliation does: one by one."""
+
+    async def work(transaction: Transaction, charge: Charge) -> None:
+        hold_id = f"hold {charge.request_id}"
+        await lock_balance_of(transaction, charge.account_id, hold_id)
+        await release(transaction, charge.account_id, hold_id, charge.at_ms)
+
+    for place, charge in enumerate(charges):
+        remark = remarks.get(place)
+        if isinstance(remark, Acted) and remark.is_held:
+            await database.write(partial(work, charge=charge))
 
 
 def batch(chance: random.Random, name: str, *, has_acts: bool) -> list[Charge]:
@@ -65,12 +83,12 @@ def batch(chance: random.Random, name: str, *, has_acts: bool) -> list[Charge]:
         if chance.random() < 0.4:
             key = f"key {chance.randrange(40)}"
             data = None if has_acts else b"data"
-            keeping = Keeping(key, b"print", lambda data: data, data)
+            keeping = Keeping(key, b"print", b"print".__eq__, lambda data: data, data)
         charges.append(
             Charge(
                 chance.choice(ACCOUNTS),
                 OPERATIONS[operation],
-                1,
+                chance.choice([0, 1]) if has_acts else 1,
                 operation,
                 f"{name}.{number}",
                 "tok_x",
@@ -90,7 +108,8 @@ async def write_on(database: Database, writer: int) -> None:
         name = f"w{writer}.{number}"
         if writer % 4 == 0:
             charges = batch(chance, name, has_acts=True)
-            await database.write(lambda tx, charges=charges: post_acts(tx, charges))
+            remarks = await database.write(lambda tx, charges=charges: post_acts(tx, charges))
+            await let_go(database, charges, remarks)
         else:
             await post_at_once(database, batch(chance, name, has_acts=False))
         if number % 5 == 0:

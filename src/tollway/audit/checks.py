@@ -5,7 +5,13 @@ from tollway.audit.books import BALANCES
 from tollway.audit.claim_buckets import CLAIM_HOURS
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.entries import CHARGED_ONCE, ENTRIES
-from tollway.audit.holds import HOLD_WAYBILLS, HOLDS, HOLDS_IN_TIME, WAYBILL_HOLDS
+from tollway.audit.holds import (
+    HOLD_WAYBILLS,
+    HOLDS,
+    HOLDS_IN_TIME,
+    RESERVED_KEYS,
+    WAYBILL_HOLDS,
+)
 from tollway.audit.once import CODES_ONCE, ORDERS_ONCE
 from tollway.audit.order_buckets import ORDER_DAYS, ORDER_HOURS
 from tollway.audit.receipts import UNCHARGED
@@ -22,6 +28,7 @@ CHECKS = (
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,
     WAYBILL_HOLDS,
+    RESERVED_KEYS,
     CONSENT_USES,
     CONSENT_CHARGES,
     WAYBILLS_IN_FORCE,

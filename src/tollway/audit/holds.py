@@ -1,4 +1,4 @@
-"""Holds against balances, against their waybills and against the clock."""
+"""Holds against balances, against their waybills, their keys and the clock."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from sqlalchemy import (
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
 from tollway.store.schema import balance
-from tollway.store.settlement_tables import IS_HELD, hold
+from tollway.store.settlement_tables import IS_HELD, hold, is_reserved, kept_answer
 from tollway.store.waybill_tables import waybill
 
 # A gateway looks at what is pending at intervals, and the carrier needs time to answer.
@@ -135,4 +135,32 @@ HOLD_WAYBILLS = Check(
     .group_by(_counted.c.account_id)
     .having(_waybills != _holds),
     _tell_count,
+)
+
+
+# A hold that was captured has its key until the answer is asked for, or the key's day is over.
+_holder = (
+    select(hold.c.id)
+    .where(
+        hold.c.request_id == kept_answer.c.request_id,
+        hold.c.account_id == kept_answer.c.account_id,
+        hold.c.key == kept_answer.c.key,
+        hold.c.state != "released",
+    )
+    .exists()
+)
+
+
+def _tell_reserved(row: Row) -> Iterator[Breach]:
+    account_id, request_id = row
+    difference = f"request {request_id} has reserved its key, but nothing is held for it any more"
+    yield Breach("key_without_hold", account_id, None, difference)
+
+
+RESERVED_KEYS = Check(
+    "reserved_keys",
+    "a key without an answer is that of a hold which was not released",
+    kept_answer,
+    select(kept_answer.c.account_id, kept_answer.c.request_id).where(is_reserved, ~_holder),
+    _tell_reserved,
 )

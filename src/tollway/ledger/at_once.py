@@ -105,7 +105,9 @@ def _key(charge: Charge) -> Key:
 
 
 def _balances(charges: Iterable[Charge]) -> list[Key]:
-    return sorted({(each.account_id, each.unit) for each in charges if each.amount})
+    # An act may end a hold, and that begins with the balance, also if nothing is owed.
+    owing = (each for each in charges if each.amount or each.act is not None)
+    return sorted({(each.account_id, each.unit) for each in owing})
 
 
 def _windows(charges: Iterable[Charge]) -> list[Key]:

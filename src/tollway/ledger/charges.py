@@ -41,13 +41,15 @@ class GrantKey(msgspec.Struct, frozen=True, gc=False):
 class Keeping(msgspec.Struct, frozen=True, gc=False):
     """How the answer to a call with an Idempotency-Key is kept for its repetition.
 
-    `data` is the answer if it is known before the charge; an act gives its own. The end of an act
-    that went on outside is `late`: it is entered whatever has become of the key meanwhile, because
-    what was done outside is done.
+    `data` is the answer if it is known before the charge; an act gives its own. `is_same` tells
+    whether another fingerprint is of the same request. The end of an act that has held its price
+    and its key is `late`: it is entered whatever has become of the key meanwhile, because what was
+    done outside is done.
     """
 
     key: str
     fingerprint: bytes
+    is_same: Callable[[bytes], bool]
     seal: Callable[[bytes], bytes]
     data: bytes | None
     late: bool = False

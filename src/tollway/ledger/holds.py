@@ -3,7 +3,8 @@
 A hold is an entry of its own. Its capture is a release and a charge in one transaction, so that
 every success has exactly one charge in the books, however it came about. A hold stays until one of
 the two is done: after its deadline it is an alarm, never forgotten. One of nothing is a hold too,
-but what is free is not entered in the books.
+but what is free is not entered in the books. With the credits a release also gives back the
+Idempotency-Key that was reserved with them.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from tollway.ledger.charges import Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
 from tollway.ledger.errors import LedgerError
+from tollway.ledger.keeping import free_key
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema import balance
@@ -39,6 +41,7 @@ class Hold(msgspec.Struct, frozen=True):
     owner_kind: str | None = None
     owner_id: str | None = None
     consent_id: str | None = None
+    key: str | None = None
 
 
 class OpenHolds(msgspec.Struct, frozen=True):
@@ -133,6 +136,7 @@ async def reserve(
         owner_kind=None if grant is None else grant.owner_kind,
         owner_id=None if grant is None else grant.owner_id,
         consent_id=None if grant is None else grant.consent_id,
+        key=None if charge.keeping is None else charge.keeping.key,
     )
     if not await transaction.execute(_INSERT, **msgspec.structs.asdict(made)):
         raise LedgerError(f"There was a hold {hold_id} before: a new one needs an id of its own.")
@@ -167,6 +171,8 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
     if ended.amount:
         left, number = await _move(transaction, _RELEASE, ended)
         await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
+    if ended.key is not None:
+        await free_key(transaction, account_id, ended.key, ended.request_id)
     return ended
 
 

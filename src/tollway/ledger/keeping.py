@@ -2,26 +2,35 @@
 
 The answer is stored, sealed, in the commit that charges for it. The same request with the same key
 then gets it again for nothing; another request with that key is refused.
+
+A request that has to wait for somebody else reserves its key in the commit that holds its price: an
+answer that is still empty. Another request with that key is refused from then on. The same one goes
+its way as if nothing were kept, and finds there what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import bindparam, select, tuple_
+from sqlalchemy import and_, bindparam, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import Acted, Charge, Keeping
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.settlement_tables import kept_answer
+from tollway.store.settlement_tables import is_reserved, kept_answer
 
 KEPT_MS = 24 * 3600 * 1000
+_NOT_YET = b""
 
 
 class KeptAnswer(msgspec.Struct, frozen=True):
-    """An answer that was given before, and to which request."""
+    """An answer that was given before, and to which request; or a key that is reserved for one."""
 
     request_id: str
     fingerprint: bytes
     sealed: bytes
+
+    def is_reserved_for(self, keeping: Keeping) -> bool:
+        """Whether the same request has begun, and may not have ended yet."""
+        return self.sealed == _NOT_YET and keeping.is_same(self.fingerprint)
 
 
 _of_key = (
@@ -33,12 +42,17 @@ _FIND = Query(
         *_of_key, kept_answer.c.at_ms > bindparam("older_ms")
     )
 )
+_is_reserved_by = and_(is_reserved, kept_answer.c.request_id == bindparam("reserved_by"))
+_new = insert(kept_answer).values({column.name: bindparam(column.name) for column in kept_answer.c})
 _KEEP = Query(
-    insert(kept_answer)
-    .values({column.name: bindparam(column.name) for column in kept_answer.c})
-    .on_conflict_do_nothing()
+    _new.on_conflict_do_update(
+        index_elements=[*kept_answer.primary_key],
+        set_={c.name: _new.excluded[c.name] for c in kept_answer.c if not c.primary_key},
+        # One that has had its day and is not swept out yet must not be in the way either.
+        where=or_(kept_answer.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
+    )
 )
-_DROP = Query(kept_answer.delete().where(*_of_key, kept_answer.c.at_ms <= bindparam("older_ms")))
+_FREE = Query(kept_answer.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(kept_answer.c.account_id, kept_answer.c.key)
 # Whoever sweeps waits for nobody: what is in use is swept out the next time.
 _DROP_ALL = Query(
@@ -59,15 +73,18 @@ async def find_kept(reader: Reader, account_id: str, key: str, now_ms: int) -> K
     return None if row is None else KeptAnswer(*row)
 
 
-async def keep(transaction: Transaction, charge: Charge, keeping: Keeping, acted: Acted) -> bool:
-    """Keeps an answer, unless another one was kept under the key in the meantime.
+async def keep(
+    transaction: Transaction,
+    charge: Charge,
+    keeping: Keeping,
+    acted: Acted,
+    reserved_by: str | None,
+) -> bool:
+    """Keeps an answer, unless another one was kept under the key in the meantime; of a call that
+    goes on outside, reserves the key. It may be reserved already, but only by `reserved_by`.
 
     It is kept as the answer of the request that paid, which may be an earlier one without the key.
     """
-    # One that has had its day and is not swept out yet must not be in the way.
-    await transaction.execute(
-        _DROP, of_account=charge.account_id, of_key=keeping.key, older_ms=charge.at_ms - KEPT_MS
-    )
     kept = await transaction.execute(
         _KEEP,
         account_id=charge.account_id,
@@ -75,9 +92,16 @@ async def keep(transaction: Transaction, charge: Charge, keeping: Keeping, acted
         request_id=acted.replay_of or charge.request_id,
         at_ms=charge.at_ms,
         fingerprint=keeping.fingerprint,
-        sealed=keeping.seal(acted.data),
+        sealed=keeping.seal(acted.data) if acted.is_success else _NOT_YET,
+        older_ms=charge.at_ms - KEPT_MS,
+        reserved_by=reserved_by,
     )
     return kept == 1
+
+
+async def free_key(transaction: Transaction, account_id: str, key: str, request_id: str) -> None:
+    """Ends what a request has reserved: it came to nothing."""
+    await transaction.execute(_FREE, of_account=account_id, of_key=key, reserved_by=request_id)
 
 
 async def sweep_kept(database: Database, now_ms: int) -> int:

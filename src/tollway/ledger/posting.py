@@ -83,10 +83,10 @@ async def _post_alone(
     entries_before = len(entries)
     try:
         while True:
-            await _look_for_kept(transaction, charge)
+            reserved_by = await _look_for_kept(transaction, charge)
             try:
                 async with transaction.savepoint():
-                    return await _act(transaction, charge, entries)
+                    return await _act(transaction, charge, entries, reserved_by)
             except _KeptMeanwhileError:
                 del entries[entries_before:]
     except StoreError:
@@ -100,15 +100,26 @@ class _KeptMeanwhileError(Exception):
     """Another transaction kept an answer under the same key first: what was done is undone."""
 
 
-async def _look_for_kept(transaction: Transaction, charge: Charge) -> None:
-    if charge.keeping is not None and not charge.keeping.late:
-        kept = await find_kept(transaction, charge.account_id, charge.keeping.key, charge.at_ms)
-        if kept is not None:
-            raise KeptBefore(kept)
+async def _look_for_kept(transaction: Transaction, charge: Charge) -> str | None:
+    """The request that has reserved the charge's key for the same thing, if there is one."""
+    keeping = charge.keeping
+    if keeping is None:
+        return None
+    if keeping.late:
+        return charge.request_id
+    kept = await find_kept(transaction, charge.account_id, keeping.key, charge.at_ms)
+    if kept is None:
+        return None
+    if not kept.is_reserved_for(keeping):
+        raise KeptBefore(kept)
+    return kept.request_id
 
 
 async def _act(
-    transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
+    transaction: Transaction,
+    charge: Charge,
+    entries: list[tuple[object, ...]],
+    reserved_by: str | None,
 ) -> Acted:
     acted = await _acted(transaction, charge, charge.keeping)
     if acted.is_paid and charge.amount and not await _take(transaction, [charge], entries):
@@ -116,8 +127,8 @@ async def _act(
     keeping = charge.keeping
     if (
         keeping is not None
-        and acted.is_success
-        and not await keep(transaction, charge, keeping, acted)
+        and (acted.is_success or acted.is_held)
+        and not await keep(transaction, charge, keeping, acted, reserved_by)
         and not keeping.late
     ):
         raise _KeptMeanwhileError

@@ -4,12 +4,22 @@ not charged.
 Apart from `schema.py` for its size alone; they belong to the same metadata.
 """
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    LargeBinary,
+    String,
+    Table,
+    func,
+    text,
+)
 
 from tollway.store.schema import metadata
 
 # Credits set aside for a call whose outcome lies with somebody else. The consent is the one that
-# the call was made under.
+# the call was made under, and `key` the Idempotency-Key that it came with.
 hold = Table(
     "hold",
     metadata,
@@ -27,6 +37,7 @@ hold = Table(
     Column("owner_kind", String),
     Column("owner_id", String),
     Column("consent_id", String),
+    Column("key", String),
     CheckConstraint("amount >= 0", name="hold_amount"),
     CheckConstraint("state IN ('held', 'captured', 'released')", name="hold_state"),
     Index("hold_request", "request_id"),
@@ -40,7 +51,9 @@ Index(
     postgresql_where=text(IS_HELD),
 )
 
-# The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts.
+# The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
+# empty one is no answer yet: the key is reserved for a request whose outcome lies with somebody
+# else.
 kept_answer = Table(
     "kept_answer",
     metadata,
@@ -53,6 +66,7 @@ kept_answer = Table(
     Index("kept_answer_at", "at_ms"),
     sqlite_with_rowid=False,
 )
+is_reserved = func.length(kept_answer.c.sealed) == 0
 
 # What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
 # kind, and the number, balance and time that the last of them had. `waybills` is the part of

@@ -48,22 +48,24 @@ class Recall:
 
     async def _look_up(self, call: Call, key: str) -> None:
         memory, account_id = self._memory(call), call.passport.account_id
-        kept = await find_kept(memory.database, account_id, key, int(call.at_s * 1000))
-        if kept is not None:
-            raise KeptBefore(kept)
-        await self._check_affordable(call)
-        call.keeping = Keeping(
+        signer, asked = memory.fingerprinter, _asked(call)
+        keeping = Keeping(
             key,
-            _fingerprint(call, memory.fingerprinter, memory.fingerprinter.current),
+            _fingerprint(asked, signer, signer.current),
+            partial(_is_same, asked, signer),
             partial(_seal, memory.sealer, _context(account_id, key)),
             None,
         )
+        kept = await find_kept(memory.database, account_id, key, int(call.at_s * 1000))
+        if kept is not None and not kept.is_reserved_for(keeping):
+            raise KeptBefore(kept)
+        await self._check_affordable(call)
+        call.keeping = keeping
 
     def repeat(self, call: Call, kept: KeptAnswer) -> None:
         """Gives a call the answer that was kept, if it asks for the same."""
         memory = self._memory(call)
-        fingerprint = _fingerprint(call, memory.fingerprinter, kept.fingerprint[0])
-        if fingerprint != kept.fingerprint:
+        if not _is_same(_asked(call), memory.fingerprinter, kept.fingerprint):
             raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
         key = call.headers[KEY_HEADER].decode("ascii")
         context = _context(call.passport.account_id, key)
@@ -75,13 +77,22 @@ class Recall:
         return self._sandbox if call.passport.is_test else self._live
 
 
-def _fingerprint(call: Call, signer: Signer, key_id: int) -> bytes:
-    """Tells whether two requests ask for the same, whichever way each was spelled and encoded.
+def _asked(call: Call) -> bytes:
+    """What a request asks for, whichever way it was spelled and encoded."""
+    return msgspec.json.encode((call.operation_name, call.request))
+
+
+def _fingerprint(asked: bytes, signer: Signer, key_id: int) -> bytes:
+    """Tells whether two requests ask for the same.
 
     Keyed, because what was asked for may be personal and easy to guess.
     """
-    asked = msgspec.json.encode((call.operation_name, call.request))
     return bytes([key_id]) + signer.sign(asked, key_id).digest[:_DIGEST_BYTES]
+
+
+def _is_same(asked: bytes, signer: Signer, fingerprint: bytes) -> bool:
+    """Whether a fingerprint is of what is asked for, also if it was made with another key."""
+    return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
 
 
 def _context(account_id: str, key: str) -> bytes:

@@ -59,9 +59,10 @@ class Settle:
             was_held = acted.is_held
             # A hold that is committed carries the grant from there on.
             grant = None if was_held else charge.grant
+            # And the key. Whoever has only waited for another call must find it free, or theirs.
             keeping = charge.keeping
             if keeping is not None:
-                keeping = msgspec.structs.replace(keeping, late=True)
+                keeping = msgspec.structs.replace(keeping, late=was_held)
             # And it was counted by the first commit.
             charge = msgspec.structs.replace(
                 charge, act=act, grant=grant, keeping=keeping, limit=None

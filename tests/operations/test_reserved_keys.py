@@ -1,0 +1,294 @@
+"""An Idempotency-Key of a waybill that waits for its carrier: it is taken from the hold on."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.books import Caller
+from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
+from tests.support.gateway import Gateway, Reply, reply_of
+from tests.support.remote import Books, books_of, connected_carrier, eventually
+from tests.support.stores import Store
+from tests.support.waybills import PRICE, issue, new_customer, request
+from tollway.operations.waybills.descriptor import WAYBILLS
+
+# Long enough never to be felt on a busy machine, and short for the tests that wait for it.
+PATIENT = {"deadline_ms": 20_000, "settle_after_s": 60}
+HASTY = {"deadline_ms": 1000, "settle_after_s": 3}
+CREDITS = 10_000
+# So long that requests which are let through are with the carrier at the same time.
+AT_ONCE_MS = 300
+
+
+@pytest.fixture(scope="module")
+def remote_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("reserved") / "tollway.db")
+
+
+@pytest.fixture(scope="module")
+def running_carrier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path_factory.mktemp("carrier"))
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def carrier(running_carrier: FakeCarrier) -> Iterator[FakeCarrier]:
+    yield running_carrier
+    running_carrier.misbehave("none")
+
+
+@pytest.fixture(scope="module")
+def served(remote_store: Store) -> Iterator[Gateway]:
+    started = Gateway(remote_store, reconcile_interval_s=1)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def wp_code(remote_store: Store, carrier: FakeCarrier) -> str:
+    """A connected carrier of its own for each test, so that breakers do not carry over."""
+    return connected_carrier(remote_store, carrier, **PATIENT)
+
+
+@pytest.fixture
+def hasty(remote_store: Store, carrier: FakeCarrier) -> str:
+    """The same, with a deadline that a test can wait for."""
+    return connected_carrier(remote_store, carrier, **HASTY)
+
+
+@pytest.fixture
+def customer(remote_store: Store) -> Caller:
+    return new_customer(remote_store, credits_=CREDITS)
+
+
+def ask(gateway: Gateway, caller: Caller, body: dict[str, Any], key: str = "k") -> Reply:
+    return issue(gateway, caller.token, body, **{"Idempotency-Key": key})
+
+
+def fire(gateways: list[Gateway], caller: Caller, bodies: list[dict[str, Any]]) -> list[Reply]:
+    """All at once and with one key, in turns to each of the gateways."""
+
+    async def run() -> list[Reply]:
+        headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "k"}
+        async with httpx.AsyncClient(headers=headers, timeout=60) as client:
+            replies = await asyncio.gather(
+                *(
+                    client.post(f"{gateway.base_url}{WAYBILLS.path}", json=body)
+                    for gateway, body in zip(cycle(gateways), bodies, strict=False)
+                )
+            )
+        return [reply_of(reply) for reply in replies]
+
+    return asyncio.run(run())
+
+
+def assert_reused(reply: Reply) -> None:
+    assert (reply.code, reply.data) == (100, {})
+    assert "Idempotency-Key was used for another request" in reply.msg
+
+
+def settled(store: Store, caller: Caller) -> Books:
+    return eventually(lambda: books_of(store, caller), lambda books: books.held == 0)
+
+
+def assert_only_one_of_different_ones_is_issued(
+    store: Store, carrier: FakeCarrier, gateways: list[Gateway]
+) -> None:
+    customer = new_customer(store, credits_=CREDITS)
+    wp_code = connected_carrier(store, carrier, **PATIENT)
+    carrier.misbehave("delay", message=ISSUE, delay_ms=AT_ONCE_MS)
+    before = carrier.received(ISSUE)
+    replies = fire(gateways, customer, [request(wp_code) for _ in range(8)])
+    issued = [reply for reply in replies if reply.code == 0]
+    assert len(issued) == 1
+    for reply in replies:
+        if reply is not issued[0]:
+            assert_reused(reply)
+    assert carrier.received(ISSUE) == before + 1
+    books = books_of(store, customer)
+    assert (books.available, books.posted) == (CREDITS - PRICE, PRICE)
+    assert books.kinds == ["top_up", "hold", "release", "charge"]
+
+
+def test_of_different_requests_at_once_with_one_key_one_is_issued_and_paid(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier
+) -> None:
+    assert_only_one_of_different_ones_is_issued(remote_store, carrier, [served])
+
+
+@pytest.mark.postgresql
+def test_so_it_is_when_they_come_to_different_nodes(own_store: Store, carrier: FakeCarrier) -> None:
+    nodes = [Gateway(own_store) for _ in range(2)]
+    try:
+        for _ in range(5):
+            assert_only_one_of_different_ones_is_issued(own_store, carrier, nodes)
+    finally:
+        assert [node.stop() for node in nodes] == [0, 0]
+
+
+# Whatever is reserved is gone again within its own statement.
+_NEVER_RESERVED = {
+    "sqlite": [
+        "CREATE TRIGGER forget AFTER INSERT ON kept_answer WHEN length(NEW.sealed) = 0 BEGIN "
+        "DELETE FROM kept_answer WHERE account_id = NEW.account_id AND key = NEW.key; END"
+    ],
+    "postgresql": [
+        "CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM "
+        "kept_answer WHERE account_id = NEW.account_id AND key = NEW.key; RETURN NULL; END $$",
+        "CREATE TRIGGER forget AFTER INSERT ON kept_answer FOR EACH ROW "
+        "WHEN (length(NEW.sealed) = 0) EXECUTE FUNCTION forget()",
+    ],
+}
+
+
+def test_without_the_reservation_several_would_be_issued_and_paid(
+    own_store: Store, carrier: FakeCarrier, engine: str
+) -> None:
+    for statement in _NEVER_RESERVED[engine]:
+        own_store.run(statement)
+    gateway = Gateway(own_store)
+    with pytest.raises(AssertionError, match=r"== 1"):
+        assert_only_one_of_different_ones_is_issued(own_store, carrier, [gateway])
+    assert gateway.stop() == 0
+    ((paid,),) = own_store.run("SELECT count(*) FROM waybill WHERE state = 'issued'")
+    assert paid > 1
+
+
+def test_equal_requests_at_once_with_one_key_are_one_number_one_charge_and_one_answer(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    carrier.misbehave("delay", message=ISSUE, delay_ms=AT_ONCE_MS)
+    before = carrier.received(ISSUE)
+    body = request(wp_code)
+    replies = fire([served], customer, [body] * 32)
+    assert {reply.code for reply in replies} == {0}
+    assert all(reply.data == replies[0].data for reply in replies)
+    (paid,) = [reply for reply in replies if "x-replay-of" not in reply.headers]
+    again = [reply.headers["x-replay-of"] for reply in replies if reply is not paid]
+    assert set(again) == {paid.headers["x-request-id"]}
+    assert carrier.received(ISSUE) == before + 1
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def test_while_the_carrier_is_silent_the_key_is_taken_for_others_and_101_for_the_same(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("stall_after_commit", message=ISSUE, times=1)
+    carrier.misbehave("stall_before_commit", message=LOOK_UP)
+    body, before = request(hasty), carrier.received(ISSUE)
+    first = ask(served, customer, body)
+    assert first.code == 101
+    assert_reused(ask(served, customer, request(hasty)))
+    assert_reused(ask(served, customer, {**body, "receiver_name": "another"}))
+    assert ask(served, customer, body).code == 101
+    assert carrier.received(ISSUE) == before + 1
+    assert books_of(remote_store, customer).kinds == ["top_up", "hold"]
+    carrier.misbehave("none")
+    assert settled(remote_store, customer).posted == PRICE
+    # Issued late, and paid: the key is still that of the one request, and has its answer now.
+    assert_reused(ask(served, customer, request(hasty)))
+    for _ in range(2):
+        again = ask(served, customer, body)
+        assert (again.code, again.data["code"]) == (0, 1)
+        assert again.headers["x-replay-of"] == first.headers["x-request-id"]
+    assert_reused(ask(served, customer, request(hasty)))
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def test_after_a_refusal_of_the_carrier_the_key_is_free(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    carrier.misbehave("refuse", message=ISSUE, reason="月结账号已冻结", times=1)
+    assert ask(served, customer, request(wp_code)).data["code"] == 0
+    body = request(wp_code)
+    first, second = (ask(served, customer, body) for _ in range(2))
+    assert first.data == second.data
+    assert second.headers["x-replay-of"] == first.headers["x-request-id"]
+    assert books_of(remote_store, customer).posted == PRICE
+
+
+def test_a_carrier_that_is_not_there_leaves_the_key_free(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    nobody = connected_carrier(remote_store, carrier, url="http://127.0.0.1:9", **PATIENT)
+    assert ask(served, customer, request(nobody)).code == 101
+    assert ask(served, customer, request(wp_code)).data["code"] == 1
+
+
+def test_what_is_given_up_leaves_the_key_free(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, hasty: str
+) -> None:
+    carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
+    assert ask(served, customer, request(hasty)).code == 101
+    assert_reused(ask(served, customer, request(hasty)))
+    assert settled(remote_store, customer).posted == 0
+    assert ask(served, customer, request(hasty)).data["code"] == 1
+
+
+def test_whoever_waits_for_another_call_and_one_with_the_same_key_do_not_both_have_it(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
+) -> None:
+    """The first has no key. The second waits for it, and the third comes with the second's key:
+    almost always the second finds it taken in the end."""
+    carrier.misbehave("delay", message=ISSUE, delay_ms=3 * AT_ONCE_MS, times=1)
+    body = request(wp_code)
+    headers = {"Authorization": f"Bearer {customer.token}"}
+    keyed = {**headers, "Idempotency-Key": "k"}
+    address = f"{served.base_url}{WAYBILLS.path}"
+    before = carrier.received(ISSUE)
+
+    def wait_for_the_carrier() -> None:
+        eventually(lambda: carrier.received(ISSUE), lambda received: received > before)
+
+    async def run() -> list[Reply]:
+        async with httpx.AsyncClient(timeout=60) as client:
+            first = asyncio.create_task(client.post(address, json=body, headers=headers))
+            await asyncio.to_thread(wait_for_the_carrier)
+            second = asyncio.create_task(client.post(address, json=body, headers=keyed))
+            third = await client.post(address, json=request(wp_code), headers=keyed)
+            return [reply_of(reply) for reply in (await first, await second, third)]
+
+    first, second, third = asyncio.run(run())
+    assert first.code == 0
+    done, refused = (third, second) if third.code == 0 else (second, third)
+    assert done.code == 0
+    assert_reused(refused)
+    assert books_of(remote_store, customer).posted == (PRICE if done is second else 2 * PRICE)
+
+
+@pytest.mark.parametrize("fault", ["stall_after_commit", "stall_before_commit"])
+def test_after_a_kill_between_the_two_commits_the_key_ends_as_its_hold_does(
+    own_store: Store, carrier: FakeCarrier, fault: str
+) -> None:
+    customer = new_customer(own_store, credits_=CREDITS)
+    wp_code = connected_carrier(own_store, carrier, **HASTY)
+    body, before = request(wp_code), carrier.received(ISSUE)
+    carrier.misbehave(fault, message=ISSUE, times=1)
+    carrier.misbehave("stall_before_commit", message=LOOK_UP)
+    gateway = Gateway(own_store)
+    headers = {"Authorization": f"Bearer {customer.token}", "Idempotency-Key": "k"}
+    with pytest.raises(httpx.TimeoutException):
+        httpx.post(gateway.base_url + WAYBILLS.path, json=body, headers=headers, timeout=0.5)
+    eventually(lambda: carrier.received(ISSUE), lambda received: received > before)
+    gateway.kill()
+    gateway.stop()
+    gateway = Gateway(own_store, reconcile_interval_s=1)
+    assert_reused(ask(gateway, customer, request(wp_code)))
+    carrier.misbehave("none")
+    books = settled(own_store, customer)
+    other = ask(gateway, customer, request(wp_code))
+    if fault == "stall_after_commit":
+        assert books.posted == PRICE
+        assert_reused(other)
+        assert ask(gateway, customer, body).data["code"] == 1
+    else:
+        assert books.posted == 0
+        assert other.data["code"] == 1
+        assert_reused(ask(gateway, customer, body))
+    assert books_of(own_store, customer).posted == PRICE
+    assert gateway.stop() == 0
