@@ -54,7 +54,8 @@ from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
 from tollway.templates import TEMPLATES_PATH, template_routes
-from tollway.toll.edge import Edge, Receive, Scope, Send
+from tollway.toll.asgi import Receive, Scope, Send
+from tollway.toll.edge import Edge
 from tollway.toll.order import Parts, Side, Toll
 from tollway.toll.recall import Memory
 from tollway.workers import Crew, Worker

@@ -23,7 +23,7 @@ from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
-from tollway.toll.edge import Message, Receive, Scope, Send
+from tollway.toll.asgi import Message, Receive, Scope, Send
 from tollway.workers import Crew
 
 _TEND_INTERVAL_S = 30

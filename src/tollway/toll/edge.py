@@ -1,27 +1,19 @@
 """Where HTTP meets the toll: from an ASGI request to a call, from an answer to a response."""
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from functools import partial
+from collections.abc import Iterable
 from itertools import count
 from time import time
-from typing import Any
 
-from tollway.contract.language import Phrase, preferred_language
-from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.language import preferred_language
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
+from tollway.toll.asgi import Receive, Scope, Send
+from tollway.toll.body import Body
 from tollway.toll.call import Call
 from tollway.toll.order import Toll
 
-_BODY = Phrase("request body", "请求体")
-_CUT_OFF = Phrase("the connection ended before its end", "连接提前中断")
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+_CLOSE = (b"connection", b"close")
 
 
 class Edge:
@@ -39,7 +31,14 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._under_way += 1
         try:
-            answer = await self._toll.walk(self._call(scope, receive))
+            headers = _by_name(scope["headers"])
+            body = Body(headers, receive, self._settings)
+            answer = await self._toll.walk(self._call(scope, headers, body))
+            if not body.is_over:
+                await body.read_over()
+                if not body.is_over:
+                    # The server ends such a connection. Who is not told might use it once more.
+                    answer.headers.append(_CLOSE)
             await send(
                 {
                     "type": "http.response.start",
@@ -51,8 +50,7 @@ class Edge:
         finally:
             self._under_way -= 1
 
-    def _call(self, scope: Scope, receive: Receive) -> Call:
-        headers = _by_name(scope["headers"])
+    def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:
         at_s = time()
         call = Call(
             # Begins with the time, so that the index over request ids grows at one end.
@@ -62,37 +60,13 @@ class Edge:
             scope["raw_path"].decode("latin-1"),
             scope["query_string"],
             headers,
-            partial(self._read_body, headers, receive),
+            body.read,
             at_s,
         )
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))
         return call
-
-    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
-        limit = self._settings.body_max_bytes
-        announced = headers.get(b"content-length", b"0")
-        if not announced.isdigit() or len(announced) > 18 or int(announced) > limit:
-            raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
-        try:
-            async with asyncio.timeout(self._settings.body_timeout_s):
-                return await _collect(receive, limit)
-        except TimeoutError:
-            raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._settings.body_timeout_s) from None
-
-
-async def _collect(receive: Receive, limit: int) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refusal(Reason.BODY_UNREADABLE, part=_BODY, problem=_CUT_OFF)
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 def _by_name(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
