@@ -54,9 +54,12 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) -
 
 
 @pytest.fixture
-def books(workplace: Path) -> Store:
+def books(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The database that the commands of a test work on, migrated."""
-    return Store(workplace / "books.db", os.environ["TOLLWAY_DATABASE"])
+    store = Store(workplace / "books.db")
+    if store.is_shared:
+        monkeypatch.setenv("TOLLWAY_DATABASE", store.url)
+    return store
 
 
 @pytest.fixture

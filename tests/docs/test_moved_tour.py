@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.docs.pages import README, Example, examples_of
+from tests.docs.small_demo import SIZES
 from tests.docs.workplace import Workplace
 from tests.support.postgresql import new_database
 from tollway.cli.main import main
@@ -31,13 +32,12 @@ _MOVING = (
     (r"\b[0-9a-f]{26}\b", "REQUEST"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
 )
-_SMALL = {"PRODUCTS": 2, "DAYS": 40, "CLAIMS_PER_DAY": 40, "ORDERS": 3000, "NUMBERS": 50}
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoWorld:
     """A small demo world, in a file that nobody serves yet."""
-    for name, size in _SMALL.items():
+    for name, size in SIZES.items():
         monkeypatch.setattr(demo, name, size)
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "demo.db"

@@ -65,9 +65,9 @@ class Workplace:
         return self._settings.get("TOLLWAY_DATABASE", _DEMO)
 
     def start_demo(self) -> None:
-        """What `make run` does, and what it prints."""
+        """What `make run` does, with a smaller world."""
         (self._folder / "data").mkdir(exist_ok=True)
-        command = ["tollway", "serve", "--demo", "--database", self._database]
+        command = ["tests.docs.small_demo", "serve", "--demo", "--database", self._database]
         with (self._folder / "gateway.log").open("wb") as log:
             self._gateway = Fork(*command, cwd=self._folder, env=self._environment, stderr=log)
         assert self._gateway.stdout is not None

@@ -4,7 +4,9 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import apsw
@@ -14,6 +16,7 @@ from tests.support import engines
 from tests.support.postgresql import copy_of, new_database, run_on
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database
+from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
@@ -33,7 +36,9 @@ class Store:
         self.url = url or (new_database() if self.is_shared else f"sqlite:///{path}")
         self.key_file = f"{path}.keys" if self.is_shared else ""
         self.secret_file = f"{path}.secret" if self.is_shared else ""
-        if url is not None or not self.is_shared:
+        if not self.is_shared and not path.exists():
+            path.write_bytes(_migrated_file())
+        elif url is not None or not self.is_shared:
             self.do(migrate)
 
     @property
@@ -130,6 +135,21 @@ class Store:
                 yield
             finally:
                 runner.run(connection.close())
+
+
+@cache
+def _migrated_file() -> bytes:
+    """What every new file begins as: to migrate each of them would take much longer."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "template.db"
+        database = SqliteDatabase(str(path), _PATIENCE_MS / 1000, Metrics())
+
+        async def work() -> None:
+            await migrate(database)
+            await database.close()
+
+        asyncio.run(work())
+        return path.read_bytes()
 
 
 _CHECKS = """
