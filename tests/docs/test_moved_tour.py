@@ -1,142 +1,22 @@
-"""The tour, on a demo world and on the same world after `tollway move`: the same answers."""
+"""The tour, on a small demo world and on the same world after `tollway move`: the same answers."""
 
-import asyncio
-import re
 import shutil
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.docs.pages import README, Example, examples_of
+from tests.docs.moved_tour import make_demo, tours_of
 from tests.docs.small_demo import SIZES
-from tests.docs.workplace import Workplace
-from tests.support.postgresql import new_database
-from tollway.cli.main import main
 from tollway.demo import world as demo
-from tollway.demo.world import DemoWorld, make_world
-from tollway.ledger.identity import World
-from tollway.settings import Settings
-from tollway.store.migrate import migrate
-from tollway.store.open import open_database, open_sealer
-from tollway.telemetry.metrics import Metrics
-
-# What is another one in every run: times, what is made from them, and what is random.
-_MOVING = (
-    (r'"(msec|time|expires_at)":\d+', r'"\1":0'),
-    (r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME"),
-    (r"link=[\w.-]+", "link=LINK"),
-    (r"\btok_\w+", "TOKEN"),
-    (r"\b[0-9a-f]{26}\b", "REQUEST"),
-    (r"127\.0\.0\.1:\d+", "ADDRESS"),
-)
-
-
-@pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoWorld:
-    """A small demo world, in a file that nobody serves yet."""
-    for name, size in SIZES.items():
-        monkeypatch.setattr(demo, name, size)
-    (tmp_path / "data").mkdir()
-    path = tmp_path / "data" / "demo.db"
-    zone = Settings().zone
-
-    async def work() -> DemoWorld:
-        database = open_database(f"sqlite:///{path}", Metrics())
-        try:
-            await migrate(database)
-            return await make_world(
-                database,
-                open_sealer(f"sqlite:///{path}", ""),
-                World(),
-                database_path=str(path),
-                base_url="",
-                today=datetime.now(UTC).astimezone(zone).date(),
-                zone=zone,
-            )
-        finally:
-            await database.close()
-
-    return asyncio.run(work())
 
 
 @pytest.mark.skipif(
     not (shutil.which("bash") and shutil.which("curl")), reason="the tour needs bash and curl"
 )
-def test_the_tour_is_the_same_after_a_move(
-    made: DemoWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved_to = tmp_path / "moved"
-    moved_to.mkdir()
-    settings = {
-        "TOLLWAY_DATABASE": new_database(),
-        "TOLLWAY_KEY_FILE": str(moved_to / "tollway.keys"),
-        "TOLLWAY_SECRET_FILE": str(moved_to / "tollway.secret"),
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    source = f"sqlite:///{tmp_path}/data/demo.db"
-    with pytest.raises(SystemExit) as ended:
-        main(["move", "--from", source, "--to", settings["TOLLWAY_DATABASE"]])
-    assert ended.value.code == 0
-    before = _answers(Workplace(tmp_path), made)
-    after = _answers(Workplace(moved_to, settings), made)
+def test_the_tour_is_the_same_after_a_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in SIZES.items():
+        monkeypatch.setattr(demo, name, size)
+    before, after = tours_of(make_demo(tmp_path), tmp_path)
     assert before == after
     # Or nothing would have been compared.
     assert "".join(before).count('"code":0,"msg":"Success"') > 10
-
-
-def _answers(place: Workplace, world: DemoWorld) -> list[str]:
-    """What the tour printed and what it only showed the beginning of, but for what moves."""
-    place.start_demo()
-    try:
-        printed = [*place.run(_tour()), *_whole_answers(place.address, world)]
-    finally:
-        place.stop()
-    return [_without_moving(text) for text in printed]
-
-
-def _tour() -> list[Example]:
-    """The examples of the tour; what is cut off in the middle of a number is shown whole."""
-    return [
-        example._replace(
-            commands=example.commands._replace(
-                text=example.commands.text.replace(" | cut -c 1-80", "")
-            )
-        )
-        for example in examples_of(README)
-    ]
-
-
-def _whole_answers(address: str, world: DemoWorld) -> Iterator[str]:
-    head = {"Authorization": f"Bearer {world.token}"}
-    with httpx.Client(base_url=f"{address}/papi/tool", headers=head, timeout=30) as client:
-        question = {"product_id": world.product_id, "query_date": world.query_date}
-        yield client.get("/accounts/goods-analysis", params=question).text
-        claims: Mapping[str, str] = {
-            "sid": world.sid,
-            "type": "4",
-            "startTime": world.coupon_start_time,
-            "endTime": world.coupon_end_time,
-        }
-        for page in ("1", "2", "3"):
-            fields = {**claims, "page": page, "limit": "20"}
-            yield client.post("/waimai/partner_couponList", data=fields).text
-        for page in ("0", "7", "21"):
-            fields = {"owner_id": world.owner_id, "page": page, "pageSize": "50"}
-            yield client.post("/erps/paging-orders", data=fields).text
-        material = {
-            "promotion_id": 37104,
-            "platform_user_id": world.platform_user_id,
-            "site_id": world.site_id,
-            "adzone_id": world.adzone_id,
-        }
-        yield client.post("/affiliate/promotion", json=material).text
-
-
-def _without_moving(text: str) -> str:
-    for pattern, instead in _MOVING:
-        text = re.sub(pattern, instead, text)
-    return text
