@@ -21,12 +21,16 @@ def test_64_clients_on_500_calls_get_exactly_500_successes(
 def test_30_at_once_get_exactly_10(
     gateway: Gateway, store: Store, question: dict[str, str]
 ) -> None:
-    caller = new_caller(store, calls=100)
-    began_s = time.monotonic()
-    codes = asyncio.run(fire(gateway, caller.token, question, clients=30, calls_each=1))
-    assert time.monotonic() - began_s < 1, "not at once: this machine is too busy for the test"
-    assert codes == {0: 10, 202: 20}
-    assert calls_left(store, caller) == 90
+    for _ in range(5):
+        caller = new_caller(store, calls=100)
+        began_s = time.monotonic()
+        codes = asyncio.run(fire(gateway, caller.token, question, clients=30, calls_each=1))
+        if time.monotonic() - began_s < 1:
+            assert codes == {0: 10, 202: 20}
+            assert calls_left(store, caller) == 90
+            return
+        # Not at once, so more were right: once more.
+    raise AssertionError("this machine is too busy for the test")
 
 
 def test_paced_at_9_9_a_second_none_is_refused(
