@@ -25,6 +25,8 @@ _TESTS = Path(__file__).parent
 _ALONE = {"contract", "docs"}
 # Processes that are started in other folders must run the very code that is tested here.
 os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
+# No test speaks TLS to the world, and every HTTP client would load all authorities again.
+os.environ["SSL_CERT_DIR"] = str(_TESTS)
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.

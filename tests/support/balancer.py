@@ -65,6 +65,9 @@ class Balancer:
             while True:
                 writer.write(await self._pass_on(await _message(reader)))
         except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            # Also at the end of all, which may come at any time.
             writer.close()
 
     async def _pass_on(self, request: bytes) -> bytes:
@@ -102,9 +105,11 @@ async def _is_ready(port: int) -> bool:
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(_PROBE)
-            status = await reader.readline()
-            writer.close()
+            try:
+                writer.write(_PROBE)
+                status = await reader.readline()
+            finally:
+                writer.close()
     except OSError:
         return False
     return b" 200 " in status

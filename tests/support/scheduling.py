@@ -23,9 +23,10 @@ class EngineScheduling(LoadScopeScheduling):
 
     def _assign_work_unit(self, node: Any) -> None:
         engine = self._engines.get(node) or self._engine_nobody_has()
-        own = next((scope for scope in self.workqueue if scope.startswith(engine)), None)
-        if own is None:
-            own = next(iter(self.workqueue))
+        # They are in the order of size, and those with few tests take longest: they come first, so
+        # that what is left at the end is quick.
+        scopes = list(reversed(self.workqueue))
+        own = next((scope for scope in scopes if scope.startswith(engine)), scopes[0])
         self._engines[node] = own.partition(":")[0]
         self.workqueue.move_to_end(own, last=False)
         super()._assign_work_unit(node)

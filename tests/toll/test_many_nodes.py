@@ -16,7 +16,7 @@ from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 
 NODES, CLIENTS, CREDIT = 4, 64, 2000
-LIMIT, FLOOD_S = 10, 10
+LIMIT, FLOOD_S = 10, 6
 
 
 @pytest.fixture(scope="module")
