@@ -160,12 +160,13 @@ class Gateway:
         await self._presence.refresh(World().at_ms())
         # Once more: whoever migrates either saw that this one serves, or has changed the schema.
         await check_current(self._database)
+        await make_months_ahead(self._database, World().at_ms() // 1000)
         await self._worker.open()
 
     async def tend(self) -> None:
         """The regular work of every now and then."""
-        await self._tidy()
         await make_months_ahead(self._database, World().at_ms() // 1000)
+        await self._tidy()
 
     async def drop_old(self) -> None:
         """Drops what is older than the settings say."""

@@ -102,7 +102,7 @@ def test_old_claims_go_with_their_counts(
     assert _rows(tollway, "--dry-run")["claims"] == 20
     assert _rows(tollway)["claims"] == 20
     assert books.run("SELECT count(*) FROM coupon_claim") == [(20,)]
-    assert books.run("SELECT sum(claims), min(claims) > 0 FROM coupon_claim_hour")[0][0] == 20
+    assert books.run("SELECT sum(claims) FROM coupon_claim_hour") == [(20,)]
     assert books.run("SELECT count(*) FROM coupon_claim_hour WHERE claims = 0") == [(0,)]
     _assert_clean(tollway)
 

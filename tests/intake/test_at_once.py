@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.support.books import WORLD
-from tests.support.coupons import NOON_S, claim, put_claims
+from tests.support.coupons import NOON_S, claim, load_claims, put_claims
 from tests.support.months import make_month
 from tests.support.orders import (
     START_MS,
@@ -23,6 +24,7 @@ from tests.support.owners import shop
 from tests.support.stores import Store
 from tollway.consent.grants import Wish, all_grants, give_grant
 from tollway.consent.owners import put_owner
+from tollway.intake import coupon_claims
 from tollway.intake import orders as intake
 from tollway.intake.sources import active_keys, add_source, rotate_secret
 from tollway.ledger.accounts import list_accounts, open_account
@@ -126,6 +128,39 @@ def test_claims_are_counted_once_however_many_bring_them(store: Store) -> None:
         assert len(rows) == 9
 
     store.do(work)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_claim_that_moves_while_it_is_dropped_is_counted_once_and_the_control(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    old = [claim(f"c{n}", NOON_S) for n in range(9)]
+    load_claims(store, [*old, *(claim(f"other{n}", NOON_S) for n in range(20))])
+    if not is_locked:
+        monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
+    look = coupon_claims._stored
+
+    async def work(database: Database) -> None:
+        drop = partial(
+            coupon_claims.remove_old, sid="s1", claim_type=4, before_s=NOON_S + 1, most=9
+        )
+        others: list[asyncio.Task[int]] = []
+
+        async def look_and_dally(*arguments: Any) -> Any:
+            found = await look(*arguments)
+            others.append(asyncio.create_task(database.write(drop)))
+            await asyncio.wait(others, timeout=0.5)
+            return found
+
+        monkeypatch.setattr(coupon_claims, "_stored", look_and_dally)
+        later = -(NOON_S + 9 * 3600)
+        await put_claims(database, [row._replace(newest_first=later) for row in old])
+        await others[0]
+
+    store.do(work)
+    counted = "SELECT sum(claims) FROM coupon_claim_hour"
+    assert (store.run(counted) == store.run("SELECT count(*) FROM coupon_claim")) == is_locked
 
 
 def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:

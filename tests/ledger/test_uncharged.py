@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.stores import Store
 from tollway.ledger import uncharged
-from tollway.ledger.uncharged import UnchargedCall, UnchargedCalls, sweep_uncharged
+from tollway.ledger.uncharged import UnchargedCall, UnchargedCalls
 from tollway.store.database import Database, StoreBusyError
 from tollway.store.query import Query
 from tollway.store.settlement_tables import uncharged_call
@@ -124,18 +124,15 @@ def test_a_stop_writes_what_waits_and_says_what_it_could_not(
     assert "1 notes for receipts are lost" in caplog.text
 
 
-def test_a_sweep_takes_what_is_older_and_nothing_else(
-    books: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # In pieces smaller than what there is to sweep.
-    monkeypatch.setattr(uncharged, "_SWEEP_MAX", 3)
-
+def test_a_sweep_takes_what_is_older_and_nothing_else(books: Store) -> None:
     async def work(database: Database) -> list[str]:
         notes = UnchargedCalls(database, Metrics())
         for number in range(10):
             notes.add(note("sweep", number))
         await notes.finish()
-        assert await sweep_uncharged(database, 8) >= 8
+        # In pieces smaller than what there is to sweep.
+        while await database.write(lambda tx: uncharged.remove_old(tx, before_ms=8, most=3)):
+            pass
         return await ids_of(database, "sweep")
 
     assert books.do(work) == ["0008", "0009"]

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from tests.support.stores import Store
 from tollway.intake.coupon_claims import ClaimRow, CouponClaims
+from tollway.intake.loading import store_records
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database
 
 COUPONS = COUPON_CLAIMS.path
 # The beginning of an hour: 2026-01-15 12:00:00 in Shanghai.
@@ -44,11 +45,7 @@ def asked(**changes: object) -> dict[str, str]:
 
 async def put_claims(database: Database, claims: Sequence[ClaimRow]) -> int:
     """Stores claims in one transaction; tells how many changed."""
-
-    async def work(transaction: Transaction) -> int:
-        return await CouponClaims().store(transaction, claims)
-
-    return await database.write(work)
+    return await store_records(database, CouponClaims(), claims)
 
 
 def load_claims(store: Store, claims: Sequence[ClaimRow]) -> int:

@@ -1,5 +1,8 @@
 """The functions in a PostgreSQL database, changed for a test: a clock it can move, or a fault."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sqlalchemy import text
 
 from tests.support.stores import Store
@@ -16,10 +19,20 @@ def change_function(store: Store, name: str, *replacements: tuple[str, str]) -> 
     store.run(body)
 
 
-# What decides that a call is over the limit; put out of force by `NO_LIMIT`.
+# What decides that a call is over the limit; and what puts that out of force.
 NO_LIMIT = ("admitted[w] >= limits[i]", "admitted[w] < 0")
 CLOCK = "test_clock"
 _SET = Query(text(f"UPDATE {CLOCK} SET now_us = :now_us"))
+
+
+@contextmanager
+def without_limit(store: Store) -> Iterator[None]:
+    """The sabotage: nodes do not count for each other."""
+    change_function(store, "tollway_settle", NO_LIMIT)
+    try:
+        yield
+    finally:
+        change_function(store, "tollway_settle", NO_LIMIT[::-1])
 
 
 def hold_clock(store: Store) -> None:

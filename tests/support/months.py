@@ -1,13 +1,13 @@
 """The months that a shared database is divided by, seen from outside."""
 
 from tests.support.stores import Store
+from tollway.ledger.identity import World
+from tollway.store.months import _DIVISIONS, month_of
 
-_DIVISIONS = {
-    "entry": ("at_ms", 1000),
-    "uncharged_call": ("at_ms", 1000),
-    "coupon_claim": ("newest_first", -1),
-    "shop_order": ("newest_first", -1000),
-}
+NOW_MS = World().at_ms()
+# A month that ended long enough ago, and a moment in the middle of it.
+OLD = month_of(NOW_MS // 1000 - 90 * 86_400)
+OLD_MS = OLD.start_s * 1000 + 14 * 86_400_000
 
 
 def make_month(store: Store, table: str, at_ms: int) -> None:
@@ -21,4 +21,28 @@ def rows_by_part(store: Store, table: str) -> dict[str, int]:
     """How many rows each part of a table has, but for those that have none."""
     return dict(
         store.run(f"SELECT tableoid::regclass::text, count(*) FROM {table} GROUP BY 1 ORDER BY 1")
+    )
+
+
+def months_of(store: Store, table: str) -> list[str]:
+    """The parts that a table has."""
+    rows = store.run(
+        "SELECT inhrelid::regclass::text FROM pg_inherits "
+        f"WHERE inhparent = '{table}'::regclass ORDER BY 1"
+    )
+    return [name.removeprefix(f"{table}_") for (name,) in rows]
+
+
+def put_entries(store: Store, times_ms: list[int], first: int = 1) -> None:
+    """A balance and its entries, each of which gave one."""
+    for number, at_ms in enumerate(times_ms, first):
+        store.run(
+            "INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms) "
+            f"VALUES ('acc', 'credits', {number}, 'top_up', 1, {number}, {at_ms})"
+        )
+    store.run("INSERT INTO account VALUES ('acc', 'acme', 0, NULL) ON CONFLICT DO NOTHING")
+    last = first + len(times_ms) - 1
+    store.run(
+        f"INSERT INTO balance VALUES ('acc', 'credits', {last}, 0, 0, {last}) "
+        f"ON CONFLICT (account_id, unit) DO UPDATE SET amount = {last}, entries = {last}"
     )

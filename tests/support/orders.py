@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from tests.support.stores import Store
+from tollway.intake.loading import store_records
 from tollway.intake.orders import Orders
 from tollway.store.database import Database, Reader
 from tollway.store.open import open_sealer
@@ -64,7 +65,7 @@ async def store_orders(
     """Stores records in one transaction; how many of them changed anything."""
     loader = Orders(sealer)
     rows = [loader.check(record) for record in records]
-    return await database.write(lambda transaction: loader.store(transaction, rows))
+    return await store_records(database, loader, rows)
 
 
 def sealer_of(store: Store) -> Sealer:

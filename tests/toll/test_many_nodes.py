@@ -1,15 +1,17 @@
 """Four gateways on one database: what an account has is spent once, and its limit is one limit."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import date
 from itertools import pairwise
 
 import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
-from tests.support.functions import NO_LIMIT, change_function
+from tests.support.functions import without_limit
 from tests.support.gateway import Gateway
 from tests.support.load import Told, assert_books_hold, fire, flood
 from tests.support.stores import Store
@@ -94,9 +96,8 @@ def test_nodes_that_count_for_themselves_alone_would_be_seen(
     shared: Store, nodes: list[Gateway], question: dict[str, str]
 ) -> None:
     caller = new_caller(shared, calls=10_000)
-    change_function(shared, "tollway_settle", NO_LIMIT)
-    flooded(nodes, caller, question, 1.5)
-    change_function(shared, "tollway_settle", NO_LIMIT[::-1])
+    with without_limit(shared):
+        flooded(nodes, caller, question, 1.5)
     with pytest.raises(AssertionError, match="more than the limit"):
         check_limit(times_ms(shared, caller))
 
@@ -117,11 +118,8 @@ def test_calls_that_fail_are_counted_too_and_the_control(
     shared: Store, nodes: list[Gateway], is_counted: bool
 ) -> None:
     caller = new_caller(shared)
-    if not is_counted:
-        change_function(shared, "tollway_settle", NO_LIMIT)
-    told = flooded(nodes, caller, {"product_id": ""}, 0.9)
-    if not is_counted:
-        change_function(shared, "tollway_settle", NO_LIMIT[::-1])
+    with nullcontext() if is_counted else without_limit(shared):
+        told = flooded(nodes, caller, {"product_id": ""}, 0.9)
     assert set(told.codes) == {100, 202}
     assert (LIMIT <= told.codes[100] <= 2 * LIMIT) == is_counted
     assert times_ms(shared, caller) == []
@@ -139,10 +137,16 @@ def test_repetitions_are_counted_too(
         return node.get(token=caller.token, query=question, headers=key).code
 
     assert ask(first) == 0
-    while ask(first):
-        pass
-    # The second node has admitted nothing in this second, and is told that the first one has.
-    assert ask(second) == 202
+    for _ in range(5):
+        began_s = time.monotonic()
+        while ask(first):
+            began_s = time.monotonic()
+        # The second node has admitted nothing in this second, and is told that the first one has.
+        code = ask(second)
+        if time.monotonic() - began_s < 0.8:
+            assert code == 202
+            return
+    raise AssertionError("this machine is too busy for the test")
 
 
 @pytest.mark.postgresql

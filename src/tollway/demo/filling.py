@@ -10,7 +10,7 @@ from tollway.demo.figures import make_figures, make_products
 from tollway.demo.orders import make_orders
 from tollway.demo.promotion import make_materials
 from tollway.intake.coupon_claims import CouponClaims
-from tollway.intake.loading import CHUNK_RECORDS, Loader
+from tollway.intake.loading import CHUNK_RECORDS, Loader, store_records
 from tollway.intake.order_record import row_of
 from tollway.intake.orders import Orders
 from tollway.intake.product_figures import ProductFigures
@@ -81,5 +81,5 @@ async def _fill(
 ) -> None:
     stream = iter(records)
     while chunk := list(islice(stream, CHUNK_RECORDS)):
-        await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))  # type: ignore[misc]
+        await store_records(database, loader, chunk)
         progress(len(chunk))

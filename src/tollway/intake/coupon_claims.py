@@ -5,7 +5,7 @@ and moves it if it says another sid, type or time of claim. The counts by hour f
 transaction, because totals and pages are taken from them.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 from zlib import crc32
@@ -16,7 +16,7 @@ from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 from tollway.intake.claim_counts import HOUR_S, Hour, forget_empty, recount
 from tollway.intake.values import Id, Name, Seconds, fen_of
 from tollway.store.database import Transaction
-from tollway.store.months import make_months_for
+from tollway.store.months import MonthsOf
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim
 from tollway.store.upsert import upsert
@@ -84,6 +84,7 @@ _REMOVE = Query(
     )
 )
 _key = tuple(coupon_claim.primary_key.columns)
+_is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
 _REMOVE_OLD = Query(
     coupon_claim.delete()
     .where(
@@ -92,11 +93,13 @@ _REMOVE_OLD = Query(
             .where(
                 coupon_claim.c.sid == bindparam("old_sid"),
                 coupon_claim.c.claim_type == bindparam("old_type"),
-                coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger),
+                _is_old,
             )
             .order_by(*_key)
             .limit(bindparam("most", type_=Integer))
-        )
+        ),
+        # Once more, so that months which are not old are left alone.
+        _is_old,
     )
     .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
 )
@@ -108,6 +111,9 @@ _REPLACE = upsert(coupon_claim)
 
 class CouponClaims:
     """The loader of coupon claims."""
+
+    def __init__(self) -> None:
+        self.months = MonthsOf(coupon_claim)
 
     def check(self, values: dict[str, object]) -> ClaimRow:
         record = msgspec.convert(values, ClaimRecord, strict=False)
@@ -130,7 +136,7 @@ class CouponClaims:
     async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
         # Of several records of one code the last one counts.
         newest = {row.coupon_code: row for row in records}
-        await _prepare(transaction, newest.values())
+        await _take_turns(transaction, {crc32(code.encode()) % _TURNS for code in newest})
         stored = await _stored(transaction, list(newest))
         changed = [row for code, row in newest.items() if stored.get(code) != row]
         # In the order of the key, which spares the engine half of its way.
@@ -139,21 +145,14 @@ class CouponClaims:
         moves = [(old, row) for old, row in moves if old is None or old.place != row.place]
         left = [old for old, _ in moves if old is not None]
         come = [row for _, row in moves]
-        await transaction.execute_many(_REMOVE, [old.place for old in left])
+        if left:
+            async with transaction.planned_anew():
+                await transaction.execute_many(_REMOVE, [old.place for old in left])
         await transaction.execute_many(_PUT, come)
         moved = set(come)
         await transaction.execute_many(_REPLACE, [row for row in changed if row not in moved])
         await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
         return len(changed)
-
-
-async def _prepare(transaction: Transaction, claims: Collection[ClaimRow]) -> None:
-    """A code is stored by one transaction at a time, each claim into its month."""
-    # Not a turn for each code: a transaction may have thousands.
-    await transaction.take_turns(
-        {f"codes {crc32(row.coupon_code.encode()) % 64}" for row in claims}
-    )
-    await make_months_for(transaction, coupon_claim, claims)
 
 
 async def _take_turns(transaction: Transaction, turns: Iterable[int]) -> None:
@@ -167,9 +166,10 @@ async def remove_old(
 ) -> int:
     """Removes some claims of a sid that were made earlier; how many that were."""
     await _take_turns(transaction, range(_TURNS))
-    rows = await transaction.fetch_all(
-        _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
-    )
+    async with transaction.planned_anew():
+        rows = await transaction.fetch_all(
+            _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
+        )
     hours = [ClaimRow._make(row).hour for row in rows]
     await recount(transaction, left=hours, come=())
     await forget_empty(transaction, hours)

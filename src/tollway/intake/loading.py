@@ -12,12 +12,17 @@ import msgspec
 
 from tollway.intake.files import RawRecord
 from tollway.store.database import Database, Transaction
+from tollway.store.months import MonthsOf
 
 CHUNK_RECORDS = 2000
 
 
 class Loader(Protocol):
     """What one kind of file needs: how a record is checked, and how checked ones are stored."""
+
+    @property
+    def months(self) -> MonthsOf | None:
+        """Those of the table whose rows its records are, if that is divided by month."""
 
     def check(self, values: dict[str, object]) -> Any:
         """The typed record; raises msgspec.ValidationError with what is wrong."""
@@ -68,7 +73,8 @@ async def load(
         for reject in chunk.rejects:
             set_aside(reject)
         if chunk.good:
-            await _store(database, loader, chunk.good, result)
+            result.changed += await store_records(database, loader, chunk.good)
+            result.stored += len(chunk.good)
         progress(result, chunk.at_byte)
     return result
 
@@ -101,9 +107,9 @@ def _check(loader: Loader, raw: RawRecord) -> Any:
         return Reject(raw.line, str(error), raw.text())
 
 
-async def _store(
-    database: Database, loader: Loader, chunk: Sequence[Any], result: LoadResult
-) -> None:
-    work: Callable[[Transaction], Awaitable[int]] = lambda tx: loader.store(tx, chunk)  # noqa: E731
-    result.changed += await database.write(work)
-    result.stored += len(chunk)
+async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:
+    """Stores checked records in one transaction; tells how many rows changed by it."""
+    if loader.months is not None:
+        await loader.months.make_for(database, records)
+    work: Callable[[Transaction], Awaitable[int]] = lambda tx: loader.store(tx, records)  # noqa: E731
+    return await database.write(work)

@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from tollway.intake.order_counts import Bucket, counted, recount
 from tollway.intake.order_record import OrderRow, checked_record, row_of
 from tollway.store.database import Row, Transaction
-from tollway.store.months import make_months_for
+from tollway.store.months import MonthsOf
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -79,6 +79,7 @@ _key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
 _REMOVE = Query(
     shop_order.delete().where(*(column == bindparam(f"old_{column.name}") for column in _key))
 )
+_is_old = shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger)
 _REMOVE_OLD = Query(
     shop_order.delete()
     .where(
@@ -86,11 +87,13 @@ _REMOVE_OLD = Query(
             select(*_key)
             .where(
                 shop_order.c.owner_id == bindparam("owner"),
-                shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger),
+                _is_old,
             )
             .order_by(*_key)
             .limit(bindparam("most", type_=Integer))
-        )
+        ),
+        # Once more, so that months which are not old are left alone.
+        _is_old,
     )
     .returning(*(shop_order.c[name] for name in _Stored._fields))
 )
@@ -104,6 +107,7 @@ class Orders:
     """The loader of orders."""
 
     def __init__(self, sealer: Sealer) -> None:
+        self.months = MonthsOf(shop_order)
         self._sealer = sealer
         self._expects_new = True
 
@@ -119,7 +123,7 @@ class Orders:
             rival = newest.get(key)
             if rival is None or rival.updated_ms < row.updated_ms:
                 newest[key] = row
-        await _prepare(transaction, newest.values())
+        await _take_turns(transaction, {owner for owner, _ in newest})
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
         # Where orders are divided by month, no index tells at once whether one is known.
         if self._expects_new and not transaction.is_shared:
@@ -130,12 +134,6 @@ class Orders:
         stored = await _stored(transaction, newest)
         self._expects_new = not stored
         return await _put_newer(transaction, newest, stored)
-
-
-async def _prepare(transaction: Transaction, orders: Collection[OrderRow]) -> None:
-    """Makes room for orders, before anything else is done about them."""
-    await _take_turns(transaction, {row.owner_id for row in orders})
-    await make_months_for(transaction, shop_order, orders)
 
 
 async def _take_turns(transaction: Transaction, owners: Iterable[str]) -> None:
@@ -159,9 +157,10 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
 async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
     """Removes some orders of an owner that were confirmed earlier; how many that were."""
     await _take_turns(transaction, [owner_id])
-    removed = await transaction.fetch_all(
-        _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
-    )
+    async with transaction.planned_anew():
+        removed = await transaction.fetch_all(
+            _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
+        )
     counts: Counter[Bucket] = Counter()
     counts.subtract(counted(map(_Stored._make, removed)))
     await recount(transaction, counts)
@@ -181,7 +180,9 @@ async def _put_newer(
         old for row in coming if (old := stored.get((row.owner_id, row.order_sn))) is not None
     ]
     places = [(old.owner_id, old.newest_first, old.order_sn) for old in leaving]
-    await transaction.execute_many(_REMOVE, places)
+    if places:
+        async with transaction.planned_anew():
+            await transaction.execute_many(_REMOVE, places)
     await transaction.execute_many(_PUT, coming)
     counts = counted(coming)
     counts.subtract(counted(leaving))

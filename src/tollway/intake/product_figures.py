@@ -65,6 +65,8 @@ _UPSERTS = {table: upsert(table) for table in (product, product_day, product_fig
 class ProductFigures:
     """The loader of product figures."""
 
+    months = None
+
     def check(self, values: dict[str, object]) -> Record:
         day = values.get("day")
         if day is not None and not (isinstance(day, str) and _DAY.fullmatch(day)):

@@ -75,6 +75,8 @@ _UPSERT = Query(
 class PromotionMaterials:
     """The loader of promotion material."""
 
+    months = None
+
     def check(self, values: dict[str, object]) -> MaterialRecord:
         record = msgspec.convert(values, MaterialRecord, strict=False)
         if record.remain_count > record.total_count:

@@ -106,4 +106,9 @@ async def free_key(transaction: Transaction, account_id: str, key: str, request_
 
 async def sweep_kept(database: Database, now_ms: int) -> int:
     """Drops the answers whose time is over."""
-    return await database.write(lambda tx: tx.execute(_DROP_ALL, older_ms=now_ms - KEPT_MS))
+
+    async def sweep(transaction: Transaction) -> int:
+        async with transaction.planned_anew():
+            return await transaction.execute(_DROP_ALL, older_ms=now_ms - KEPT_MS)
+
+    return await database.write(sweep)

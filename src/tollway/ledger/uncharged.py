@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Integer, bindparam, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.settlement_tables import uncharged_call
 from tollway.telemetry.metrics import Metrics
@@ -23,8 +23,6 @@ _RETRY_AFTER_S = 1.0
 # Rows per commit: the calls that are charged meanwhile wait for one of these at most.
 _BATCH_MAX = 500
 _WAITING_MAX = 20_000
-_SWEEP_MAX = 500
-_SWEEPS_MAX = 200
 
 logger = logging.getLogger("tollway.receipts")
 
@@ -47,21 +45,20 @@ _ADD = Query(
     .on_conflict_do_nothing()
 )
 _key = (uncharged_call.c.account_id, uncharged_call.c.request_id)
+_is_old = uncharged_call.c.at_ms < bindparam("before_ms")
 _SWEEP = Query(
     uncharged_call.delete().where(
         tuple_(*_key).in_(
             select(*_key)
-            .where(uncharged_call.c.at_ms < bindparam("before_ms"))
+            .where(_is_old)
             .order_by(uncharged_call.c.at_ms)
             .limit(bindparam("most", type_=Integer))
-        )
+        ),
+        # Once more, so that months which are not old are left alone.
+        _is_old,
     )
 )
-OLD_UNCHARGED = Query(
-    select(func.count())
-    .select_from(uncharged_call)
-    .where(uncharged_call.c.at_ms < bindparam("before_ms"))
-)
+OLD_UNCHARGED = Query(select(func.count()).select_from(uncharged_call).where(_is_old))
 
 
 class UnchargedCalls:
@@ -118,14 +115,7 @@ class UnchargedCalls:
             logger.error("%d notes for receipts are lost: %s", len(self._waiting), error)
 
 
-async def sweep_uncharged(database: Database, before_ms: int) -> int:
-    """Drops what is older, in small pieces, as many as one turn allows; how many rows that were."""
-    swept = 0
-    for _ in range(_SWEEPS_MAX):
-        piece = await database.write(
-            lambda tx: tx.execute(_SWEEP, before_ms=before_ms, most=_SWEEP_MAX)
-        )
-        swept += piece
-        if piece < _SWEEP_MAX:
-            break
-    return swept
+async def remove_old(transaction: Transaction, before_ms: int, most: int) -> int:
+    """Removes some notes of calls that came earlier; how many that were."""
+    async with transaction.planned_anew():
+        return await transaction.execute(_SWEEP, before_ms=before_ms, most=most)

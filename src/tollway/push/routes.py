@@ -9,13 +9,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.intake.kinds import loaders
-from tollway.intake.loading import Loader
+from tollway.intake.loading import Loader, store_records
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import active_keys
 from tollway.push.records import MalformedError, Pushed, read_push
 from tollway.push.signature import Claimed, SignatureError, read_claim, signing_key
 from tollway.settings import Settings
-from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
 # Records per commit: the calls that are charged meanwhile wait for one of these at most.
@@ -105,11 +105,7 @@ class Pushes:
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
             chunk = pushed.good[start : start + _CHUNK_RECORDS]
-
-            async def work(transaction: Transaction, chunk=chunk) -> int:  # type: ignore[no-untyped-def]
-                return await self._loader.store(transaction, chunk)
-
-            stored += await self._database.write(work)
+            stored += await store_records(self._database, self._loader, chunk)
         return stored
 
 

@@ -63,14 +63,20 @@ _KINDS = {
 }
 
 
+class _ElsewhereError(Exception):
+    """Another node is at it."""
+
+
 async def drop_whole_months(database: Database, kind: str, before_ms: int) -> tuple[int, bool]:
     """Drops the months of a kind that end before a moment; how many rows they had, and whether the
-    rest may follow. It may not while somebody reads for long: a month that waits for them is not
-    to go in pieces meanwhile."""
+    rest may follow. It may not while another node is at it, or somebody reads for long: a month
+    that waits for them is not to go in pieces meanwhile."""
     divided, dropped = _KINDS[kind], 0
     for month in await months_before(database, divided.table, before_ms // 1000):
         try:
             rows = await database.write(partial(_drop, divided, month))
+        except _ElsewhereError:
+            return dropped, False
         except StoreBusyError as error:
             logger.warning("%s of %s are dropped another time: %s", kind, month.name, error)
             return dropped, False
@@ -83,7 +89,9 @@ async def drop_whole_months(database: Database, kind: str, before_ms: int) -> tu
 
 async def _drop(divided: _Divided, month: Month, transaction: Transaction) -> int | None:
     if not await transaction.is_alone(JOB):
-        return None  # Another node is at it.
+        raise _ElsewhereError
+    if month not in await months_before(transaction, divided.table, month.end_s):
+        return 0  # Another node has just done it.
     await close_month(transaction, divided.table, month)
     rows = await divided.see_to(transaction, month)
     if rows is not None:

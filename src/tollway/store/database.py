@@ -62,6 +62,10 @@ class Transaction(Reader, Protocol):
     async def be_patient(self) -> None:
         """What follows may take long, and longer than a call would wait for it."""
 
+    def planned_anew(self) -> AbstractAsyncContextManager[None]:
+        """Statements within are planned with their values, each time. That takes longer, and spares
+        those that are rare, or touch one month of many, a plan that is made for all cases."""
+
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""
 

@@ -7,7 +7,7 @@ it takes longer. An embedded database is one file, and divides nothing.
 
 import calendar
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -16,15 +16,22 @@ from sqlalchemy import Table, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import BigInteger, String
 
-from tollway.store.database import Database, Reader, Row, StoreBusyError, Transaction
+from tollway.store.database import (
+    Database,
+    Reader,
+    Row,
+    StoreBusyError,
+    StoreError,
+    Transaction,
+)
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, entry
 from tollway.store.settlement_tables import uncharged_call
 
 DAY_S = 86_400
-# This month and the next ones.
-_AHEAD_S = (0, 31 * DAY_S, 62 * DAY_S)
+# How many months are made ahead of time, with the one that it is.
+_AHEAD = 3
 _FORMAT = "%Y%m"
 
 logger = logging.getLogger("tollway.store")
@@ -91,17 +98,56 @@ async def make_months_ahead(database: Database, now_s: int) -> None:
     if not database.is_shared:
         return
     for name in _DIVISIONS:
-        await database.write(partial(_make, name, [now_s + ahead_s for ahead_s in _AHEAD_S]))
+        try:
+            await database.write(partial(_make, name, list(_coming(now_s))))
+        except StoreError:
+            raise
+        except Exception as error:
+            # Such as a right that is missing. Nothing is lost by it: rows go to the rest.
+            logger.error("the coming months of %s cannot be made: %s", name, error)
+
+
+def _coming(now_s: int) -> Iterator[int]:
+    """A moment of this month and of each of the next."""
+    month = month_of(now_s)
+    for _ in range(_AHEAD):
+        yield month.start_s
+        month = month_of(month.end_s)
+
+
+class MonthsOf:
+    """The months of a table, made for the rows that are about to be stored.
+
+    In a transaction of its own: until its end, nobody else can read the table.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._known: set[int] = set()
+
+    async def make_for(self, database: Database, rows: Iterable[Row]) -> None:
+        if database.is_shared:
+            days = _days(self._table, rows) - self._known
+            if days:
+                await database.write(partial(_make, self._table.name, _moments(days)))
+                self._known |= days
 
 
 async def make_months_for(transaction: Transaction, table: Table, rows: Iterable[Row]) -> None:
-    """Makes the months of rows, given in the order of the table's columns."""
-    if table.name not in _DIVISIONS or not transaction.is_shared:
-        return
+    """Makes the months of rows that are stored in the same transaction."""
+    if table.name in _DIVISIONS:
+        await _make(table.name, _moments(_days(table, rows)), transaction)
+
+
+def _days(table: Table, rows: Iterable[Row]) -> set[int]:
+    """The days of rows, given in the order of the table's columns."""
     column, per_s = _DIVISIONS[table.name]
     place = table.c.keys().index(column)
-    days = {row[place] // per_s // DAY_S for row in rows}
-    await _make(table.name, [day * DAY_S for day in days], transaction)
+    return {row[place] // per_s // DAY_S for row in rows}
+
+
+def _moments(days: Iterable[int]) -> list[int]:
+    return [day * DAY_S for day in days]
 
 
 async def _make(table: str, moments_s: Sequence[int], transaction: Transaction) -> None:

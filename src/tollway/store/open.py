@@ -59,10 +59,11 @@ def is_shared(url: str) -> bool:
 def sqlite_path(url: str) -> str:
     """The file behind a database URL."""
     if not url.startswith(_SQLITE_PREFIX):
-        scheme = urlsplit(url).scheme or "nothing"
+        # The rest of it may be a password.
+        scheme, mark, _ = url.partition("://")
         raise StoreError(
-            f"The database URL starts with {scheme}: this version knows sqlite:///FILE and "
-            "postgresql://USER:PASSWORD@HOST/NAME."
+            f"A database URL begins with sqlite:/// or postgresql://, this one with {scheme}{mark}."
+            " Write sqlite:///FILE, with three slashes, or postgresql://USER:PASSWORD@HOST/NAME."
         )
     path = url.removeprefix(_SQLITE_PREFIX)
     if not path:

@@ -27,6 +27,7 @@ class Body:
     ) -> None:
         self._announced = headers.get(b"content-length", b"0")
         self.is_over = self._announced == b"0" and b"transfer-encoding" not in headers
+        self._is_late = False
         self._receive = receive
         self._settings = settings
 
@@ -38,11 +39,12 @@ class Body:
             async with asyncio.timeout(self._settings.body_timeout_s):
                 return await self._collect(limit)
         except TimeoutError:
+            self._is_late = True
             raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._settings.body_timeout_s) from None
 
     async def read_over(self) -> None:
         """Reads a short body that nobody read, if it comes soon."""
-        if 0 < self._length() <= _READ_OVER_MAX_BYTES:
+        if not self._is_late and 0 < self._length() <= _READ_OVER_MAX_BYTES:
             with suppress(TimeoutError, Refusal):
                 async with asyncio.timeout(_READ_OVER_MAX_S):
                     await self._collect(_READ_OVER_MAX_BYTES)

@@ -1,13 +1,15 @@
 """The order of the stages, and the walk through them."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tollway.consent.links import Links
 from tollway.consent.standing import Standings
+from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
-from tollway.ledger.charges import OverLimitError
+from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.directory import Directory
 from tollway.ledger.keeping import KeptAnswer
 from tollway.ledger.posting import KeptBefore
@@ -16,7 +18,7 @@ from tollway.ledger.uncharged import UnchargedCalls
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.handling import Handler
 from tollway.settings import Settings
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
@@ -32,6 +34,8 @@ from tollway.toll.receipts import Notes, ReadReceipt, RouteReceipt
 from tollway.toll.route import Route
 from tollway.toll.settle import Settle
 from tollway.toll.throttle import SlidingSecond, Throttle
+
+logger = logging.getLogger("tollway.call")
 
 # The way of every call. The envelope comes after the last of them, and after any refusal.
 ORDER: tuple[type[Stage], ...] = (
@@ -127,11 +131,11 @@ class Toll:
                     await waiting
         except KeptBefore as found:
             return await self._answer_again(call, found.kept)
-        except Exception as error:
-            # While the database cannot be asked, each node counts for itself.
-            is_counted = is_receipt or isinstance(error, StoreError | OverLimitError)
-            over_limit = None if is_counted else await self._count(call)
+        except (Refusal, ShortageError) as error:
+            over_limit = None if is_receipt else await self._count(call)
             return enveloper.failure(call, over_limit or error)
+        except Exception as error:
+            return enveloper.failure(call, error)
         return enveloper.success(call)
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
@@ -154,8 +158,9 @@ class Toll:
                 await waiting
         except OverLimitError as over_limit:
             return over_limit
-        except StoreError:
-            return None
+        except Exception as error:
+            # While the database cannot be asked, each node counts for itself.
+            logger.warning("a call was not counted for all nodes: %s", error)
         return None
 
 

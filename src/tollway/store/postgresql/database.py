@@ -49,7 +49,8 @@ _LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
 # Gateways that start meanwhile wait, and then find the new schema.
 _HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
-_MIGRATION_TIMEOUT_S = 3600
+# A migration may have to copy tables.
+_MIGRATION_TIMEOUT_S = 24 * 3600
 
 T = TypeVar("T")
 

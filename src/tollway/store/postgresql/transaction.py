@@ -11,8 +11,8 @@ from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import AnyConnection
 from tollway.store.query import CompiledQuery, Query
 
-# The upper half of the keys of turns; any number that no other lock begins with.
-_TURNS = 7 << 32
+# Where the keys of turns begin; no other lock has a number there.
+_FIRST_TURN = 7 << 32
 _PATIENCE_S = 24 * 3600.0
 _TAKE_TURNS = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
 
@@ -64,12 +64,21 @@ class PostgresqlTransaction:
         # All in the same order, so that nobody waits for one who waits for them.
         keys = sorted({crc32(name.encode()) for name in names})
         with our_errors():
-            await self._session.execute(_TAKE_TURNS, _TURNS, keys)
+            await self._session.execute(_TAKE_TURNS, _FIRST_TURN, keys)
 
     async def be_patient(self) -> None:
         with our_errors():
             await self._session.execute("SET LOCAL statement_timeout = 0")
         self._timeout_s = _PATIENCE_S
+
+    @asynccontextmanager
+    async def planned_anew(self) -> AsyncIterator[None]:
+        with our_errors():
+            await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+        yield
+        # After an error the transaction is over, and this with it.
+        with our_errors():
+            await self._session.execute("SET LOCAL plan_cache_mode = force_generic_plan")
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

@@ -51,6 +51,10 @@ class SqliteTransaction:
         """Nothing here ends a statement for its length."""
 
     @asynccontextmanager
+    async def planned_anew(self) -> AsyncIterator[None]:
+        yield  # Plans here do not depend on values.
+
+    @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         self._connection.run("SAVEPOINT part")
         try:

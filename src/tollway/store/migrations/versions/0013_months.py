@@ -106,9 +106,9 @@ _AHEAD = """(
     SELECT array_agg(extract(epoch FROM now() + nth * interval '1 month')::bigint)
     FROM generate_series(0, 2) AS nth)"""
 
-# Makes the months that moments lie in, but for those that are there, that are very far away, or
-# whose rows have found a place in the rest already. A month is made apart and then attached, which
-# lets everybody else go on; who cannot have its locks at once leaves it for another time.
+# Makes the months that moments lie in, but for those that are there or are very far away. What the
+# rest has of a month goes to it, unless that is so much that others would wait for it. Who cannot
+# have the locks at once leaves a month for another time.
 _MAKE_MONTHS = """
 CREATE FUNCTION tollway_make_months(parent text, key text, per_s bigint, moments_s bigint[])
 RETURNS void LANGUAGE plpgsql SET lock_timeout = '300ms' SET client_min_messages = 'error' AS $$
@@ -121,7 +121,8 @@ DECLARE
     end_s bigint;
     lowest bigint;
     beyond bigint;
-    is_taken boolean;
+    of_month text;
+    strays bigint;
 BEGIN
     FOR month IN
         SELECT DISTINCT date_trunc('month', to_timestamp(moment_s) AT TIME ZONE 'UTC')
@@ -143,12 +144,15 @@ BEGIN
             lowest := end_s * per_s + 1;
             beyond := first_s * per_s + 1;
         END IF;
-        EXECUTE 'SELECT EXISTS (SELECT FROM ' || rest || ' WHERE ' || quote_ident(key)
-            || ' >= $1 AND ' || quote_ident(key) || ' < $2)' INTO is_taken USING lowest, beyond;
-        IF is_taken OR to_regclass(name) IS NOT NULL THEN
-            CONTINUE;
-        END IF;
+        EXECUTE 'LOCK TABLE ' || rest || ' IN ACCESS EXCLUSIVE MODE';
+        CONTINUE WHEN to_regclass(name) IS NOT NULL;
+        of_month := ' FROM ' || rest || ' WHERE ' || quote_ident(key) || ' >= ' || lowest
+            || ' AND ' || quote_ident(key) || ' < ' || beyond;
+        EXECUTE 'SELECT count(*) FROM (SELECT' || of_month || ' LIMIT 10001) AS few' INTO strays;
+        CONTINUE WHEN strays > 10000;
         EXECUTE 'CREATE TABLE ' || name || ' (LIKE ' || rest || ' INCLUDING ALL)';
+        EXECUTE 'WITH stray AS (DELETE' || of_month || ' RETURNING *) INSERT INTO ' || name
+            || ' SELECT * FROM stray';
         EXECUTE 'ALTER TABLE ' || quote_ident(parent) || ' ATTACH PARTITION ' || name
             || ' FOR VALUES FROM (' || lowest || ') TO (' || beyond || ')';
     END LOOP;

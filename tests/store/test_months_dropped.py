@@ -1,0 +1,188 @@
+"""Old months of a shared database are dropped as a whole, with all that counts them."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.coupons import claim, load_claims
+from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries
+from tests.support.orders import miscounted, order, put_orders, sealer_of, store_orders
+from tests.support.stores import Store
+from tollway.intake import orders
+from tollway.retention import months as dropping
+from tollway.retention.applying import Retention
+from tollway.settings import Settings
+from tollway.store.database import Database, Transaction
+from tollway.store.months import Month
+from tollway.store.open import open_database
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.postgresql
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+def retention_of(database: Database, **days: int) -> Retention:
+    return Retention(database, Settings(**days))
+
+
+def test_whole_months_go_with_what_counts_them(store: Store) -> None:
+    put_orders(store, [order(f"sn{n}", confirm_time=OLD_MS + n) for n in range(5)])
+    put_orders(store, [order("new", confirm_time=NOW_MS), order("far", confirm_time=10**12)])
+    load_claims(store, [claim("old", OLD_MS // 1000), claim("new", NOW_MS // 1000)])
+    make_month(store, "entry", OLD_MS)
+    put_entries(store, [OLD_MS, OLD_MS + 1, NOW_MS])
+
+    async def apply(database: Database) -> dict[str, int]:
+        retention = retention_of(
+            database, keep_orders_days=30, keep_claims_days=30, keep_entries_days=30
+        )
+        planned, dropped = await retention.plan(NOW_MS), await retention.apply(NOW_MS)
+        assert planned == dropped
+        return {each.kind: each.rows for each in dropped}
+
+    assert store.do(apply) == {"orders": 6, "claims": 1, "entries": 2, "receipts": 0}
+    for table in ("shop_order", "coupon_claim", "entry"):
+        assert OLD.name not in months_of(store, table)
+        assert len(store.run(f"SELECT FROM {table}")) == 1
+    assert store.do(miscounted) == {}
+    assert store.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]
+    carried = store.run("SELECT number, balance_after, top_up, charge FROM carried")
+    assert carried == [(2, 2, 2, 0)]
+
+
+def test_a_clock_that_goes_ahead_drops_nothing(store: Store) -> None:
+    put_orders(store, [order("new", confirm_time=NOW_MS)])
+
+    async def apply(database: Database) -> int:
+        in_ten_years = NOW_MS + 3650 * 86_400_000
+        of_orders, *_ = await retention_of(database, keep_orders_days=30).apply(in_ten_years)
+        return of_orders.rows
+
+    assert store.do(apply) == 0
+
+
+async def _must_not(*_: object, **__: object) -> int:
+    raise AssertionError("dropped in pieces what could go as a whole")
+
+
+def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orders, "remove_old", _must_not)
+    for days in range(60, 400, 30):
+        at_ms = OLD_MS - days * 86_400_000
+        put_orders(store, [order(f"{days} {n}", confirm_time=at_ms) for n in range(20)])
+
+    async def apply(database: Database) -> int:
+        nodes = [retention_of(database, keep_orders_days=30) for _ in range(4)]
+        told = await asyncio.gather(*(node.apply(NOW_MS) for node in nodes))
+        return sum(of_orders.rows for of_orders, *_ in told)
+
+    ((rows,),) = store.run("SELECT count(*) FROM shop_order")
+    assert store.do(apply) == rows
+    assert store.run("SELECT FROM shop_order") == []
+
+
+def test_a_month_with_the_entry_before_it_elsewhere_waits(store: Store) -> None:
+    """Entry 1 is from a clock that went ahead, so entry 2 is not the next one to go."""
+    make_month(store, "entry", OLD_MS)
+    put_entries(store, [NOW_MS, OLD_MS])
+
+    async def apply(database: Database) -> int:
+        _, _, entries, _ = await retention_of(database, keep_entries_days=30).apply(NOW_MS)
+        return entries.rows
+
+    assert store.do(apply) == 0
+    assert len(store.run("SELECT FROM entry")) == 2
+    store.run(f"UPDATE entry SET at_ms = {OLD_MS - 1}")
+    assert store.do(apply) == 2
+    assert store.run("SELECT number, top_up FROM carried") == [(2, 2)]
+
+
+def test_who_has_been_reading_for_long_is_not_disturbed(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_orders(store, [order("old", confirm_time=OLD_MS)])
+
+    async def work(database: Database) -> None:
+        reader = await asyncpg.connect(store.url)
+        retention = retention_of(database, keep_orders_days=30)
+        try:
+            async with reader.transaction():
+                await reader.fetch("SELECT FROM shop_order")
+                of_orders, *_ = await retention.apply(NOW_MS)
+                # Neither the month nor its counts, and not in pieces either.
+                assert (of_orders.rows, await miscounted(database)) == (0, {})
+                assert "another time" in caplog.text
+        finally:
+            await reader.close()
+        of_orders, *_ = await retention.apply(NOW_MS)
+        assert of_orders.rows == 1
+
+    store.do(work)
+
+
+def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
+    put_orders(store, [order("old", confirm_time=OLD_MS)])
+    # Forgetting its counts now takes its time.
+    store.run(
+        "CREATE FUNCTION dally() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$"
+    )
+    store.run(
+        "CREATE TRIGGER slowly BEFORE DELETE ON order_count "
+        "FOR EACH STATEMENT EXECUTE FUNCTION dally()"
+    )
+
+    async def work() -> None:
+        hurried = open_database(store.url, Metrics(), 0.3)
+        of_orders, *_ = await retention_of(hurried, keep_orders_days=30).apply(NOW_MS)
+        await hurried.close()
+        assert of_orders.rows == 1
+
+    asyncio.run(work())
+    assert store.run("SELECT FROM shop_order") == []
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_closed: bool
+) -> None:
+    put_orders(store, [order("old", confirm_time=OLD_MS)])
+    if not is_closed:
+        monkeypatch.setattr(dropping, "close_month", _leave_open)
+    divided = dropping._KINDS["orders"]
+    forgotten = asyncio.Event()
+
+    async def see_to_and_dally(transaction: Transaction, month: Month) -> int | None:
+        rows = await divided.see_to(transaction, month)
+        forgotten.set()
+        # Whoever stores an order now either waits for the end of this, or is done meanwhile.
+        await asyncio.sleep(0.5)
+        return rows
+
+    slow = divided._replace(see_to=see_to_and_dally)
+    monkeypatch.setitem(dropping._KINDS, "orders", slow)
+
+    async def work(database: Database) -> None:
+        async def store_late() -> None:
+            await forgotten.wait()
+            # On a day that has no count yet, so that nobody waits for one.
+            late = order("late", confirm_time=OLD_MS + 3 * 86_400_000)
+            await store_orders(database, sealer_of(store), [late])
+
+        retention = retention_of(database, keep_orders_days=30)
+        await asyncio.gather(retention.apply(NOW_MS), store_late())
+        assert (await miscounted(database) == {}) == is_closed
+
+    store.do(work)
+
+
+async def _leave_open(*_: object) -> None:
+    """The sabotage."""
