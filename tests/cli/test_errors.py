@@ -99,7 +99,7 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
     for url, part in (
         ("sqlite:///text.db", "text.db cannot be read or written"),
         ("sqlite:///none/books.db", "There is no database file none/books.db"),
-        ("mysql://localhost/books", "starts with mysql"),
+        ("mysql://localhost/books", "this one with mysql://"),
         ("sqlite:///", "names no file"),
         ("", "database"),
     ):

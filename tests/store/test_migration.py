@@ -123,8 +123,9 @@ def test_a_script_that_fails_leaves_nothing_behind(migrated: Store) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("mysql://localhost/tollway", "starts with mysql"),
-        ("tollway.db", "starts with nothing"),
+        ("mysql://localhost/tollway", "this one with mysql://"),
+        ("tollway.db", "this one with tollway.db"),
+        ("sqlite://tollway.db", "with three slashes"),
         ("sqlite:///", "names no file"),
         ("sqlite:////nowhere/at/all/tollway.db", "folder of /nowhere/at/all/tollway.db"),
     ],

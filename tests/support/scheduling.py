@@ -1,7 +1,7 @@
-"""Which test process runs what: each engine has one of its own, as long as there is work for it.
+"""Which test process runs what: each stays with one engine, as long as there is work for it.
 
-What a session shares is then made once for each engine. A process that has run out of its own work
-helps with the other's, a file at a time.
+What a session shares is then made once in each process. One that has run out of its own work helps
+with the other engine's, a file at a time.
 """
 
 from typing import Any

@@ -18,7 +18,7 @@ from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 
 NODES, CLIENTS, CREDIT = 4, 64, 2000
-LIMIT, FLOOD_S = 10, 6
+LIMIT, FLOOD_S = 10, 10
 
 
 @pytest.fixture(scope="module")
