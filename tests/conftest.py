@@ -21,8 +21,18 @@ from tollway.demo.filling import fill_figures
 
 PRODUCT = product_ids(1)[0]
 _TESTS = Path(__file__).parent
-# Where no engine matters.
-_ALONE = {"contract", "docs"}
+# Folders and files where no engine matters.
+_ALONE = {
+    "contract",
+    "docs",
+    "test_breaker.py",
+    "test_connector.py",
+    "test_fake_carrier.py",
+    "test_formats.py",
+    "test_labels.py",
+    "test_token_format.py",
+    "test_units.py",
+}
 # Processes that are started in other folders must run the very code that is tested here.
 os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 # No test speaks TLS to the world, and every HTTP client would load all authorities again.
@@ -30,7 +40,9 @@ os.environ["SSL_CERT_DIR"] = str(_TESTS)
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.
-settings.register_profile("tollway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "tollway", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("long", deadline=None, max_examples=5000)
 settings.load_profile("tollway")
 
