@@ -123,8 +123,10 @@ class PostgresqlPlace:
         )
 
     def sizes(self) -> Sizes:
+        months = "FROM pg_partition_tree('entry') WHERE isleaf"
         return Sizes(
-            self._ask("SELECT pg_table_size('entry')"), self._ask("SELECT pg_indexes_size('entry')")
+            self._ask(f"SELECT sum(pg_table_size(relid))::bigint {months}"),
+            self._ask(f"SELECT sum(pg_indexes_size(relid))::bigint {months}"),
         )
 
     def count_statements(self, *, is_on: bool) -> None:
