@@ -85,8 +85,13 @@ def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
         return sum(of_orders.rows for of_orders, *_ in told)
 
     ((rows,),) = store.run("SELECT count(*) FROM shop_order")
-    assert store.do(apply) == rows
-    assert store.run("SELECT FROM shop_order") == []
+    dropped = 0
+    # Whoever comes second leaves the rest of its turn to the first, until the next time.
+    while store.run("SELECT FROM shop_order LIMIT 1"):
+        more = store.do(apply)
+        assert more, "nobody drops what is left"
+        dropped += more
+    assert dropped == rows
 
 
 def test_a_month_with_the_entry_before_it_elsewhere_waits(store: Store) -> None:

@@ -133,8 +133,10 @@ class Fork:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
 
     def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        # It may end at this very moment.
+        with suppress(ProcessLookupError):
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
