@@ -4,7 +4,7 @@ Memory stays flat however long the file is. Stopping half-way loses nothing: the
 loaded again, and what is stored already does not change.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -111,5 +111,8 @@ async def store_records(database: Database, loader: Loader, records: Sequence[An
     """Stores checked records in one transaction; tells how many rows changed by it."""
     if loader.months is not None:
         await loader.months.make_for(database, records)
-    work: Callable[[Transaction], Awaitable[int]] = lambda tx: loader.store(tx, records)  # noqa: E731
-    return await database.write(work)
+
+    async def store(transaction: Transaction) -> int:
+        return await loader.store(transaction, records)
+
+    return await database.write(store)
