@@ -17,31 +17,6 @@ from tollway.demo.owners import SHOP
 CREDITS = 100
 
 
-@pytest.fixture(scope="module")
-def remote_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("remote") / "tollway.db")
-
-
-@pytest.fixture(scope="module")
-def carrier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path_factory.mktemp("carrier"))
-    yield started
-    assert started.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def served(remote_store: Store) -> Iterator[Gateway]:
-    started = Gateway(remote_store, reconcile_interval_s=1)
-    yield started
-    assert started.stop() == 0
-
-
-@pytest.fixture
-def wp_code(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
-    yield connected_carrier(remote_store, carrier, deadline_ms=20_000, settle_after_s=60)
-    carrier.misbehave("none")
-
-
 @pytest.fixture
 def hasty(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
     """With a deadline that a test can wait for."""

@@ -11,42 +11,15 @@ import pytest
 from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
-from tests.support.remote import Books, books_of, connected_carrier, eventually
+from tests.support.remote import PATIENT, Books, books_of, connected_carrier, eventually
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
 from tollway.operations.waybills.descriptor import WAYBILLS
 
-# Long enough never to be felt on a busy machine, and short for the tests that wait for it.
-PATIENT = {"deadline_ms": 20_000, "settle_after_s": 60}
+# Short, for the tests that wait for it.
 DEADLINE_MS = 1000
 HASTY = {"deadline_ms": DEADLINE_MS, "settle_after_s": 3}
 CREDITS = 10_000
-
-
-@pytest.fixture(scope="module")
-def remote_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("remote") / "tollway.db")
-
-
-@pytest.fixture(scope="module")
-def carrier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
-    started = FakeCarrier(tmp_path_factory.mktemp("carrier"))
-    yield started
-    assert started.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def served(remote_store: Store) -> Iterator[Gateway]:
-    started = Gateway(remote_store, reconcile_interval_s=1)
-    yield started
-    assert started.stop() == 0
-
-
-@pytest.fixture
-def wp_code(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
-    """A connected carrier of its own for each test, so that breakers do not carry over."""
-    yield connected_carrier(remote_store, carrier, **PATIENT)
-    carrier.misbehave("none")
 
 
 @pytest.fixture

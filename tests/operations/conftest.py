@@ -1,0 +1,42 @@
+"""A remote carrier that can be made to misbehave, and a gateway that asks it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.fake_carrier import FakeCarrier
+from tests.support.gateway import Gateway
+from tests.support.remote import PATIENT, connected_carrier
+from tests.support.stores import Store
+
+
+@pytest.fixture(scope="module")
+def remote_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("remote") / "tollway.db")
+
+
+@pytest.fixture(scope="module")
+def running_carrier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path_factory.mktemp("carrier"))
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def carrier(running_carrier: FakeCarrier) -> Iterator[FakeCarrier]:
+    """The carrier, which behaves until a test tells it otherwise."""
+    yield running_carrier
+    running_carrier.misbehave("none")
+
+
+@pytest.fixture(scope="module")
+def served(remote_store: Store) -> Iterator[Gateway]:
+    started = Gateway(remote_store, reconcile_interval_s=1)
+    yield started
+    assert started.stop() == 0
+
+
+@pytest.fixture
+def wp_code(remote_store: Store, carrier: FakeCarrier) -> str:
+    """A connected carrier of its own for each test, so that breakers do not carry over."""
+    return connected_carrier(remote_store, carrier, **PATIENT)
