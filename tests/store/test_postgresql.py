@@ -149,7 +149,9 @@ def test_two_that_wait_for_each_other_both_get_done(store: Store) -> None:
             database.write(lambda tx: both(tx, ("x", "y"))),
             database.write(lambda tx: both(tx, ("y", "x"))),
         )
-        assert runs == 3
+        # The server ended one of the two, or both in turn: a row that is let go may be taken again
+        # by the one that was ended before the other, which waits for it, wakes up.
+        assert runs >= 3
 
     store.do(work)
 

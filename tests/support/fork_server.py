@@ -57,8 +57,10 @@ class Forks:
         self._told: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(path)
+        # Under its name only once it listens: whoever finds it may connect.
+        self._listener.bind(f"{path}.new")
         self._listener.listen()
+        Path(f"{path}.new").rename(path)
         self._woken, self._wakes = socket.socketpair()
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
