@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.carriers.conftest import FORMAT, RECIPIENT, SENDER, ask, link_to, new_order
-from tests.docs.workplace import free_port
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
+from tests.support.ports import free_port
 from tollway.carriers.connectors import cainiao, cainiao_wire, exchange
 from tollway.carriers.connectors.connector import (
     Cancelled,

@@ -14,7 +14,8 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.forks import Fork
 from tests.support.gateway import Gateway
-from tests.support.postgresql import free_port, new_database, run_on
+from tests.support.ports import free_port
+from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures, fill_orders

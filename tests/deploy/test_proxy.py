@@ -13,7 +13,7 @@ import pytest
 from tests.docs.pages import ROOT, blocks_of
 from tests.support.books import Caller
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.postgresql import free_port
+from tests.support.ports import free_port
 
 pytestmark = [
     pytest.mark.sqlite,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.deploy.test_units_start import make_store, serve_one_call, wait_until_serving
 from tests.deploy.units import Installed, parse
-from tests.support.postgresql import free_port
+from tests.support.ports import free_port
 
 pytestmark = [
     pytest.mark.sqlite,

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT, Example
 from tests.support.forks import Fork, programs
+from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 
 # For a whole page, on a machine that others use too.
@@ -117,10 +117,3 @@ class Workplace:
             assert self._gateway.wait(_TIMEOUT_S) == 0
             assert self._gateway.stdout is not None
             self._gateway.stdout.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -8,7 +8,7 @@ import threading
 from tests.killing.boundaries import Boundary
 from tests.support.forks import Fork
 from tests.support.gateway import START_TIMEOUT_S
-from tests.support.postgresql import free_port
+from tests.support.ports import free_port
 from tests.support.stores import Store
 
 

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import bindparam, func, select
 
 from tests.support.pair import Pair
-from tests.support.postgresql import Server, free_port, new_database, run_on
+from tests.support.ports import free_port
+from tests.support.postgresql import Server, new_database, run_on
 from tests.support.stores import Store
 from tollway.store.database import (
     StoreBusyError,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.support.forks import Fork
-from tests.support.postgresql import free_port
+from tests.support.ports import free_port
 from tests.support.stores import Store
 
 START_TIMEOUT_S = 30

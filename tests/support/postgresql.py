@@ -9,7 +9,6 @@ import atexit
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from tests.support.ports import free_port
 from tollway.store.migrate import migrate
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.telemetry.metrics import Metrics
@@ -183,10 +183,3 @@ def run_on(url: str, statement: str) -> list[tuple[object, ...]]:
             await connection.close()
 
     return asyncio.run(work())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
