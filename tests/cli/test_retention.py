@@ -73,7 +73,7 @@ def test_old_orders_go_with_their_counts(
     tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _old_orders(books)
-    assert _rows(tollway) == {"orders": 0, "claims": 0, "entries": 0, "receipts": 0}
+    assert _rows(tollway) == dict.fromkeys(("orders", "claims", "entries", "reads", "receipts"), 0)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
     assert _rows(tollway, "--dry-run")["orders"] == 20
     assert books.run("SELECT count(*) FROM shop_order") == [(30,)]
@@ -124,13 +124,14 @@ def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
 
 @pytest.fixture
 def lived_in(served: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A copy of it with old entries, in a month of their own where there are months."""
+    """A copy of it with old entries and reads, in a month of their own where there are months."""
     store = served.copied_to(tmp_path / "tollway.db")
     for name, value in store.settings.items():
         monkeypatch.setenv(name, value)
-    if store.is_shared:
-        make_month(store, "entry", NOW_MS - AGE_DAYS * DAY_MS)
-    store.run(f"UPDATE entry SET at_ms = at_ms - {AGE_DAYS * DAY_MS}")
+    for table in ("entry", "consent_use"):
+        if store.is_shared:
+            make_month(store, table, NOW_MS - AGE_DAYS * DAY_MS)
+        store.run(f"UPDATE {table} SET at_ms = at_ms - {AGE_DAYS * DAY_MS}")
     store.run(f"UPDATE waybill SET issued_at_s = issued_at_s - {AGE_DAYS * DAY_MS // 1000}")
     monkeypatch.setenv("TOLLWAY_KEEP_ENTRIES_DAYS", "30")
     return store
@@ -152,6 +153,21 @@ def test_entries_that_are_dropped_are_carried(tollway: Command, lived_in: Store)
     assert (after["units"], after["breaches"]) == (before["units"], [])
     assert tollway("credit", "add", account, "5").status == 0
     assert tollway("credit", "add", account, "5", "--calls", "product_analysis").status == 0
+    _assert_clean(tollway)
+
+
+def test_reads_go_after_their_entries(tollway: Command, lived_in: Store) -> None:
+    ((reads,),) = lived_in.run("SELECT count(*) FROM consent_use")
+    ((request_id,),) = lived_in.run(
+        "SELECT max(request_id) FROM consent_use WHERE operation = 'orders'"
+    )
+    # The last of them, and its charge, are not old enough.
+    for table in ("entry", "consent_use"):
+        lived_in.run(f"UPDATE {table} SET at_ms = {NOW_MS} WHERE request_id = '{request_id}'")
+    assert reads > 1
+    assert _rows(tollway, "--dry-run")["reads"] == reads - 1
+    assert _rows(tollway)["reads"] == reads - 1
+    assert lived_in.run("SELECT request_id FROM consent_use") == [(request_id,)]
     _assert_clean(tollway)
 
 
@@ -190,6 +206,9 @@ def test_what_is_still_held_for_is_not_dropped(tollway: Command, lived_in: Store
     )
     _rows(tollway)
     assert lived_in.run(f"SELECT min(number) FROM entry WHERE unit = '{unit}'") == [(number,)]
+    assert lived_in.run(f"SELECT count(*) FROM consent_use WHERE request_id = '{request_id}'") == [
+        (1,)
+    ]
 
 
 def test_a_gateway_applies_it_by_itself_a_little_at_a_time(

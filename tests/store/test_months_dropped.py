@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from tests.support.coupons import claim, load_claims
-from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries
+from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries, put_reads
 from tests.support.orders import miscounted, order, put_orders, sealer_of, store_orders
 from tests.support.stores import Store
 from tollway.intake import orders
@@ -37,6 +37,8 @@ def test_whole_months_go_with_what_counts_them(store: Store) -> None:
     load_claims(store, [claim("old", OLD_MS // 1000), claim("new", NOW_MS // 1000)])
     make_month(store, "entry", OLD_MS)
     put_entries(store, [OLD_MS, OLD_MS + 1, NOW_MS])
+    make_month(store, "consent_use", OLD_MS)
+    put_reads(store, [OLD_MS, NOW_MS])
 
     async def apply(database: Database) -> dict[str, int]:
         retention = retention_of(
@@ -46,8 +48,14 @@ def test_whole_months_go_with_what_counts_them(store: Store) -> None:
         assert planned == dropped
         return {each.kind: each.rows for each in dropped}
 
-    assert store.do(apply) == {"orders": 6, "claims": 1, "entries": 2, "receipts": 0}
-    for table in ("shop_order", "coupon_claim", "entry"):
+    assert store.do(apply) == {
+        "orders": 6,
+        "claims": 1,
+        "entries": 2,
+        "reads": 1,
+        "receipts": 0,
+    }
+    for table in ("shop_order", "coupon_claim", "entry", "consent_use"):
         assert OLD.name not in months_of(store, table)
         assert len(store.run(f"SELECT FROM {table}")) == 1
     assert store.do(miscounted) == {}
@@ -96,17 +104,22 @@ def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
 
 def test_a_month_with_the_entry_before_it_elsewhere_waits(store: Store) -> None:
     """Entry 1 is from a clock that went ahead, so entry 2 is not the next one to go."""
-    make_month(store, "entry", OLD_MS)
+    for table in ("entry", "consent_use"):
+        make_month(store, table, OLD_MS)
     put_entries(store, [NOW_MS, OLD_MS])
+    store.run("UPDATE entry SET request_id = at_ms")
+    put_reads(store, [OLD_MS])
 
-    async def apply(database: Database) -> int:
-        _, _, entries, _ = await retention_of(database, keep_entries_days=30).apply(NOW_MS)
-        return entries.rows
+    async def apply(database: Database) -> tuple[int, int]:
+        dropped = await retention_of(database, keep_entries_days=30).apply(NOW_MS)
+        rows = {each.kind: each.rows for each in dropped}
+        return rows["entries"], rows["reads"]
 
-    assert store.do(apply) == 0
+    # So the read that the entry was charged for waits as well.
+    assert store.do(apply) == (0, 0)
     assert len(store.run("SELECT FROM entry")) == 2
     store.run(f"UPDATE entry SET at_ms = {OLD_MS - 1}")
-    assert store.do(apply) == 2
+    assert store.do(apply) == (2, 1)
     assert store.run("SELECT number, top_up FROM carried") == [(2, 2)]
 
 

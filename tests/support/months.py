@@ -46,3 +46,15 @@ def put_entries(store: Store, times_ms: list[int], first: int = 1) -> None:
         f"INSERT INTO balance VALUES ('acc', 'credits', {last}, 0, 0, {last}) "
         f"ON CONFLICT (account_id, unit) DO UPDATE SET amount = {last}, entries = {last}"
     )
+
+
+def put_reads(store: Store, times_ms: list[int]) -> None:
+    """Reads under one grant, each by a request that is named after its time."""
+    store.run(
+        "INSERT INTO consent VALUES ('shop', 'o', 'g', 'acc', 's', 'owner', 0, NULL, NULL) "
+        "ON CONFLICT DO NOTHING"
+    )
+    for at_ms in times_ms:
+        store.run(
+            f"INSERT INTO consent_use VALUES ('shop', 'o', 'g', '{at_ms}', {at_ms}, 'orders')"
+        )

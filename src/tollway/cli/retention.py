@@ -25,7 +25,7 @@ def apply(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop old orders, claims, entries and receipts now; a server does it by itself."""
+    """Drop old orders, claims, entries, reads and receipts now; a server does it by itself."""
 
     async def work(at: Session) -> list[Dropped]:
         retention = Retention(at.database, at.settings)

@@ -1,15 +1,74 @@
-"""What the owner of a grant is told: one line per successful call under it, in its commit."""
+"""What the owner of a grant is told: one line per successful call under it, in its commit.
+
+It stays for as long as the entry of the call's charge, which the audit holds against it.
+"""
 
 from collections.abc import Iterable
+from itertools import takewhile
 
-from sqlalchemy import bindparam
+from sqlalchemy import BigInteger, Integer, bindparam, exists, func, select
 
 from tollway.ledger.charges import GrantKey
-from tollway.store.consent_tables import consent_use
+from tollway.store.consent_tables import consent, consent_use
 from tollway.store.database import Transaction
 from tollway.store.query import Query
+from tollway.store.schema import entry
 
 _ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
+_before_ms = bindparam("before_ms", type_=BigInteger)
+_of_grant = (
+    consent_use.c.owner_kind == bindparam("of_kind"),
+    consent_use.c.owner_id == bindparam("of_owner"),
+    consent_use.c.consent_id == bindparam("of_consent"),
+)
+OLD_USES = Query(
+    select(func.count()).select_from(consent_use).where(consent_use.c.at_ms < _before_ms)
+)
+# The grants whose oldest use is old.
+OLD_GRANTS = Query(
+    select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
+    .where(
+        select(consent_use.c.at_ms)
+        .where(
+            consent_use.c.owner_kind == consent.c.owner_kind,
+            consent_use.c.owner_id == consent.c.owner_id,
+            consent_use.c.consent_id == consent.c.id,
+        )
+        .order_by(consent_use.c.request_id)
+        .limit(1)
+        .scalar_subquery()
+        < _before_ms
+    )
+    .order_by(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
+)
+_OLDEST = Query(
+    select(
+        consent_use.c.request_id,
+        consent_use.c.at_ms,
+        exists().where(entry.c.request_id == consent_use.c.request_id),
+    )
+    .where(*_of_grant)
+    .order_by(consent_use.c.request_id)
+    .limit(bindparam("most", type_=Integer))
+)
+_DROP = Query(
+    consent_use.delete().where(
+        *_of_grant,
+        consent_use.c.request_id <= bindparam("last"),
+        # Once more, so that months which are not old are left alone.
+        consent_use.c.at_ms < _before_ms,
+    )
+)
+_from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
+_MONTH = Query(
+    select(
+        select(func.count())
+        .select_from(consent_use)
+        .where(consent_use.c.at_ms >= _from_ms, consent_use.c.at_ms < _to_ms)
+        .scalar_subquery(),
+        exists().where(entry.c.at_ms < _to_ms),
+    )
+)
 
 # In the order of the table's columns.
 Use = tuple[object, ...]
@@ -21,3 +80,26 @@ def use_of(grant: GrantKey, request_id: str, at_ms: int, operation: str) -> Use:
 
 async def add_uses(transaction: Transaction, uses: Iterable[Use]) -> None:
     await transaction.execute_many(_ADD_USE, uses)
+
+
+async def uses_of_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
+    """How many uses a month has; None while there are entries that are as old."""
+    row = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
+    assert row is not None
+    uses, has_entries = row
+    return None if has_entries else int(uses)
+
+
+async def remove_old(transaction: Transaction, grant: GrantKey, before_ms: int, most: int) -> int:
+    """Removes some of the oldest uses of a grant, but for those whose entry is there; how many."""
+    its = {
+        "of_kind": grant.owner_kind,
+        "of_owner": grant.owner_id,
+        "of_consent": grant.consent_id,
+    }
+    async with transaction.planned_anew():
+        rows = await transaction.fetch_all(_OLDEST, **its, most=most)
+        old = list(takewhile(lambda row: row[1] < before_ms and not row[2], rows))
+        if not old:
+            return 0
+        return await transaction.execute(_DROP, **its, last=old[-1][0], before_ms=before_ms)

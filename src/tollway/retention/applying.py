@@ -38,6 +38,8 @@ class Retention:
             "orders": settings.keep_orders_days,
             "claims": settings.keep_claims_days,
             "entries": settings.keep_entries_days,
+            # They go after the charges that they were written down with.
+            "reads": settings.keep_entries_days,
             "receipts": settings.receipt_days,
         }
 
@@ -46,7 +48,7 @@ class Retention:
         return await self._each(now_ms, self._drop)
 
     async def plan(self, now_ms: int) -> list[Dropped]:
-        """What would be dropped now; of entries it may be less, since only the oldest run goes."""
+        """What would be dropped now; entries and reads may be fewer, since only the oldest go."""
         return await self._each(now_ms, self._count)
 
     async def _drop(self, kind: str, before_ms: int) -> int:

@@ -10,7 +10,9 @@ from sqlalchemy import BigInteger, Table, bindparam, func, select
 from tollway.intake.claim_counts import forget_hours
 from tollway.intake.order_counts import forget_days
 from tollway.ledger.carrying import carry_month
+from tollway.ledger.consent_uses import uses_of_month
 from tollway.retention.job import JOB
+from tollway.store.consent_tables import consent_use
 from tollway.store.database import Database, StoreBusyError, Transaction
 from tollway.store.months import Month, close_month, drop_month, months_before
 from tollway.store.order_tables import shop_order
@@ -48,6 +50,10 @@ async def _entries(transaction: Transaction, month: Month) -> int | None:
     return await carry_month(transaction, month.start_s * 1000, month.end_s * 1000)
 
 
+async def _reads(transaction: Transaction, month: Month) -> int | None:
+    return await uses_of_month(transaction, month.start_s * 1000, month.end_s * 1000)
+
+
 async def _receipts(transaction: Transaction, month: Month) -> int:
     row = await transaction.fetch_one(
         _UNCHARGED, from_ms=month.start_s * 1000, to_ms=month.end_s * 1000
@@ -59,6 +65,7 @@ _KINDS = {
     "orders": _Divided(shop_order, _orders),
     "claims": _Divided(coupon_claim, _claims),
     "entries": _Divided(entry, _entries),
+    "reads": _Divided(consent_use, _reads),
     "receipts": _Divided(uncharged_call, _receipts),
 }
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, bindparam, func, select
 
 from tollway.intake import coupon_claims, orders
-from tollway.ledger import uncharged
+from tollway.ledger import consent_uses, uncharged
 from tollway.ledger.carrying import OLD_BOOKS, OLD_ENTRIES, carry_entries
+from tollway.ledger.charges import GrantKey
 from tollway.retention.job import JOB
 from tollway.store.database import Database, Transaction
 from tollway.store.order_facets import ALL, DAY_HOURS, DAY_MS
@@ -98,6 +99,19 @@ async def _drop_entries(database: Database, before_ms: int) -> int:
     )
 
 
+async def _drop_reads(database: Database, before_ms: int) -> int:
+    grants = await database.fetch_long(consent_uses.OLD_GRANTS, before_ms=before_ms)
+    return await _in_pieces(
+        database,
+        (
+            partial(
+                consent_uses.remove_old, grant=GrantKey(*grant), before_ms=before_ms, most=_PIECE
+            )
+            for grant in grants
+        ),
+    )
+
+
 async def _drop_receipts(database: Database, before_ms: int) -> int:
     return await _in_pieces(
         database, [partial(uncharged.remove_old, before_ms=before_ms, most=_PIECE)]
@@ -133,6 +147,7 @@ PIECES = {
         _drop_claims, lambda at, ms: _count(at, _OLD_CLAIMS, before_hour=ms // DAY_MS * DAY_HOURS)
     ),
     "entries": Pieces(_drop_entries, lambda at, ms: _count(at, OLD_ENTRIES, before_ms=ms)),
+    "reads": Pieces(_drop_reads, lambda at, ms: _count(at, consent_uses.OLD_USES, before_ms=ms)),
     "receipts": Pieces(
         _drop_receipts, lambda at, ms: _count(at, uncharged.OLD_UNCHARGED, before_ms=ms)
     ),

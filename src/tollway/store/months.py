@@ -16,6 +16,7 @@ from sqlalchemy import Table, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import BigInteger, String
 
+from tollway.store.consent_tables import consent_use
 from tollway.store.database import (
     Database,
     Reader,
@@ -46,6 +47,7 @@ class _Division(NamedTuple):
 
 _DIVISIONS = {
     entry.name: _Division("at_ms", 1000),
+    consent_use.name: _Division("at_ms", 1000),
     uncharged_call.name: _Division("at_ms", 1000),
     coupon_claim.name: _Division("newest_first", -1),
     shop_order.name: _Division("newest_first", -1000),
