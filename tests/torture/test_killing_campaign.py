@@ -4,8 +4,6 @@ Zero failures in 200 random kills mean at most 1.5 % at 95 %. `SEED=… make tor
 the same moments and the same faults, though not the same scheduling.
 """
 
-import os
-import random
 from datetime import date
 from pathlib import Path
 
@@ -26,11 +24,6 @@ RANDOM_KILLS = 200
 KILLS_AT_ONCE = 25
 # The first, the second …: also when other such work is under way already.
 OCCURRENCES = (1, 2, 3, 5, 8)
-
-
-@pytest.fixture
-def seed() -> int:
-    return int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
 
 
 def test_200_random_moments(

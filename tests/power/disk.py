@@ -1,0 +1,178 @@
+"""A disk that remembers every write, and tells what it may hold if the power had gone at a moment.
+
+What was synced is there. Of what was written since then, each sector is there as it was left by any
+of the writes to it, or as it was before the first: the system writes sectors back when it likes, in
+the order it likes. A sector is written whole or not at all.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+SECTOR = 512
+_NAME = "remembers"
+_USUAL = "unix"
+
+
+class Write(NamedTuple):
+    at: int
+    data: bytes
+
+
+class Truncate(NamedTuple):
+    size: int
+
+
+class Sync(NamedTuple):
+    """All that was written to the file before is on the disk."""
+
+
+class Step(NamedTuple):
+    file: str
+    what: Write | Truncate | Sync
+
+
+class Disk:
+    """What was done to the files that belong to a path, from what they were at the beginning on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.journal: list[Step] = []
+        self._before = {file.name: file.read_bytes() for file in path.parent.glob(f"{path.name}*")}
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Databases that are opened meanwhile have their files on this disk."""
+        system = _System(str(self._path), self.journal)
+        try:
+            yield
+        finally:
+            system.unregister()
+            apsw.set_default_vfs(_USUAL)
+
+    @property
+    def syncs(self) -> int:
+        return sum(isinstance(step.what, Sync) for step in self.journal)
+
+    def cut_off(
+        self, moments: Iterable[int], chance: random.Random
+    ) -> Iterator[tuple[int, dict[str, bytes]]]:
+        """What the files may hold if the power goes after so many steps, each a way of its own."""
+        files: defaultdict[str, _File] = defaultdict(_File)
+        for name, content in self._before.items():
+            files[name].synced[:] = content
+        done = 0
+        for moment in sorted(moments):
+            for step in self.journal[done:moment]:
+                files[step.file].take(step.what)
+            done = moment
+            yield moment, {name: file.cut_off(chance) for name, file in files.items()}
+
+
+class _File:
+    """One file: what is on the disk for certain, and what was done since."""
+
+    def __init__(self) -> None:
+        self.synced = bytearray()
+        self._since: list[Write | Truncate] = []
+
+    def take(self, what: Write | Truncate | Sync) -> None:
+        if not isinstance(what, Sync):
+            self._since.append(what)
+            return
+        for each in self._since:
+            _apply(self.synced, each)
+        self._since.clear()
+
+    def cut_off(self, chance: random.Random) -> bytes:
+        content = bytearray(self.synced)
+        left = self._writes_that_arrived(chance)
+        truncates_left = chance.randint(0, sum(isinstance(each, Truncate) for each in self._since))
+        for each in self._since:
+            if isinstance(each, Write):
+                for part in _sectors(each):
+                    sector = part.at // SECTOR
+                    if left[sector]:
+                        left[sector] -= 1
+                        _apply(content, part)
+            elif truncates_left:
+                truncates_left -= 1
+                _apply(content, each)
+        return bytes(content)
+
+    def _writes_that_arrived(self, chance: random.Random) -> dict[int, int]:
+        """How many of the writes to each sector; often all or none of them, as it is when the disk
+        had time enough or none."""
+        writes: defaultdict[int, int] = defaultdict(int)
+        for each in self._since:
+            if isinstance(each, Write):
+                for part in _sectors(each):
+                    writes[part.at // SECTOR] += 1
+        mood = chance.choice(("none", "all", "some", "some"))
+        if mood == "some":
+            return {sector: chance.randint(0, count) for sector, count in writes.items()}
+        return {sector: count if mood == "all" else 0 for sector, count in writes.items()}
+
+
+def _sectors(write: Write) -> Iterator[Write]:
+    at, end = write.at, write.at + len(write.data)
+    while at < end:
+        beyond = min(end, at - at % SECTOR + SECTOR)
+        yield Write(at, write.data[at - write.at : beyond - write.at])
+        at = beyond
+
+
+def _apply(content: bytearray, what: Write | Truncate) -> None:
+    if isinstance(what, Truncate):
+        del content[what.size :]
+        return
+    content.extend(bytes(max(0, what.at - len(content))))
+    content[what.at : what.at + len(what.data)] = what.data
+
+
+class _System(apsw.VFS):
+    """The usual one, which notes what is done to some files."""
+
+    def __init__(self, path: str, journal: list[Step]) -> None:
+        super().__init__(_NAME, _USUAL, makedefault=True)
+        self._path = path
+        self._journal = journal
+
+    def xOpen(  # noqa: N802 - SQLite names it
+        self, name: str | apsw.URIFilename | None, flags: list[int]
+    ) -> apsw.VFSFile:
+        filename = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
+        if filename.startswith(self._path):
+            return _NotedFile(name, flags, Path(filename).name, self._journal)
+        return apsw.VFSFile(_USUAL, name, flags)
+
+
+class _NotedFile(apsw.VFSFile):
+    def __init__(
+        self,
+        name: str | apsw.URIFilename | None,
+        flags: list[int],
+        file: str,
+        journal: list[Step],
+    ) -> None:
+        super().__init__(_USUAL, name, flags)
+        self._file = file
+        self._journal = journal
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self._journal.append(Step(self._file, Write(offset, bytes(data))))
+        super().xWrite(data, offset)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self._journal.append(Step(self._file, Truncate(newsize)))
+        super().xTruncate(newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        super().xSync(flags)
+        # Only now: until it has returned, nothing is certain.
+        self._journal.append(Step(self._file, Sync()))

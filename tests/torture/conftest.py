@@ -1,0 +1,12 @@
+"""What the campaigns share."""
+
+import os
+import random
+
+import pytest
+
+
+@pytest.fixture
+def seed() -> int:
+    """Chosen by chance, or told by `SEED=… make torture`."""
+    return int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
