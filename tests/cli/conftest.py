@@ -100,3 +100,10 @@ def charge_calls(books: Store, account_id: str, count: int) -> None:
         await database.write(post)
 
     books.do(work)
+
+
+def ruin_a_page(path: Path) -> None:
+    """As a disk does that gives back other bytes than it was given."""
+    content = bytearray(path.read_bytes())
+    content[4096 * 9 : 4096 * 10] = bytes(range(256)) * 16
+    path.write_bytes(content)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.cli.conftest import CALLS, Command, charge_calls
+from tests.cli.conftest import CALLS, Command, charge_calls, ruin_a_page
 from tests.support.stores import Store
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import release, reserve
@@ -54,6 +54,14 @@ def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None
         ],
         "breaches": [],
     }
+
+
+@pytest.mark.sqlite
+def test_a_damaged_file_is_named(tollway: Command, sound: Store) -> None:
+    ruin_a_page(sound.path)
+    answer = tollway("audit")
+    assert (answer.status, answer.out) == (1, "")
+    assert f"{sound.path.name} is damaged: " in answer.err and "restore a backup" in answer.err
 
 
 def test_empty_books_are_sound(tollway: Command, books: Store) -> None:

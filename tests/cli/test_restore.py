@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.cli.conftest import Answer, Command, charge_calls
+from tests.cli.conftest import Answer, Command, charge_calls, ruin_a_page
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.store.migrate import migration_script, newest_revision
@@ -146,12 +146,6 @@ def test_a_database_that_is_served_or_open_is_not_replaced(
 def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def ruin_a_page(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[4096 * 9 : 4096 * 10] = bytes(range(256)) * 16
     path.write_bytes(content)
 
 

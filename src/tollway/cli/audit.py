@@ -12,8 +12,10 @@ from tollway.audit.report import audit as audit_all
 from tollway.carriers.carriers import known_carrier
 from tollway.cli.context import Session, run
 from tollway.cli.errors import UsageError
+from tollway.cli.files import refuse_damaged
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table
+from tollway.store.open import sqlite_path
 
 group = typer.Typer()
 
@@ -44,6 +46,10 @@ def audit(
         raise UsageError("--journal and --carrier go together: name both or neither.")
 
     async def work(at: Session) -> AuditReport:
+        if not at.database.is_shared:
+            file = Path(sqlite_path(at.settings.database))
+            # What a damaged file says cannot be held against what it says elsewhere.
+            refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
         report = await audit_all(at.database, at.world.at_ms())
         if journal is None or carrier is None:
             return report

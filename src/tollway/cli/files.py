@@ -1,4 +1,5 @@
-"""Files that a command writes: never over another one, never half, and on disk when it ends."""
+"""Files of a command. What it writes is never over another one, never half, and on disk when it
+ends; a damaged database is refused."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tollway.cli.errors import CommandError
+from tollway.store.sqlite.files import problems_of
 
 
 @contextmanager
@@ -28,6 +30,13 @@ def refuse_existing(destination: Path) -> None:
         raise CommandError(f"{destination} exists already: choose another name or remove it first.")
     if not destination.parent.is_dir():
         raise CommandError(f"The folder of {destination} does not exist: make it first.")
+
+
+def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
+    """Refuses a database file, which the user knows by this name, that is not sound."""
+    if problems := problems_of(database):
+        told = "; ".join(problems).replace("\n", " ")
+        raise CommandError(f"{name} is damaged: {told}.{advice}")
 
 
 def write_private(path: Path, content: bytes) -> None:

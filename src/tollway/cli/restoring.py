@@ -10,10 +10,10 @@ from tollway.audit.report import AuditReport, audit
 from tollway.cli.backup_files import DIGEST, KeyFile, chunks_of, content_of, ending_with
 from tollway.cli.context import Session, run_on_any_schema
 from tollway.cli.errors import CommandError
-from tollway.cli.files import to_disk, write_private
+from tollway.cli.files import refuse_damaged, to_disk, write_private
 from tollway.cli.progress import percent_bar, progress_bar
 from tollway.store.migrate import check_known, migrate, newest_revision
-from tollway.store.sqlite.files import problems_of, side_files_of
+from tollway.store.sqlite.files import side_files_of
 
 _BREACHES_NAMED_MAX = 5
 
@@ -54,8 +54,7 @@ def _copy(backup: Path, copy: Path) -> None:
 def check_copy(backup: Path, copy: Path, *, should_migrate: bool) -> tuple[str, AuditReport]:
     """Checks all that can be checked of a copy; gives its schema and the audit's report."""
     with progress_bar("Checking", 1 + len(CHECKS)) as advance:
-        if problems := problems_of(copy):
-            raise CommandError(f"{backup} is damaged: {'; '.join(problems)}.".replace("\n", " "))
+        refuse_damaged(copy, backup)
         advance(1)
 
         async def work(at: Session) -> tuple[str, AuditReport]:
