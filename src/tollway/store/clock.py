@@ -11,14 +11,15 @@ from tollway.store.database import Reader
 from tollway.store.query import Query
 
 # This very moment, and not the one at which a transaction began: it may have waited since.
-_NOW_MS = Query(select(cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)))
+SERVER_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
+_NOW = Query(select(SERVER_MS))
 
 
 async def common_ms(reader: Reader, own_ms: int) -> int:
     """The time of all nodes; `own_ms` is what this machine's clock says."""
     if not reader.is_shared:
         return own_ms
-    ((its_ms,),) = await reader.fetch_all(_NOW_MS)
+    ((its_ms,),) = await reader.fetch_all(_NOW)
     return int(its_ms)
 
 
