@@ -44,6 +44,7 @@ from tollway.probes import probe_routes
 from tollway.push.routes import push_routes
 from tollway.retention.applying import Retention
 from tollway.settings import Settings
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, StoreError
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
@@ -184,7 +185,9 @@ class Gateway:
     async def reconcile(self) -> None:
         """Settles the waybills that wait for their carrier; tells of those that wait too long."""
         overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
-        holds = await count_open_holds(self._database, World().at_ms())
+        holds = await count_open_holds(
+            self._database, await common_ms(self._database, World().at_ms())
+        )
         self._metrics.waybills_pending.set(holds.open)
         self._metrics.waybills_overdue.set(holds.overdue)
         # A copy: a new carrier is added from the writer's thread.

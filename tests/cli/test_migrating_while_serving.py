@@ -28,6 +28,7 @@ def upgrade() -> None:
     %s
 """
 NOVELTY = 'op.create_table("novelty", sa.Column("id", sa.Integer, primary_key=True))'
+HOUR_S = 3600
 FROM = f"from {newest_revision()} to {NEXT}"
 
 
@@ -70,6 +71,28 @@ def test_an_unsafe_migration_waits_until_nobody_older_serves(
     assert f":{gateway.port}. Stop them, then migrate." in told
     assert gateway.client.get("/readyz").status_code == 200
     assert gateway.stop() == 0
+    assert FROM in tollway("migrate").out
+
+
+@pytest.mark.postgresql
+def test_one_whose_clock_is_wrong_counts_and_lets_the_others_count(
+    books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
+) -> None:
+    behind = Gateway(books, clock_ahead_s=-HOUR_S)
+    # To it, all the others were seen so long ago that they are forgotten.
+    ahead = Gateway(books, clock_ahead_s=25 * HOUR_S)
+    upgraded("safe_while_serving = False")
+    refused = tollway("migrate")
+    told = " ".join(refused.err.split())
+    assert refused.status == 1
+    for each in (gateway, behind, ahead):
+        assert f":{each.port}" in told
+    # What was killed, ahead or not, is not taken for alive once its time is over.
+    for each in (ahead, behind):
+        each.kill()
+        each.stop()
+    assert gateway.stop() == 0
+    books.run("UPDATE node SET seen_at_ms = seen_at_ms - 90000")
     assert FROM in tollway("migrate").out
 
 

@@ -83,6 +83,7 @@ class MarkedTransaction:
     """Notes what is done in a transaction."""
 
     def __init__(self, inner: Transaction, *, is_late: bool) -> None:
+        self.is_shared = inner.is_shared
         self._inner = inner
         self._is_late = is_late
         self._in_part = False

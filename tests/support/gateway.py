@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.support.forks import Fork
+from tests.support.other_clock import program
 from tests.support.ports import free_port
 from tests.support.stores import Store
 
@@ -55,7 +56,14 @@ def reply_of(response: httpx.Response) -> Reply:
 class Gateway:
     """`tollway serve`, started and stopped for real."""
 
-    def __init__(self, store: Store, *, port: int | None = None, **settings: object) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        port: int | None = None,
+        clock_ahead_s: int = 0,
+        **settings: object,
+    ) -> None:
         self.store = store
         self.port = port or free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
@@ -64,7 +72,8 @@ class Gateway:
         self.log_path = store.path.with_suffix(f".{self.port}.log")
         with self.log_path.open("wb") as log:
             self.process = Fork(
-                *("tollway", "serve", "--port", str(self.port)),
+                *program(clock_ahead_s),
+                *("serve", "--port", str(self.port)),
                 env={**environment, **store.settings, **variables},
                 cwd=store.path.parent,
                 stderr=log,

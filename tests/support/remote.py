@@ -60,12 +60,12 @@ def connected_carrier(
 
 
 def left_pending(
-    books: Store, carrier: FakeCarrier, fault: str, **link: Any
+    books: Store, carrier: FakeCarrier, fault: str, *, clock_ahead_s: int = 0, **link: Any
 ) -> tuple[Caller, dict[str, Any]]:
     """A customer with a waybill whose answer never came, and no gateway that would settle it."""
     customer = new_customer(books)
     body = request(connected_carrier(books, carrier, **{**PATIENT, **link}))
-    gateway = Gateway(books, reconcile_interval_s=3600)
+    gateway = Gateway(books, clock_ahead_s=clock_ahead_s, reconcile_interval_s=3600)
     carrier.misbehave(fault, message=ISSUE)
     # A carrier that does not want to tell is not asked again, so that no deadline is waited for.
     carrier.misbehave("refuse", message=LOOK_UP)

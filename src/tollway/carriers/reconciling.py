@@ -28,6 +28,7 @@ from tollway.carriers.pending import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
 from tollway.ledger.identity import World
+from tollway.store.clock import sure_ms
 from tollway.store.database import (
     Database,
     StoreBusyError,
@@ -98,59 +99,56 @@ class Reconciler:
 
     async def _settle_safely(self, stored: StoredWaybill) -> Finding:
         """One that cannot be settled (a number given twice, a lost key) must not stop the rest."""
+        age_s = await self.age_s(stored)
         try:
-            return await self.settle(stored)
+            return await self._settle(stored, age_s)
         except (StoreBusyError, StoreUnavailableError):
             raise
         except Exception:
             logger.exception("waybill %s could not be settled", stored.waybill.object_id)
-            return self._finding(stored, Outcome.FAILED, 0)
+            return _finding(stored, Outcome.FAILED, age_s, 0)
 
     async def settle(self, stored: StoredWaybill) -> Finding:
         """Settles one pending waybill, if its carrier answers."""
+        # As old as it was when the carrier was asked, and not when the answer came.
+        return await self._settle(stored, await self.age_s(stored))
+
+    async def _settle(self, stored: StoredWaybill, age_s: int) -> Finding:
         pending = stored.waybill
         carrier = await find_carrier(self._database, pending.wp_code)
         opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
         if carrier is None or opened is None:
-            return self._finding(stored, Outcome.NOT_CONNECTED, 0)
+            return _finding(stored, Outcome.NOT_CONNECTED, age_s, 0)
         after_s = opened.link.settle_after_s
-        # As old as it was when the carrier was asked, and not when the answer came.
-        age_s = self._age_s(pending)
         try:
             issued = await self._remotes.connector(carrier, opened).look_up(ref_of(pending))
         except ConnectorError:
-            return self._finding(stored, Outcome.NO_ANSWER, after_s)
+            return _finding(stored, Outcome.NO_ANSWER, age_s, after_s)
         if issued is not None:
-            return await self._issue(stored, issued, after_s)
-        if age_s < after_s:
-            return self._finding(stored, Outcome.TOO_EARLY, after_s)
-        return await self._give_up(stored, after_s)
+            outcome = await self._issue(stored, issued)
+            return _finding(stored, outcome, age_s, after_s, issued.number)
+        is_early = age_s < after_s
+        outcome = Outcome.TOO_EARLY if is_early else await self._give_up(stored)
+        return _finding(stored, outcome, age_s, after_s)
 
-    async def _issue(self, stored: StoredWaybill, issued: Issued, after_s: int) -> Finding:
+    async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
         async def work(transaction: Transaction) -> bool:
             at_ms = self._world.at_ms()
             return await end_issued(transaction, stored, issued, self._vault, at_ms)
 
-        outcome = Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
-        return self._finding(stored, outcome, after_s, issued.number)
+        return Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
 
-    async def _give_up(self, stored: StoredWaybill, after_s: int) -> Finding:
+    async def _give_up(self, stored: StoredWaybill) -> Outcome:
         async def work(transaction: Transaction) -> bool:
             return await end_refused(transaction, stored, _GIVEN_UP, self._world.at_ms())
 
-        outcome = Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
-        return self._finding(stored, outcome, after_s)
+        return Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
 
-    def _finding(
-        self, stored: StoredWaybill, outcome: Outcome, after_s: int, number: str | None = None
-    ) -> Finding:
-        age_s = self._age_s(stored.waybill)
-        finding = Finding(stored.waybill, outcome, number, age_s, is_overdue=False)
-        is_overdue = finding.is_waiting and age_s >= after_s
-        return msgspec.structs.replace(finding, is_overdue=is_overdue)
-
-    def _age_s(self, pending: Waybill) -> int:
-        return self._world.at_s() - pending.asked_at_s
+    async def age_s(self, stored: StoredWaybill) -> int:
+        """How long ago a waybill was asked for, at the least: whichever node has asked, its message
+        may still be on its way."""
+        now_ms = await sure_ms(self._database, self._world.at_ms())
+        return now_ms // 1000 - stored.waybill.asked_at_s
 
     async def deadline_s(self, stored: StoredWaybill) -> float:
         """How long a message to a waybill's carrier may take."""
@@ -159,3 +157,11 @@ class Reconciler:
 
     async def is_settled(self, stored: StoredWaybill) -> bool:
         return not await is_pending(self._database, stored.waybill)
+
+
+def _finding(
+    stored: StoredWaybill, outcome: Outcome, age_s: int, after_s: int, number: str | None = None
+) -> Finding:
+    finding = Finding(stored.waybill, outcome, number, age_s, is_overdue=False)
+    is_overdue = finding.is_waiting and age_s >= after_s
+    return msgspec.structs.replace(finding, is_overdue=is_overdue)

@@ -15,6 +15,7 @@ from tollway.cli.errors import UsageError
 from tollway.cli.files import refuse_damaged
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table
+from tollway.store.clock import common_ms
 from tollway.store.open import sqlite_path
 
 group = typer.Typer()
@@ -50,7 +51,7 @@ def audit(
             file = Path(sqlite_path(at.settings.database))
             # What a damaged file says cannot be held against what it says elsewhere.
             refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
-        report = await audit_all(at.database, at.world.at_ms())
+        report = await audit_all(at.database, await common_ms(at.database, at.world.at_ms()))
         if journal is None or carrier is None:
             return report
         await known_carrier(at.database, carrier)

@@ -13,6 +13,7 @@ from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
 from tollway.ledger.holds import Hold, open_holds
+from tollway.store.clock import common_ms
 
 _LIMIT_MAX = 10_000
 
@@ -57,7 +58,7 @@ def list_(
 
     async def work(at: Session) -> tuple[ZoneInfo, int, Sequence[Hold]]:
         holds = await open_holds(at.database, limit)
-        return at.settings.zone, at.world.at_ms(), holds
+        return at.settings.zone, await common_ms(at.database, at.world.at_ms()), holds
 
     zone, now_ms, holds = run(database, work)
     if as_json:

@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, func, literal_column, select
 from tollway.ledger.charges import Acted, Charge, Keeping, OverLimitError, ShortageError
 from tollway.ledger.keeping import KEPT_MS, KeptAnswer
 from tollway.ledger.posting import KeptBefore, Remarks, post_charges
+from tollway.store.clock import SERVER_MS
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query
 
@@ -27,7 +28,7 @@ _COLUMNS = (
     *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
     *("keys", "fingerprints", "answers", "kept_ms"),
 )
-_LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS))))
+_LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
 _SETTLE = Query(
     select(literal_column("*")).select_from(func.tollway_settle(*map(bindparam, _LOCKS + _COLUMNS)))
 )
@@ -56,10 +57,11 @@ async def post_at_once(database: Database, charges: Sequence[Charge]) -> Remarks
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Remarks:
     """Posts charges that have acts, once all that they will have to wait for is theirs."""
-    await transaction.fetch_one(_LOCK, **_locks(charges))
-    # Answers are kept in the order of their keys, here as there.
+    ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
+    # Answers are kept in the order of their keys, and by the database's clock, here as there.
     order = sorted(range(len(charges)), key=lambda place: _key(charges[place]))
-    remarks = await post_charges(transaction, [_counted(charges[place]) for place in order])
+    posted = [replace(_counted(charges[place]), at_ms=now_ms) for place in order]
+    remarks = await post_charges(transaction, posted)
     return {order[nth]: remark for nth, remark in remarks.items()}
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import and_, bindparam, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import Acted, Charge, Keeping
+from tollway.store.clock import sure_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.settlement_tables import is_reserved, kept_answer
@@ -105,10 +106,12 @@ async def free_key(transaction: Transaction, account_id: str, key: str, request_
 
 
 async def sweep_kept(database: Database, now_ms: int) -> int:
-    """Drops the answers whose time is over."""
+    """Drops the answers whose time is over, and is so by every clock that counts: they are not the
+    sweeping node's alone."""
 
     async def sweep(transaction: Transaction) -> int:
+        older_ms = await sure_ms(transaction, now_ms) - KEPT_MS
         async with transaction.planned_anew():
-            return await transaction.execute(_DROP_ALL, older_ms=now_ms - KEPT_MS)
+            return await transaction.execute(_DROP_ALL, older_ms=older_ms)
 
     return await database.write(sweep)

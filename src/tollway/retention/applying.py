@@ -8,17 +8,14 @@ to a month longer.
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from sqlalchemy import BigInteger, cast, extract, func, select
 
 from tollway.retention.months import drop_whole_months
 from tollway.retention.pieces import PIECES
 from tollway.settings import Settings
+from tollway.store.clock import sure_ms
 from tollway.store.database import Database
 from tollway.store.months import month_of
 from tollway.store.order_facets import DAY_MS
-from tollway.store.query import Query
-
-_NOW = Query(select(cast(extract("epoch", func.now()) * 1000, BigInteger)))
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -63,10 +60,8 @@ class Retention:
         return await PIECES[kind].old_rows(self._database, before_ms)
 
     async def _each(self, now_ms: int, work: Callable[[str, int], Awaitable[int]]) -> list[Dropped]:
-        if self._database.is_shared:
-            # One node whose clock goes ahead must not drop what is everybody's.
-            ((its_now_ms,),) = await self._database.fetch_all(_NOW)
-            now_ms = min(now_ms, its_now_ms)
+        # One node whose clock goes ahead must not drop what is everybody's.
+        now_ms = await sure_ms(self._database, now_ms)
         return [
             Dropped(
                 kind, days, await work(kind, self._limit(now_ms - days * DAY_MS)) if days else 0

@@ -34,7 +34,10 @@ class StoreDoubtError(StoreUnavailableError):
 
 
 class Reader(Protocol):
-    """What both a database and a transaction can be asked."""
+    """What both a database and a transaction can be asked. A shared one is served by several
+    gateways at once."""
+
+    is_shared: bool
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]: ...
 
@@ -43,8 +46,6 @@ class Reader(Protocol):
 
 class Transaction(Reader, Protocol):
     """One atomic piece of work: all of it is committed, or none."""
-
-    is_shared: bool
 
     async def execute(self, query: Query, **values: object) -> int:
         """Runs a query and tells how many rows it changed."""
@@ -71,9 +72,8 @@ class Transaction(Reader, Protocol):
 
 
 class Database(Reader, Protocol):
-    """An open database. One that is shared is served by several gateways at once."""
+    """An open database."""
 
-    is_shared: bool
     dialect: str
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:

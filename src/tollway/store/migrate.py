@@ -122,8 +122,8 @@ async def _is_newer_and_compatible(database: Migratable, found: str | None) -> b
 
 
 async def _check_nobody_older_serves(transaction: Transaction, floor: str) -> None:
-    now_ms = int(time.time() * 1000)
-    names = await serving_nodes(transaction, older_than=floor, now_ms=now_ms)
+    own_ms = int(time.time() * 1000)
+    names = await serving_nodes(transaction, older_than=floor, own_ms=own_ms)
     if names:
         raise SchemaError(
             f"Schema {floor} cannot be served by the gateways that run now: {', '.join(names)}. "

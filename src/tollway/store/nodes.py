@@ -1,12 +1,13 @@
 """Which gateways serve a database now, and which schema each of them knows.
 
 Every serving process has a row, refreshed twice a minute and removed when it stops. What was killed
-counts as serving until its row is too old.
+counts as serving until its row is too old, by the clock that all go by.
 """
 
 from sqlalchemy import bindparam, select
 
 import tollway
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.node_tables import node
 from tollway.store.query import Query
@@ -35,8 +36,9 @@ class Presence:
         self._name = name
         self._knows_schema = knows_schema
 
-    async def refresh(self, now_ms: int) -> None:
+    async def refresh(self, own_ms: int) -> None:
         async def work(transaction: Transaction) -> None:
+            now_ms = await common_ms(transaction, own_ms)
             await transaction.execute(_SWEEP, before_ms=now_ms - _KEPT_S * 1000)
             await transaction.execute(
                 _STORE,
@@ -56,8 +58,8 @@ class Presence:
         await self._database.write(work)
 
 
-async def serving_nodes(reader: Reader, *, older_than: str, now_ms: int) -> list[str]:
+async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list[str]:
     """The names of those that serve now and do not know a revision."""
-    since_ms = now_ms - ALIVE_S * 1000
+    since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
     rows = await reader.fetch_all(_OLDER, since_ms=since_ms, revision=older_than)
     return [row[0] for row in rows]

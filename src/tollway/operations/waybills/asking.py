@@ -9,6 +9,8 @@ import logging
 import time
 from functools import partial
 
+from msgspec.structs import replace
+
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import (
     Connector,
@@ -29,6 +31,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, Acted, Charge
 from tollway.ledger.identity import World
 from tollway.operations.waybills.answers import issued, refused
+from tollway.store.clock import common_ms
 from tollway.store.database import Transaction
 
 logger = logging.getLogger("tollway.carriers")
@@ -67,17 +70,24 @@ class Asking:
             # Known beforehand, so nothing need be held and given back.
             raise Refusal(Reason.CARRIER_UNREACHABLE)
         connector = self._remotes.connector(carrier, opened)
-        deadline_at_ms = self._world.at_ms() + opened.link.settle_after_s * 1000
-        await begin(transaction, stored, charge, deadline_at_ms)
-        ask = partial(self._ask, stored, connector, opened.link)
+        began_s = time.monotonic()
+        now_ms = await common_ms(transaction, self._world.at_ms())
+        # From now, and not from when the call came: its body may have taken its time. Rounded up,
+        # so that nothing is ever taken for older than it is.
+        dated = replace(stored.waybill, asked_at_s=now_ms // 1000 + 1)
+        stored = stored._replace(waybill=dated)
+        await begin(transaction, stored, charge, now_ms + opened.link.settle_after_s * 1000)
+        ask = partial(self._ask, stored, connector, opened.link, began_s)
         return Acted(b"", is_paid=False, then=ask, is_held=True)
 
-    async def _ask(self, stored: StoredWaybill, connector: Connector, link: Link) -> Act:
+    async def _ask(
+        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+    ) -> Act:
         object_id = stored.waybill.object_id
         under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         self._under_way[object_id] = under_way
         try:
-            answer = await self._answer(stored, connector, link)
+            answer = await self._answer(stored, connector, link, began_s)
             under_way.set_result(answer)
         finally:
             del self._under_way[object_id]
@@ -87,10 +97,11 @@ class Asking:
             raise _silent(stored)
         return partial(self._close, stored, answer)
 
-    async def _answer(self, stored: StoredWaybill, connector: Connector, link: Link) -> _Answer:
+    async def _answer(
+        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+    ) -> _Answer:
         deadline_s = link.deadline_ms / 1000
-        age_s = self._world.now_s() - stored.waybill.asked_at_s
-        if age_s > link.settle_after_s - deadline_s:
+        if time.monotonic() - began_s > link.settle_after_s - deadline_s:
             # It was held up here for so long that it could be given up while the carrier works.
             return NotSentError("The message is too old to be sent.")
         order = order_of(stored, self._vault)
@@ -162,9 +173,10 @@ class Asking:
 
     async def _is_settled_soon(self, stored: StoredWaybill) -> bool:
         """Whether whoever asked, here or on another node, commits the answer in time."""
-        asked_at_s = stored.waybill.asked_at_s
-        wait_s = asked_at_s + await self._reconciler.deadline_s(stored) - self._world.now_s()
-        ends_at_s = time.monotonic() + wait_s
+        age_s = await self._reconciler.age_s(stored)
+        deadline_s = await self._reconciler.deadline_s(stored)
+        # No longer than that, whatever the clocks say; but what is new may be dated a second ahead.
+        ends_at_s = time.monotonic() + min(deadline_s - age_s, deadline_s + 1)
         while not await self._reconciler.is_settled(stored):
             if time.monotonic() >= ends_at_s:
                 return False

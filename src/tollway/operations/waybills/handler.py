@@ -107,9 +107,7 @@ class WaybillHandler:
             price=charge.amount,
             request_id=charge.request_id,
             hold_id=None,
-            # From now, and not from when the call came: its body may have taken its time. Rounded
-            # up, so that nothing is ever taken for older than it is.
-            asked_at_s=self._world.at_s() + 1,
+            asked_at_s=self._world.at_s(),
             issued_at_s=None,
         )
 
@@ -127,9 +125,8 @@ class WaybillHandler:
         answer = await PoolConnector(transaction, carrier, caller.language).issue(order)
         if isinstance(answer, Declined):
             return refused(request.order_sn, answer.reason)
-        now_s = self._world.at_s()
         made = msgspec.structs.replace(
-            pending, state="issued", number=answer.number, asked_at_s=now_s, issued_at_s=now_s
+            pending, state="issued", number=answer.number, issued_at_s=pending.asked_at_s
         )
         label = msgspec.structs.replace(label, waybill_code=answer.number)
         text = print_data(label, self._vault.label_signer, self._template_url(request))

@@ -1,0 +1,29 @@
+"""The clock that all nodes of a database go by.
+
+A shared database has one: its server's. What one node writes and another compares is told by that,
+so that no node's own clock decides over what is everybody's. An embedded one is on this machine,
+and has this machine's.
+"""
+
+from sqlalchemy import BigInteger, cast, extract, func, select
+
+from tollway.store.database import Reader
+from tollway.store.query import Query
+
+# This very moment, and not the one at which a transaction began: it may have waited since.
+SERVER_MS = cast(extract("epoch", func.clock_timestamp()) * 1000, BigInteger)
+_NOW = Query(select(SERVER_MS))
+
+
+async def common_ms(reader: Reader, own_ms: int) -> int:
+    """The time of all nodes; `own_ms` is what this machine's clock says."""
+    if not reader.is_shared:
+        return own_ms
+    ((its_ms,),) = await reader.fetch_all(_NOW)
+    return int(its_ms)
+
+
+async def sure_ms(reader: Reader, own_ms: int) -> int:
+    """A time that has come by both clocks, for what cannot be undone: also the database's may have
+    been set, or be another one's since a failover."""
+    return min(own_ms, await common_ms(reader, own_ms))

@@ -1,0 +1,84 @@
+"""Nodes whose clocks are wrong: what one of them writes and another compares goes by one clock."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import forks
+from tests.support.fake_carrier import LOOK_UP, FakeCarrier
+from tests.support.gateway import Gateway
+from tests.support.other_clock import program
+from tests.support.remote import books_of, eventually, left_pending
+from tests.support.stores import Store
+from tests.support.waybills import PRICE, issue
+
+HOUR_S = 3600
+SETTLE_AFTER_S = HOUR_S
+# Not felt on a busy machine, and yet short enough to be waited for.
+DEADLINE_MS = 4000
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    assert started.stop() == 0
+
+
+def tollway(store: Store, *arguments: str, clock_ahead_s: int = 0) -> str:
+    return forks.run(*program(clock_ahead_s), *arguments, env=store.settings).stdout
+
+
+def reconciled(store: Store, *, clock_ahead_s: int = 0) -> dict[str, Any]:
+    """What `tollway reconcile` finds out about the one waybill that is pending."""
+    (found,) = json.loads(tollway(store, "reconcile", "--json", clock_ahead_s=clock_ahead_s))
+    return dict(found)
+
+
+def test_whoever_is_ahead_gives_up_nothing_before_its_time(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    fault = "cut_before_commit"
+    customer, _ = left_pending(own_store, carrier, fault, settle_after_s=SETTLE_AFTER_S)
+    found = reconciled(own_store, clock_ahead_s=2 * HOUR_S)
+    # The machine of an embedded database has no other clock; so it is seen that this one is wrong.
+    is_early = own_store.is_shared
+    assert found["outcome"] == ("too early to tell" if is_early else "given up")
+    assert books_of(own_store, customer).held == (PRICE if is_early else 0)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("clock_ahead_s", [-2 * HOUR_S, 2 * HOUR_S], ids=["behind", "ahead"])
+def test_what_a_node_with_a_wrong_clock_asked_is_as_old_as_it_is(
+    own_store: Store, carrier: FakeCarrier, clock_ahead_s: int
+) -> None:
+    link = {"clock_ahead_s": clock_ahead_s, "settle_after_s": SETTLE_AFTER_S}
+    # Which also means that such a node asks at all, and takes its message for new.
+    customer, _ = left_pending(own_store, carrier, "cut_before_commit", **link)
+    found = reconciled(own_store)
+    assert (found["outcome"], found["is_overdue"]) == ("too early to tell", False)
+    assert -1 <= found["age_s"] < SETTLE_AFTER_S
+    assert "overdue" not in tollway(own_store, "hold", "list")
+    assert "overdue" not in tollway(own_store, "hold", "list", clock_ahead_s=2 * HOUR_S)
+    assert books_of(own_store, customer).held == PRICE
+
+
+@pytest.mark.postgresql
+def test_on_a_node_that_is_behind_nobody_waits_longer_than_a_deadline(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    customer, body = left_pending(own_store, carrier, "cut_after_commit", deadline_ms=DEADLINE_MS)
+    # The node looks for itself when it starts, which must not settle it yet.
+    before = carrier.received(LOOK_UP)
+    carrier.misbehave("refuse", message=LOOK_UP)
+    behind = Gateway(own_store, clock_ahead_s=-2 * HOUR_S, reconcile_interval_s=3600)
+    eventually(lambda: carrier.received(LOOK_UP), lambda received: received > before)
+    carrier.misbehave("none")
+    # Otherwise it is the client that gives up.
+    reply = eventually(lambda: issue(behind, customer.token, body), lambda reply: reply.code == 0)
+    assert [reply.data["waybillCode"]] == carrier.issued()
+    assert books_of(own_store, customer).posted == PRICE
+    assert behind.stop() == 0
