@@ -1,6 +1,8 @@
 """The directory keeps what it read until something changed, and never longer."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,8 @@ from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant, set_closed, set_price
 from tollway.ledger.token_format import token_hash
 from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
-from tollway.store.database import Database
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
 from tollway.store.versions import Versions
 
 WORLD = World()
@@ -127,5 +130,65 @@ def test_an_operation_that_is_closed_or_priced_is_seen(books: Store) -> None:
         await directory.refresh()
         state = directory.operation_states["waybills"]
         assert (state.is_closed, state.price) == (False, 12)
+
+    books.do(work)
+
+
+class LateDatabase:
+    """A database whose next answer from one table is kept back."""
+
+    def __init__(self, inner: Database, table: str) -> None:
+        self._inner = inner
+        self._table = table
+        self._is_armed = False
+        self.has_come, self.let_go = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def keep_next_back(self) -> None:
+        self._is_armed = True
+
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
+        rows = await self._inner.fetch_all(query, **values)
+        if self._is_armed and f"FROM {self._table}" in query.sqlite.text:
+            self._is_armed = False
+            self.has_come.set()
+            await self.let_go.wait()
+        return rows
+
+    async def fetch_one(self, query: Query, **values: object) -> Row | None:
+        rows = await self.fetch_all(query, **values)
+        return rows[0] if rows else None
+
+
+@pytest.mark.parametrize("table", ["version", "operation_state"])
+def test_an_answer_that_was_overtaken_brings_nothing_back(
+    books: Store, new_name: Callable[[], str], table: str
+) -> None:
+    async def work(database: Database) -> None:
+        late = LateDatabase(database, table)
+        versions = Versions(late)
+        directory = Directory(late, versions)
+        issued = await new_token(database, new_name())
+        hashed = token_hash(issued.text)
+        await directory.refresh()
+        assert await directory.passport(hashed)
+        await set_closed(database, "waybills", is_closed=False)
+        late.keep_next_back()
+        slow = asyncio.create_task(directory.refresh())
+        await late.has_come.wait()
+        # Whoever comes while it is not yet known what changed must ask too.
+        assert (directory.known_passport(hashed) is None) == (table == "operation_state")
+        await set_closed(database, "waybills", is_closed=True)
+        await directory.refresh()
+        seen = versions.directory
+        late.let_go.set()
+        await slow
+        assert versions.directory == seen
+        assert directory.operation_states["waybills"].is_closed
+        passport = await directory.passport(hashed)
+        assert passport and directory.known_passport(hashed) is passport
+        await set_closed(database, "waybills", is_closed=False)
 
     books.do(work)

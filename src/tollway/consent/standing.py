@@ -3,6 +3,9 @@
 What was looked up is kept in memory until the directory's version moves on, which every change of
 an owner or a grant does; the toll reads that version on each call. So a revocation acts on the very
 next call, and a call under a grant costs no query.
+
+What is out of date is put aside and not emptied: so an answer that was read before a change and
+arrives after it is kept where nobody looks any more.
 """
 
 import msgspec
@@ -36,11 +39,12 @@ class Standings:
     def known(self, account_id: str, kind: str, owner_id: str) -> Standing | None:
         """A standing kept in memory; None when it must be looked up."""
         if self._versions.directory != self._version:
-            self._kept.clear()
+            self._kept = {}
             self._version = self._versions.directory
         return self._kept.get((account_id, kind, owner_id))
 
     async def look_up(self, account_id: str, kind: str, owner_id: str) -> Standing:
+        kept = self._kept
         is_known = await credential_of(self._database, kind, owner_id) is not None
         grants: dict[str, Grant] = {}
         if is_known:
@@ -48,9 +52,9 @@ class Standings:
             for each in await grants_between(self._database, wish):
                 grants[each.scope] = _longer(grants.get(each.scope), each)
         found = Standing(is_known, grants)
-        if len(self._kept) >= _KEPT_MAX:
-            self._kept.clear()
-        self._kept[account_id, kind, owner_id] = found
+        if len(kept) >= _KEPT_MAX:
+            kept.clear()
+        kept[account_id, kind, owner_id] = found
         return found
 
 

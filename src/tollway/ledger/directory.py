@@ -3,6 +3,9 @@
 What was looked up is kept in memory until the directory's version moves on, which any change by the
 command line or another process does. One short read per call tells; so a revoked token is refused,
 and a top-up seen, on the very next call.
+
+What is out of date is put aside and not emptied: so an answer that was read before a change and
+arrives after it is kept where nobody looks any more.
 """
 
 from dataclasses import dataclass
@@ -52,6 +55,7 @@ class Directory:
         self._database = database
         self._versions = versions
         self._version = -1
+        self._reading = 0
         self._passports: dict[bytes, Passport] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self.operation_states: dict[str, OperationState] = {}
@@ -59,20 +63,26 @@ class Directory:
     async def refresh(self) -> None:
         """Forgets what is out of date."""
         await self._versions.refresh()
-        version = self._versions.directory
-        if version != self._version:
-            self._passports.clear()
-            self._amounts.clear()
-            self.operation_states = await operation_states(self._database)
-            self._version = version
+        version, reading = self._versions.directory, self._versions.reading
+        if version == self._version:
+            return
+        states = await operation_states(self._database)
+        # Another call may have been here meanwhile, with the same version or a later one.
+        if version != self._version and reading > self._reading:
+            self._passports, self._amounts = {}, {}
+            self.operation_states = states
+            self._version, self._reading = version, reading
 
     def known_passport(self, hashed: bytes) -> Passport | None:
         """A passport kept in memory; out of date unless the versions are fresh."""
+        if self._versions.directory != self._version:
+            return None
         return self._passports.get(hashed)
 
     async def passport(self, hashed: bytes) -> Passport | None:
         """The passport of a token that is neither unknown, revoked, nor of a closed account."""
-        known = self._passports.get(hashed)
+        kept = self._passports
+        known = kept.get(hashed)
         if known is not None:
             return known
         row = await self._database.fetch_one(_FIND, hash=hashed)
@@ -87,9 +97,9 @@ class Directory:
             expires_at_s,
             {permission.operation: permission for permission in permissions},
         )
-        if len(self._passports) >= _PASSPORTS_MAX:
-            self._passports.clear()
-        self._passports[hashed] = found
+        if len(kept) >= _PASSPORTS_MAX:
+            kept.clear()
+        kept[hashed] = found
         return found
 
     def remembered_amount(self, account_id: str, unit: str) -> int:

@@ -38,6 +38,9 @@ class Versions:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._mark: object = None
+        self._asked = 0
+        # Which of the readings it was that what is known comes from.
+        self.reading = 0
         self.directory = -1
         self.figures = -1
 
@@ -48,7 +51,12 @@ class Versions:
     async def refresh(self) -> None:
         # Marked before the read: a commit in between is then noticed the next time.
         mark = self._database.change_mark()
+        self._asked += 1
+        reading = self._asked
         row = await self._database.fetch_one(_READ)
         assert row is not None
-        self.directory, self.figures = row
-        self._mark = mark
+        # One that was overtaken by a later one would bring back what was known before. Numbers of
+        # readings tell, not the counters: another server may have lower ones after an outage.
+        if reading > self.reading:
+            self.directory, self.figures = row
+            self._mark, self.reading = mark, reading

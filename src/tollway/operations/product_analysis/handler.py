@@ -40,23 +40,21 @@ class ProductAnalysisHandler:
         self._database = database
         self._versions = versions
         self._today = today
-        self._kept: dict[ProductAnalysisRequest, bytes] = {}
-        self._kept_bytes = 0
-        self._kept_for = (-1, date.min)
+        self._kept = _Answers(-1, date.min)
 
     async def __call__(self, request: ProductAnalysisRequest, _: Caller) -> bytes:
         today = self._today()
         if request.query_date > today:
             raise Refusal(Reason.DATE_IN_FUTURE, today=today.isoformat())
+        kept = self._kept
         # Midnight also ends an answer's life: what was today's then has three fields too many.
-        kept_for = (self._versions.figures, today)
-        if kept_for != self._kept_for:
-            self._forget()
-            self._kept_for = kept_for
-        answer = self._kept.get(request)
+        if (kept.version, kept.today) != (self._versions.figures, today):
+            kept = self._kept = _Answers(self._versions.figures, today)
+        answer = kept.get(request)
         if answer is None:
             answer = encode_data(await self._analyse(request, today))
-            self._keep(request, answer)
+            # If figures were loaded meanwhile, this is kept where nobody looks any more.
+            kept.keep(request, answer)
         return answer
 
     async def _analyse(self, request: ProductAnalysisRequest, today: date) -> ProductAnalysis:
@@ -84,15 +82,25 @@ class ProductAnalysisHandler:
             itemCartCnt=live.pieces_carted if live else None,
         )
 
-    def _keep(self, request: ProductAnalysisRequest, answer: bytes) -> None:
-        if self._kept_bytes + len(answer) > _KEPT_BYTES_MAX:
-            self._forget()
-        self._kept[request] = answer
-        self._kept_bytes += len(answer)
 
-    def _forget(self) -> None:
-        self._kept.clear()
-        self._kept_bytes = 0
+class _Answers:
+    """The answers of one version of the figures, and of one day."""
+
+    def __init__(self, version: int, today: date) -> None:
+        self.version = version
+        self.today = today
+        self._answers: dict[ProductAnalysisRequest, bytes] = {}
+        self._bytes = 0
+
+    def get(self, request: ProductAnalysisRequest) -> bytes | None:
+        return self._answers.get(request)
+
+    def keep(self, request: ProductAnalysisRequest, answer: bytes) -> None:
+        if self._bytes + len(answer) > _KEPT_BYTES_MAX:
+            self._answers.clear()
+            self._bytes = 0
+        self._answers[request] = answer
+        self._bytes += len(answer)
 
 
 def _rate(buyers: int, visitors: int) -> float:
