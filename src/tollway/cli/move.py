@@ -187,7 +187,7 @@ def _print(done: Move) -> None:
     if done.differences:
         typer.echo(
             f"The move failed: rows that differ, {len(done.differences):,}. If the source was "
-            "changed since the move began, run it again with --restart.",
+            "changed since the move began, run it again with --restart, which empties the target.",
             err=True,
         )
         return
