@@ -227,10 +227,10 @@ def test_what_cannot_be_moved_is_told(tollway: Command, old: Path, target: Store
 @pytest.mark.parametrize(
     ("source", "to", "status", "sentence"),
     [
-        ("TARGET", "TARGET", 2, "--from and --to name the same database."),
-        (FROM, FROM, 2, "--from and --to name the same database."),
+        ("TARGET", "TARGET", 2, "The source and the target are the same database."),
+        (FROM, FROM, 2, "The source and the target are the same database."),
         ("TARGET", FROM, 2, "--from is a PostgreSQL database"),
-        (FROM, "sqlite:///new.db", 2, "--to is a file"),
+        (FROM, "sqlite:///new.db", 2, "The target is a file"),
         (FROM, "mysql://host/name", 1, "A database URL begins with sqlite:/// or postgresql://"),
         (
             "mysql://host/name",

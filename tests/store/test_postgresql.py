@@ -400,7 +400,7 @@ def test_while_no_host_answers_one_is_tried_and_the_others_are_told_at_once() ->
 
 def test_nobody_is_told_a_password() -> None:
     url = "postgresql://me:secret@one:5432,two:5433/books?sslmode=require"
-    assert without_password(url) == "postgresql://me@one:5432,two:5433/books?sslmode=require"
+    assert without_password(url) == "postgresql://me@one:5432,two:5433/books"
     assert urls_by_host(url) == [
         "postgresql://me:secret@one:5432/books?sslmode=require",
         "postgresql://me:secret@two:5433/books?sslmode=require",
