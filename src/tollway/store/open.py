@@ -5,7 +5,7 @@ from pathlib import Path
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.postgresql.database import CONNECTIONS_MAX, PostgresqlDatabase
-from tollway.store.postgresql.hosts import parts_of
+from tollway.store.postgresql.hosts import parts_of, unverified_hosts
 from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
@@ -78,6 +78,17 @@ def without_password(url: str) -> str:
     parts = parts_of(url)
     who, at, hosts = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{who.partition(':')[0]}{at}{hosts}{parts.path}"
+
+
+def unverified_links(settings: Settings) -> list[str]:
+    """A sentence for each database that somebody between it and the gateway could pretend to be."""
+    urls = {"database": settings.database, "read_database": settings.read_database}
+    return [
+        f"Somebody on the way to {', '.join(hosts)} could read and change what is sent: add "
+        f"sslmode=verify-full&sslrootcert=FILE to the URL of setting {setting}."
+        for setting, url in urls.items()
+        if is_shared(url) and (hosts := unverified_hosts(url))
+    ]
 
 
 def _beginning(url: str) -> str:

@@ -4,10 +4,12 @@ While none does, one attempt is under way at a time, and whoever else wants a co
 at once: an outage is answered quickly, also when the hosts swallow every packet.
 """
 
+import os
 import re
+from ipaddress import ip_address
 from time import monotonic
 from typing import TypeAlias
-from urllib.parse import SplitResult, parse_qs, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
 import asyncpg
 
@@ -121,6 +123,35 @@ def parts_of(url: str) -> SplitResult:
     if not is_one_way_to_read or (hosts and not all(map(_is_host, hosts.split(",")))):
         raise StoreError(_UNREADABLE)
     return parts
+
+
+def unverified_hosts(url: str) -> list[str]:
+    """The hosts elsewhere that whoever answers is taken for, since no certificate must prove it."""
+    parts = parts_of(url)
+    query = parse_qs(parts.query)
+    # What the URL leaves open, the driver takes from these variables.
+    mode = query.get("sslmode", [os.environ.get("PGSSLMODE", "")])[-1]
+    if mode.replace("_", "-") == "verify-full":
+        return []
+    hosts = parts.netloc.rpartition("@")[2]
+    hosts = hosts or query.get("host", [os.environ.get("PGHOST", "")])[-1]
+    return [name for name in map(_name_of, hosts.split(",")) if not _is_here(name)]
+
+
+def _name_of(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return unquote(host.partition(":")[0])
+
+
+def _is_here(name: str) -> bool:
+    # A folder is that of a socket, and without any host it is one as well.
+    if name.startswith("/") or name.lower() in ("", "localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_host(text: str) -> bool:
