@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from datetime import date
@@ -226,10 +227,10 @@ def test_what_cannot_be_moved_is_told(tollway: Command, old: Path, target: Store
 @pytest.mark.parametrize(
     ("source", "to", "status", "sentence"),
     [
-        ("TARGET", "TARGET", 2, "--from and --to name the same database."),
-        (FROM, FROM, 2, "--from and --to name the same database."),
+        ("TARGET", "TARGET", 2, "The source and the target are the same database."),
+        (FROM, FROM, 2, "The source and the target are the same database."),
         ("TARGET", FROM, 2, "--from is a PostgreSQL database"),
-        (FROM, "sqlite:///new.db", 2, "--to is a file"),
+        (FROM, "sqlite:///new.db", 2, "The target is a file"),
         (FROM, "mysql://host/name", 1, "A database URL begins with sqlite:/// or postgresql://"),
         (
             "mysql://host/name",
@@ -259,6 +260,40 @@ def test_a_source_that_is_served_is_refused(tollway: Command, old: Path, target:
     lock.release()
     assert refused.status == 1
     assert f"is already being served by process {os.getpid()}" in refused.err
+
+
+@pytest.mark.parametrize("how", [(), ("--restart",)])
+def test_a_target_that_is_served_is_refused(
+    tollway: Command, old: Path, target: Store, how: tuple[str, ...]
+) -> None:
+    shutil.copy(f"{old}.keys", target.key_file)
+    gateway = Gateway(target)
+    try:
+        if how:
+            # As if it had begun to serve before the move that is now to be begun anew.
+            _unfinish(target.url, old)
+        refused = tollway("move", "--from", FROM, "--to", target.url, *how)
+        assert (refused.status, refused.out) == (1, "")
+        assert refused.err.startswith("The target is being served by the gateways ")
+        assert f":{gateway.port}: stop them, then move." in refused.err
+        is_marked = run_on(target.url, "SELECT to_regclass('unfinished_move') IS NOT NULL")
+        assert is_marked == [(bool(how),)]
+    finally:
+        assert gateway.stop() == 0
+    assert tollway("move", "--from", FROM, "--to", target.url, *how).status == 0
+    _assert_same(old, target.url)
+
+
+def test_a_killed_gateway_counts_as_serving_for_a_while(
+    tollway: Command, old: Path, target: Store
+) -> None:
+    run_on(target.url, "INSERT INTO node VALUES ('node_1', 'gone:8080', '1', '0001', 0)")
+    seen = "UPDATE node SET seen_at_ms = (extract(epoch FROM now()) - {}) * 1000"
+    run_on(target.url, seen.format(0))
+    refused = tollway("move", "--from", FROM, "--to", target.url)
+    assert "gone:8080: stop them, then move. One that was killed counts for 90" in refused.err
+    run_on(target.url, seen.format(91))
+    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
 
 
 def test_another_unfinished_move_is_refused(tollway: Command, old: Path, target: Store) -> None:

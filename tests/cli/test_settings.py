@@ -35,6 +35,55 @@ def test_the_table_shows_values_as_they_are_written(tollway: Command) -> None:
     assert "16384" in shown
 
 
+# Every part of the password has one of these in it.
+SECRETS = ("Xq7", "Zw9")
+READABLE = (
+    "postgresql://me:Xq7Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7%2FZw9@127.0.0.1:1/books?application_name=x",
+    "postgresql://me@127.0.0.1:1/books?password=Xq7Zw9",
+)
+UNREADABLE = (
+    "postgresql://me:Xq7/Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7?Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7#Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7@Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7@8:Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7[Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7\N{ACCOUNT OF}Zw9@127.0.0.1:1/books",
+    "postgresql://me:1/Xq7Zw9@127.0.0.1:1/books",
+    "postgresql://me:1?Xq7Zw9@127.0.0.1:1/books",
+    "postgresql://me:Xq7Zw9/books",
+    "postgresql://me:Xq7Zw9@127.0.0.1:many/books",
+    "postgresql://me:Xq7Zw9@127.0.0.1:65536/books",
+    "postgresql://me:Xq7Zw9@127.0.0.1:1,/books",
+    "postgresql://me@127.0.0.1:1/books?password=Xq7&Zw9",
+)
+UNKNOWN = ("postgresql:me:Xq7Zw9@127.0.0.1:1/books", "postgers://me:Xq7Zw9@127.0.0.1:1/books")
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("url", [*READABLE, *UNREADABLE, *UNKNOWN])
+def test_a_password_is_never_shown(
+    tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("TOLLWAY_DATABASE", url)
+    if url in READABLE:
+        # Then it is the target that is complained of.
+        tollway("migrate", "--database", "sqlite:///old.db")
+    shown = tollway("settings")
+    told = [tollway("account", "list"), tollway("move", "--from", "sqlite:///old.db")]
+    for answer in (shown, *told):
+        assert not [each for each in SECRETS if each in answer.out + answer.err]
+    assert [answer.status for answer in told] == [1, 1]
+    if url in READABLE:
+        assert " postgresql://me@127.0.0.1:1/books " in shown.out
+        for answer in told:
+            assert "postgresql://me@127.0.0.1:1/books cannot be" in answer.err
+    if url in UNREADABLE:
+        for answer in (shown, *told):
+            assert answer.err.startswith("A PostgreSQL URL cannot be read: write postgresql://")
+
+
 def test_a_mistyped_variable_is_named_with_what_was_meant(
     process: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from tollway.store.database import (
 from tollway.store.migrate import migrate, newest_revision
 from tollway.store.open import key_path, without_password
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.hosts import urls_by_host
+from tollway.store.postgresql.hosts import unverified_hosts, urls_by_host
 from tollway.store.query import Query
 from tollway.store.schema import product
 from tollway.store.versions import Versions, directory_changed, figures_changed, write_nothing_new
@@ -400,11 +400,30 @@ def test_while_no_host_answers_one_is_tried_and_the_others_are_told_at_once() ->
 
 def test_nobody_is_told_a_password() -> None:
     url = "postgresql://me:secret@one:5432,two:5433/books?sslmode=require"
-    assert without_password(url) == "postgresql://me@one:5432,two:5433/books?sslmode=require"
+    assert without_password(url) == "postgresql://me@one:5432,two:5433/books"
     assert urls_by_host(url) == [
         "postgresql://me:secret@one:5432/books?sslmode=require",
         "postgresql://me:secret@two:5433/books?sslmode=require",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rest", "unverified"),
+    [
+        ("me@localhost,127.0.0.2:1,[::1]:1/books", []),
+        ("/books", []),
+        ("me@%2Frun%2Fpostgresql/books", []),
+        ("/books?host=/run/postgresql", []),
+        ("me@127.0.0.1:1,db1:1,db2/books", ["db1", "db2"]),
+        ("me@10.0.0.1,[fd00::1]:1/books", ["10.0.0.1", "fd00::1"]),
+        ("/books?host=db1", ["db1"]),
+        ("db1/books?sslmode=require", ["db1"]),
+        ("db1/books?sslmode=verify-ca", ["db1"]),
+        ("db1/books?sslmode=verify-full", []),
+    ],
+)
+def test_hosts_elsewhere_must_prove_who_they_are(rest: str, unverified: list[str]) -> None:
+    assert unverified_hosts(f"postgresql://{rest}") == unverified
 
 
 def test_the_key_file_must_be_named() -> None:

@@ -67,14 +67,14 @@ def move(
         ),
     ],
     target: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--to",
             metavar="URL",
-            help="Where to: a postgresql://… database, migrated and empty.",
+            help="A postgresql://… database, migrated and empty; else the one of the settings.",
             show_default=False,
         ),
-    ],
+    ] = None,
     restart: Annotated[
         bool,
         typer.Option("--restart", help="Empty a target that has an unfinished move, begin anew."),
@@ -82,8 +82,8 @@ def move(
     as_json: JsonOption = False,
 ) -> None:
     """Move a database to PostgreSQL; broken off, it goes on where it was when run again."""
-    path = _checked_path(source, target)
     settings, _ = load_settings({"database": target})
+    path = _checked_path(source, settings.database)
     done = asyncio.run(_move(path, settings, should_restart=restart))
     if as_json:
         print_json(done)
@@ -95,7 +95,7 @@ def move(
 
 def _checked_path(source: str, target: str) -> str:
     if source == target:
-        raise UsageError("--from and --to name the same database.")
+        raise UsageError("The source and the target are the same database.")
     if is_shared(source):
         raise UsageError(
             "--from is a PostgreSQL database: move copies from sqlite:///FILE; PostgreSQL is "
@@ -105,7 +105,7 @@ def _checked_path(source: str, target: str) -> str:
     if not is_shared(target):
         sqlite_path(target)
         raise UsageError(
-            "--to is a file: move copies to postgresql://USER:PASSWORD@HOST/NAME; a file is "
+            "The target is a file: move copies to postgresql://USER:PASSWORD@HOST/NAME; a file is "
             "copied with `tollway backup` and `tollway restore`."
         )
     return path
@@ -187,7 +187,7 @@ def _print(done: Move) -> None:
     if done.differences:
         typer.echo(
             f"The move failed: rows that differ, {len(done.differences):,}. If the source was "
-            "changed since the move began, run it again with --restart.",
+            "changed since the move began, run it again with --restart, which empties the target.",
             err=True,
         )
         return

@@ -1,5 +1,7 @@
 """`tollway serve`: the main job."""
 
+import logging
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,8 +13,11 @@ from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
 from tollway.settings import Settings, SettingsError, load_settings
 from tollway.store.migrate import check_current, migrate
-from tollway.store.open import is_shared, sqlite_path
+from tollway.store.open import is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.lock import ServingLock
+from tollway.telemetry.logs import configure_logging
+
+logger = logging.getLogger("tollway.serving")
 
 
 def register(commands: typer.Typer) -> None:
@@ -43,6 +48,7 @@ def serve(
     options = {"database": database, "host": host, "port": port, "workers": workers}
     settings, _ = load_settings(options)
     _check_engine(settings)
+    warnings = unverified_links(settings)
     # Asked before anything is made or changed.
     free_address(settings.host, settings.port)
     # Held until this process ends. A shared database may have any number of gateways.
@@ -57,7 +63,10 @@ def serve(
     if as_json:
         greeting = as_json_line({"address": settings.address, "demo": world})
     else:
-        greeting = _greeting(settings.address, world)
+        greeting = _greeting(settings.address, world, warnings)
+    configure_logging(settings.log_level)
+    for warning in warnings:
+        logger.warning(warning)
     serve_http(settings, greeting)
     if lock is not None:
         lock.release()
@@ -81,8 +90,10 @@ def _check_engine(settings: Settings) -> None:
         )
 
 
-def _greeting(base_url: str, world: DemoWorld | None) -> str:
+def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -> str:
     lines = [f"Tollway is serving on {base_url}", ""]
+    for warning in warnings:
+        lines += [warning, ""]
     if world is None:
         lines += [
             "Next: `tollway account open NAME`, then `tollway grant`, `tollway credit add` and",

@@ -1,11 +1,11 @@
 """From a database URL to an open database."""
 
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.postgresql.database import CONNECTIONS_MAX, PostgresqlDatabase
+from tollway.store.postgresql.hosts import parts_of, unverified_hosts
 from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
@@ -53,17 +53,17 @@ def open_reading(
 
 def is_shared(url: str) -> bool:
     """Whether it is a database that several gateways serve, and not a file of one."""
-    return urlsplit(url).scheme in _POSTGRESQL
+    scheme, mark, _ = url.partition("://")
+    return bool(mark) and scheme.lower() in _POSTGRESQL
 
 
 def sqlite_path(url: str) -> str:
     """The file behind a database URL."""
     if not url.startswith(_SQLITE_PREFIX):
-        # The rest of it may be a password.
-        scheme, mark, _ = url.partition("://")
         raise StoreError(
-            f"A database URL begins with sqlite:/// or postgresql://, this one with {scheme}{mark}."
-            " Write sqlite:///FILE, with three slashes, or postgresql://USER:PASSWORD@HOST/NAME."
+            "A database URL begins with sqlite:/// or postgresql://, this one with "
+            f"{_beginning(url)}. Write sqlite:///FILE, with three slashes, or "
+            "postgresql://USER:PASSWORD@HOST/NAME."
         )
     path = url.removeprefix(_SQLITE_PREFIX)
     if not path:
@@ -72,12 +72,29 @@ def sqlite_path(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """A database URL as it may be shown."""
+    """A database URL as it may be shown: of a shared one its user, hosts and name alone."""
     if not is_shared(url):
-        return url
-    parts = urlsplit(url)
+        return url if url.startswith(_SQLITE_PREFIX) else _beginning(url)
+    parts = parts_of(url)
     who, at, hosts = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{who.partition(':')[0]}{at}{hosts}"))
+    return f"{parts.scheme}://{who.partition(':')[0]}{at}{hosts}{parts.path}"
+
+
+def unverified_links(settings: Settings) -> list[str]:
+    """A sentence for each database that somebody between it and the gateway could pretend to be."""
+    urls = {"database": settings.database, "read_database": settings.read_database}
+    return [
+        f"Somebody on the way to {', '.join(hosts)} could read and change what is sent: add "
+        f"sslmode=verify-full&sslrootcert=FILE to the URL of setting {setting}."
+        for setting, url in urls.items()
+        if is_shared(url) and (hosts := unverified_hosts(url))
+    ]
+
+
+def _beginning(url: str) -> str:
+    """What can be shown of something else than we know: a password may come after it."""
+    scheme = url.partition(":")[0]
+    return scheme + ("://" if url.startswith(f"{scheme}://") else "")
 
 
 def key_path(url: str, key_file: str) -> Path:

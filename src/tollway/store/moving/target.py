@@ -14,6 +14,7 @@ from sqlalchemy import Table
 from tollway.store.database import Row, StoreBusyError, StoreError
 from tollway.store.months import make_months_for
 from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, key_positions, quoted
+from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
@@ -23,6 +24,11 @@ from tollway.store.schema import version
 
 # Any number: whoever moves into a database holds it.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
+_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
+# By the database's clock: this machine may be neither of them.
+_SERVING = """
+SELECT DISTINCT name FROM node
+WHERE seen_at_ms >= (extract(epoch FROM clock_timestamp()) - $1::int) * 1000 ORDER BY name"""
 _FETCHED_AT_ONCE = 2000
 
 
@@ -44,17 +50,22 @@ class Target:
         except StoreBusyError:
             raise StoreError("Another `tollway move` into the target is under way.") from None
         with our_errors():
-            found = await unfinished_move_of(self._connection)
-            if found is None:
-                await self._refuse_unless_empty()
-                await self._mark(source)
-            elif should_restart:
-                await self._empty(source)
-            elif found != source:
-                raise StoreError(
-                    f"The target has an unfinished move of {found}: finish that one, or add "
-                    "--restart to empty the target and begin anew."
-                )
+            async with self._connection.transaction():
+                # A gateway that starts meanwhile waits, and then finds the unfinished move.
+                await self._connection.execute(_LOCK_NODES)
+                found = await unfinished_move_of(self._connection)
+                if found is None:
+                    await self._refuse_unless_empty()
+                elif found != source and not should_restart:
+                    raise StoreError(
+                        f"The target has an unfinished move of {found}: finish that one, or add "
+                        "--restart to empty the target and begin anew."
+                    )
+                await self._refuse_if_served()
+                if found is None:
+                    await self._mark(source)
+                elif should_restart:
+                    await self._empty(source)
 
     async def _refuse_unless_empty(self) -> None:
         for table in MOVED_TABLES:
@@ -66,16 +77,22 @@ class Target:
                     "database, and run `tollway migrate` on it first."
                 )
 
+    async def _refuse_if_served(self) -> None:
+        """What a gateway charges meanwhile would be in the way of a row, or be emptied away."""
+        if names := [row[0] for row in await self._connection.fetch(_SERVING, ALIVE_S)]:
+            raise StoreError(
+                f"The target is being served by the gateways {', '.join(names)}: stop them, then "
+                f"move. One that was killed counts for {ALIVE_S} seconds."
+            )
+
     async def _mark(self, source: str) -> None:
-        async with self._connection.transaction():
-            await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
-            await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
+        await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
+        await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
 
     async def _empty(self, source: str) -> None:
         names = ", ".join(table.name for table in MOVED_TABLES if table is not version)
-        async with self._connection.transaction():
-            await self._connection.execute(f"TRUNCATE {names}")
-            await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
+        await self._connection.execute(f"TRUNCATE {names}")
+        await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
 
     async def reached(self, table: Table) -> tuple[int, Row | None]:
         """How many rows of a table are here, and the key of the last of them."""
