@@ -1,7 +1,7 @@
 """From a database URL to an open database."""
 
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
@@ -75,9 +75,10 @@ def without_password(url: str) -> str:
     """A database URL as it may be shown."""
     if not is_shared(url):
         return url
-    parts = urlsplit(url)
-    who, at, hosts = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{who.partition(':')[0]}{at}{hosts}"))
+    # Not by the rules of URLs: a password that breaks them must not be shown either.
+    scheme, mark, rest = url.partition("://")
+    who, at, where = rest.rpartition("@")
+    return f"{scheme}{mark}{who.partition(':')[0]}{at}{where}"
 
 
 def key_path(url: str, key_file: str) -> Path:

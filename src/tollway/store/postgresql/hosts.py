@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 import asyncpg
 
 from tollway.store.database import StoreError, StoreUnavailableError
-from tollway.store.postgresql.errors import our_errors
+from tollway.store.postgresql.errors import our_errors, told
 
 # One host that swallows packets must leave time for the next one, while a call waits.
 _HOST_TIMEOUT_S = 2.0
@@ -22,6 +22,11 @@ _STATEMENTS_KEPT = 256
 _AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
 _LOCK_TIMEOUT_S = 10.0
+# Nothing of the URL itself: any part of it may be of a password.
+_UNREADABLE = (
+    "its URL cannot be understood; in a name or password write %40 for @, %2F for /, %3F for ?, "
+    "%23 for # and %25 for %"
+)
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Session: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -34,6 +39,7 @@ class Hosts:
 
     def __init__(self, url: str, call_timeout_s: float | None, session: str) -> None:
         self._urls = urls_by_host(url)
+        self._is_readable = _is_readable(url)
         self._settings = _server_settings(call_timeout_s)
         is_of_calls = call_timeout_s is not None
         self._host_timeout_s = _HOST_TIMEOUT_S if is_of_calls else _PATIENT_HOST_TIMEOUT_S
@@ -42,7 +48,7 @@ class Hosts:
         is_chosen = "target_session_attrs" in parse_qs(urlsplit(url).query)
         self._session = None if is_chosen else session
         self._good = 0
-        self._problem: StoreError | None = None
+        self._problem: str | None = None
         self._again_at_s = 0.0
         self._is_probing = False
 
@@ -53,10 +59,12 @@ class Hosts:
 
     async def connect(self) -> Connection:
         """A connection to the host that was good the last time, or else to the next good one."""
+        if not self._is_readable:
+            raise StoreUnavailableError(_UNREADABLE)
         if self._problem is None:
             return await self._try_all()
         if self._is_probing or monotonic() < self._again_at_s:
-            raise StoreUnavailableError(str(self._problem)) from self._problem
+            raise StoreUnavailableError(self._problem)
         self._is_probing = True
         try:
             return await self._try_all()
@@ -64,19 +72,35 @@ class Hosts:
             self._is_probing = False
 
     async def _try_all(self) -> Connection:
-        problem: StoreError | None = None
+        problems: list[str] = []
         for turn in range(len(self._urls)):
             index = (self._good + turn) % len(self._urls)
             try:
                 made = await self._try(index)
             except StoreError as error:
-                problem = error
+                problems.append(f"{_host_of(self._urls[index])}: {self._reason(error)}")
+            except ValueError:
+                raise StoreUnavailableError(_UNREADABLE) from None
             else:
                 self._good, self._problem = index, None
                 return made
-        assert problem is not None
-        self._problem, self._again_at_s = problem, monotonic() + _AGAIN_AFTER_S
-        raise StoreUnavailableError(str(problem)) from problem
+        self._problem, self._again_at_s = "; ".join(problems), monotonic() + _AGAIN_AFTER_S
+        raise StoreUnavailableError(self._problem)
+
+    def _reason(self, error: StoreError) -> str:
+        """Why a host would not do."""
+        match error.__cause__:
+            case TimeoutError():
+                return f"no answer within {self._host_timeout_s:.0f} s"
+            case ConnectionRefusedError():
+                return "connection refused"
+            case asyncpg.TargetServerAttributeNotMatched() if self._session == "read-write":
+                return "it takes no writes"
+            case asyncpg.TargetServerAttributeNotMatched():
+                return "it is not what target_session_attrs asks for"
+            case asyncpg.InsufficientPrivilegeError() as cause:
+                return told(cause)
+        return str(error)
 
     async def _try(self, index: int) -> Connection:
         with our_errors():
@@ -96,6 +120,15 @@ def urls_by_host(url: str) -> list[str]:
     parts = urlsplit(url)
     who, at, hosts = parts.netloc.rpartition("@")
     return [urlunsplit(parts._replace(netloc=f"{who}{at}{host}")) for host in hosts.split(",")]
+
+
+def _host_of(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2] or "the server"
+
+
+def _is_readable(url: str) -> bool:
+    """Whether it is clear where the hosts begin: a password may look like the end of them."""
+    return urlsplit(url).netloc.count("@") == 1 or "@" not in url
 
 
 def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
