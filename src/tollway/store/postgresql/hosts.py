@@ -4,6 +4,7 @@ While none does, one attempt is under way at a time, and whoever else wants a co
 at once: an outage is answered quickly, also when the hosts swallow every packet.
 """
 
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeAlias
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -47,6 +48,8 @@ class Hosts:
         self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
         is_chosen = "target_session_attrs" in parse_qs(urlsplit(url).query)
         self._session = None if is_chosen else session
+        # Raises for a connection that will not do.
+        self.check: Callable[[Connection], Awaitable[None]] | None = None
         self._good = 0
         self._problem: str | None = None
         self._again_at_s = 0.0
@@ -77,6 +80,7 @@ class Hosts:
             index = (self._good + turn) % len(self._urls)
             try:
                 made = await self._try(index)
+                await self._check(made)
             except StoreError as error:
                 problems.append(f"{_host_of(self._urls[index])}: {self._reason(error)}")
             except ValueError:
@@ -86,6 +90,15 @@ class Hosts:
                 return made
         self._problem, self._again_at_s = "; ".join(problems), monotonic() + _AGAIN_AFTER_S
         raise StoreUnavailableError(self._problem)
+
+    async def _check(self, made: Connection) -> None:
+        if self.check is not None:
+            try:
+                with our_errors():
+                    await self.check(made)
+            except BaseException:
+                made.terminate()
+                raise
 
     def _reason(self, error: StoreError) -> str:
         """Why a host would not do."""
