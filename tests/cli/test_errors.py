@@ -108,6 +108,17 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
     assert_one_sentence(migrated, 1, "folder of none/books.db does not exist")
 
 
+@pytest.mark.parametrize("password", ["sec/ret", "sec@ret", "sec?ret", "sec#ret", "12/34", ""])
+def test_a_url_that_cannot_be_understood_is_told_without_its_password(
+    tollway: Command, password: str
+) -> None:
+    # Without one, the password stands where a port is read.
+    url = f"postgresql://me:{password}@127.0.0.1:1/books" if password else "postgresql://me:sec/b"
+    answer = tollway("account", "list", "--database", url)
+    assert_one_sentence(answer, 1, "URL cannot be understood", "%2F for /")
+    assert not password or password not in answer.err
+
+
 def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Path) -> None:
     apsw.Connection(str(workplace / "empty.db")).execute("CREATE TABLE mine (id)").fetchall()
     answer = tollway("account", "list", "--database", "sqlite:///empty.db")

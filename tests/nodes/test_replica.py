@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
 from time import monotonic, sleep
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
 from tests.support.books import Caller, calls_left, new_caller
 from tests.support.gateway import Gateway
 from tests.support.pair import Pair
-from tests.support.postgresql import run_on
+from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
 from tollway.demo.filling import fill_figures
 from tollway.intake.product_figures import ProductFigures, ProductRecord
@@ -24,6 +25,7 @@ DEADLINE_S = 30
 # the replica is passed over, but in the one test that is about that.
 LONG_LAG_S = 60
 SHORT_LAG_S = 1
+FOREIGN = "from elsewhere"
 READS = "SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'product_day'"
 
 
@@ -153,6 +155,80 @@ def test_a_replica_that_goes_away_is_not_missed(
     finally:
         pair.standby.start()
     readings.until_from("replica", pair)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"path": "/other"}, "it is no replica of the primary, but another database"),
+        ({"netloc": "me:hush/hush@127.0.0.1:1"}, "its URL cannot be understood"),
+        ({"netloc": "me:hush@127.0.0.1:1"}, "127.0.0.1:1: connection refused"),
+    ],
+    ids=["another database", "unescaped password", "away"],
+)
+def test_what_is_no_replica_is_never_read_from_and_the_log_says_why(
+    pair: Pair,
+    replicated: Store,
+    caller: Caller,
+    question: dict[str, str],
+    other: Store,
+    change: dict[str, str],
+    reason: str,
+) -> None:
+    url = urlunsplit(urlsplit(pair.primary.url)._replace(**change))
+    _is_passed_over(replicated, caller, question, url, reason)
+
+
+def test_a_replica_that_was_promoted_is_never_read_from_again(
+    pair: Pair, replicated: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    """It has the name and the past of the primary, and from then on a life of its own."""
+    left = Server(follows=pair.primary)
+    try:
+        run_on(left.url, "SELECT pg_promote(wait => true)")
+        run_on(left.url, f"UPDATE product SET title = '{FOREIGN}'")
+        # Further than the primary: by their positions alone it would be level.
+        run_on(left.url, "SELECT pg_switch_wal()")
+        _is_passed_over(replicated, caller, question, left.url, "any more: it takes writes")
+    finally:
+        left.remove()
+
+
+@pytest.fixture(scope="module")
+def other(pair: Pair, tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    """Another database on the same server, with other content under the same names."""
+    run_on(pair.primary.url, "CREATE DATABASE other TEMPLATE template0")
+    url = f"{pair.primary.url.rpartition('/')[0]}/other"
+    made = Store(tmp_path_factory.mktemp("other") / "tollway.db", url)
+    made.do(lambda database: fill_figures(database, products=1, days=DAYS, last=today))
+    made.run(f"UPDATE product SET title = '{FOREIGN}'")
+    # As many changes as the primary ever has.
+    made.run("UPDATE version SET figures = 1000000")
+    return made
+
+
+def _is_passed_over(
+    store: Store, caller: Caller, question: dict[str, str], url: str, reason: str
+) -> None:
+    gateway = Gateway(store, read_database=url, read_lag_s=LONG_LAG_S, database_connections=4)
+    deadline_s, days = monotonic() + DEADLINE_S, 0
+    while not _told(gateway, reason) or days < 20:
+        assert monotonic() < deadline_s, gateway.log()
+        days += 1
+        day = date.fromisoformat(question["query_date"]) - timedelta(days=days % DAYS)
+        wanted = {**question, "query_date": day.isoformat()}
+        answer = gateway.get(token=caller.token, query=wanted)
+        assert answer.code == 0
+        assert answer.data["itemName"] != FOREIGN
+    assert gateway.stop() == 0
+    assert _told(gateway, reason) == 1
+    assert "hush" not in gateway.log()
+
+
+def _told(gateway: Gateway, reason: str) -> int:
+    """How often the log says that for this reason the replica is not used."""
+    lines = gateway.log().splitlines()
+    return sum("the replica is not read from" in line and reason in line for line in lines)
 
 
 async def _rename(database: Database, product_id: str, title: str) -> None:

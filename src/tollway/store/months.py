@@ -22,7 +22,7 @@ from tollway.store.database import (
     Reader,
     Row,
     StoreBusyError,
-    StoreError,
+    StoreUnavailableError,
     Transaction,
 )
 from tollway.store.order_tables import shop_order
@@ -102,7 +102,7 @@ async def make_months_ahead(database: Database, now_s: int) -> None:
     for name in _DIVISIONS:
         try:
             await database.write(partial(_make, name, list(_coming(now_s))))
-        except StoreError:
+        except (StoreBusyError, StoreUnavailableError):
             raise
         except Exception as error:
             # Such as a right that is missing. Nothing is lost by it: rows go to the rest.

@@ -5,8 +5,8 @@ from pathlib import Path
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.postgresql.database import CONNECTIONS_MAX, PostgresqlDatabase
-from tollway.store.postgresql.hosts import parts_of, unverified_hosts
 from tollway.store.postgresql.replica import ReadingDatabase
+from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.versions import Versions

@@ -33,6 +33,9 @@ class ChangeListener:
         self._hosts = hosts
         self._changes = 0
         self._heard_s = float("-inf")
+        # Since when nothing is heard, and the reasons that were told meanwhile.
+        self._deaf_since_s: float | None = None
+        self._reasons: set[str] = set()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -66,7 +69,7 @@ class ChangeListener:
                     self._connection.terminate()
                     self._connection = None
             except StoreError as error:
-                logger.warning("changes are not heard of, and are looked for instead: %s", error)
+                self._tell_of_loss(str(error))
                 await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def _hear(self, connection: Connection) -> None:
@@ -74,11 +77,27 @@ class ChangeListener:
         await connection.add_listener(CHANNEL, self._on_change)
         # What was changed before now was not heard.
         self._changes += 1
+        self._tell_of_return()
         while True:
             self._heard_s = monotonic()
             await asyncio.sleep(_ASK_EVERY_S)
             if await connection.fetchval(_ASK, timeout=_DEAF_AFTER_S):
                 raise StoreUnavailableError("the server has become a standby")
+
+    def _tell_of_loss(self, reason: str) -> None:
+        """Each reason once: an outage may last, and its reason change as the server comes back."""
+        if self._deaf_since_s is None:
+            self._deaf_since_s = monotonic()
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            logger.warning("changes are not heard of, and are looked for instead: %s", reason)
+
+    def _tell_of_return(self) -> None:
+        if self._deaf_since_s is not None:
+            deaf_s = monotonic() - self._deaf_since_s
+            logger.info("changes are heard of again, after %.1f s", deaf_s)
+            self._deaf_since_s = None
+            self._reasons.clear()
 
     def _on_loss(self, *_: object) -> None:
         self._heard_s = float("-inf")

@@ -88,6 +88,10 @@ class PostgresqlDatabase:
         self._is_closed = False
         self._metrics = metrics
 
+    def check_connections(self, check: Callable[[Connection], Awaitable[None]]) -> None:
+        """From now on, only connections that pass a check are used."""
+        self._hosts.check = check
+
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         return await self._read(query, values)
 

@@ -13,6 +13,10 @@ class RivalError(StoreError):
     """Another transaction did the same, or came in the way, at the same moment: try once more."""
 
 
+class RightsError(StoreError):
+    """The server does not let this role do what was asked."""
+
+
 _RIVAL = (
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
@@ -48,14 +52,22 @@ def our_errors() -> Iterator[None]:
     try:
         yield
     except _RIVAL as error:
-        raise RivalError(_told(error)) from error
+        raise RivalError(told(error)) from error
     except _BUSY as error:
-        raise StoreBusyError(_told(error)) from error
+        raise StoreBusyError(told(error)) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise RightsError(
+            f"The role in the database's URL has too few rights ({told(error)}): it must own the "
+            "tables, and be allowed to make more of them in their schema."
+        ) from error
     except asyncpg.DataError:
         raise
     except (*_UNAVAILABLE, asyncpg.InterfaceError) as error:
-        raise StoreUnavailableError(_told(error)) from error
+        raise StoreUnavailableError(told(error)) from error
 
 
-def _told(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def told(error: BaseException) -> str:
+    """What the driver says, in one line."""
+    if str(error):
+        return str(error).splitlines()[0]
+    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__

@@ -4,17 +4,16 @@ While none does, one attempt is under way at a time, and whoever else wants a co
 at once: an outage is answered quickly, also when the hosts swallow every packet.
 """
 
-import os
-import re
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeAlias
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qs
 
 import asyncpg
 
 from tollway.store.database import StoreError, StoreUnavailableError
-from tollway.store.postgresql.errors import our_errors
+from tollway.store.postgresql.errors import our_errors, told
+from tollway.store.postgresql.urls import UNREADABLE, host_of, parts_of, urls_by_host
 
 # One host that swallows packets must leave time for the next one, while a call waits.
 _HOST_TIMEOUT_S = 2.0
@@ -25,12 +24,6 @@ _STATEMENTS_KEPT = 256
 _AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
 _LOCK_TIMEOUT_S = 10.0
-_HOST = re.compile(r"(\[[\w:.%]+\]|[\w.%-]+)(?::(\d{1,5}))?")
-_PORT_MAX = 65_535
-_UNREADABLE = (
-    "A PostgreSQL URL cannot be read: write postgresql://USER:PASSWORD@HOST:PORT/NAME, and "
-    "in the password whatever is neither letter nor digit as % and its code, such as %2F for /."
-)
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Session: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -50,8 +43,10 @@ class Hosts:
         self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
         is_chosen = "target_session_attrs" in parse_qs(parts_of(url).query)
         self._session = None if is_chosen else session
+        # Raises for a connection that will not do.
+        self.check: Callable[[Connection], Awaitable[None]] | None = None
         self._good = 0
-        self._problem: StoreError | None = None
+        self._problem: str | None = None
         self._again_at_s = 0.0
         self._is_probing = False
 
@@ -65,7 +60,7 @@ class Hosts:
         if self._problem is None:
             return await self._try_all()
         if self._is_probing or monotonic() < self._again_at_s:
-            raise StoreUnavailableError(str(self._problem)) from self._problem
+            raise StoreUnavailableError(self._problem)
         self._is_probing = True
         try:
             return await self._try_all()
@@ -73,19 +68,45 @@ class Hosts:
             self._is_probing = False
 
     async def _try_all(self) -> Connection:
-        problem: StoreError | None = None
+        problems: list[str] = []
         for turn in range(len(self._urls)):
             index = (self._good + turn) % len(self._urls)
             try:
                 made = await self._try(index)
+                await self._check(made)
             except StoreError as error:
-                problem = error
+                problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
+            except ValueError:
+                raise StoreUnavailableError(UNREADABLE) from None
             else:
                 self._good, self._problem = index, None
                 return made
-        assert problem is not None
-        self._problem, self._again_at_s = problem, monotonic() + _AGAIN_AFTER_S
-        raise StoreUnavailableError(str(problem)) from problem
+        self._problem, self._again_at_s = "; ".join(problems), monotonic() + _AGAIN_AFTER_S
+        raise StoreUnavailableError(self._problem)
+
+    async def _check(self, made: Connection) -> None:
+        if self.check is not None:
+            try:
+                with our_errors():
+                    await self.check(made)
+            except BaseException:
+                made.terminate()
+                raise
+
+    def _reason(self, error: StoreError) -> str:
+        """Why a host would not do."""
+        match error.__cause__:
+            case TimeoutError():
+                return f"no answer within {self._host_timeout_s:.0f} s"
+            case ConnectionRefusedError():
+                return "connection refused"
+            case asyncpg.TargetServerAttributeNotMatched() if self._session == "read-write":
+                return "it takes no writes"
+            case asyncpg.TargetServerAttributeNotMatched():
+                return "it is not what target_session_attrs asks for"
+            case asyncpg.InsufficientPrivilegeError() as cause:
+                return told(cause)
+        return str(error)
 
     async def _try(self, index: int) -> Connection:
         with our_errors():
@@ -98,65 +119,6 @@ class Hosts:
                 target_session_attrs=self._session,  # type: ignore[arg-type]
                 server_settings=self._settings,
             )
-
-
-def urls_by_host(url: str) -> list[str]:
-    """One URL for each host of a URL that names several."""
-    parts = parts_of(url)
-    who, at, hosts = parts.netloc.rpartition("@")
-    return [urlunsplit(parts._replace(netloc=f"{who}{at}{host}")) for host in hosts.split(",")]
-
-
-def parts_of(url: str) -> SplitResult:
-    """The parts of a URL, if they can only be meant so.
-
-    With a / or @ in its password a URL falls apart in other places than was meant. It is not quoted
-    when it is refused: nobody knows which part of it is the password.
-    """
-    try:
-        parts = urlsplit(url)
-        parse_qs(parts.query, strict_parsing=bool(parts.query))
-    except ValueError:
-        raise StoreError(_UNREADABLE) from None
-    hosts = parts.netloc.rpartition("@")[2]
-    is_one_way_to_read = url.count("@") == parts.netloc.count("@") <= 1
-    if not is_one_way_to_read or (hosts and not all(map(_is_host, hosts.split(",")))):
-        raise StoreError(_UNREADABLE)
-    return parts
-
-
-def unverified_hosts(url: str) -> list[str]:
-    """The hosts elsewhere that whoever answers is taken for, since no certificate must prove it."""
-    parts = parts_of(url)
-    query = parse_qs(parts.query)
-    # What the URL leaves open, the driver takes from these variables.
-    mode = query.get("sslmode", [os.environ.get("PGSSLMODE", "")])[-1]
-    if mode.replace("_", "-") == "verify-full":
-        return []
-    hosts = parts.netloc.rpartition("@")[2]
-    hosts = hosts or query.get("host", [os.environ.get("PGHOST", "")])[-1]
-    return [name for name in map(_name_of, hosts.split(",")) if not _is_here(name)]
-
-
-def _name_of(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return unquote(host.partition(":")[0])
-
-
-def _is_here(name: str) -> bool:
-    # A folder is that of a socket, and without any host it is one as well.
-    if name.startswith("/") or name.lower() in ("", "localhost"):
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_host(text: str) -> bool:
-    found = _HOST.fullmatch(text)
-    return found is not None and int(found[2] or 0) <= _PORT_MAX
 
 
 def _server_settings(call_timeout_s: float | None) -> dict[str, str]:

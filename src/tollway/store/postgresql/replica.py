@@ -1,5 +1,8 @@
 """Reads from a replica as long as it is there and keeps up; otherwise from the primary.
 
+Every connection to it is asked first whether it leads to a replica of the primary at all: what any
+other database has would be sold as if it were ours.
+
 How far the replica is behind is not taken from anybody's clock: the primary is asked how far its
 log goes, and the replica whether it has come as far. So whatever was committed longer ago than the
 allowed lag is seen. Product figures are exact: answers from them are kept under their version, so
@@ -9,36 +12,59 @@ the replica is passed over until it has that version.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from time import monotonic
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import select, text
 
-from tollway.store.database import Row, StoreError, StoreUnavailableError, Transaction
+from tollway.store.database import Row, StoreUnavailableError, Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.errors import RivalError
+from tollway.store.postgresql.errors import RightsError, RivalError
+from tollway.store.postgresql.hosts import Connection
+from tollway.store.postgresql.transaction import fetch
 from tollway.store.query import Query
 from tollway.store.schema import version
 from tollway.store.versions import Versions
 
 _ASK_EVERY_S = 0.25
-_WRITTEN = Query(select(text("pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')")))
-# Once it was promoted, it is the one that others follow.
-_REPLAYED = Query(
+_PLACE = Query(
     select(
+        text("current_database()"),
+        text("(SELECT system_identifier FROM pg_control_system())"),
+        text("CASE WHEN NOT pg_is_in_recovery() THEN pg_postmaster_start_time() END"),
         text(
-            "pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
-            "ELSE pg_current_wal_lsn() END, '0/0')"
-        )
+            "coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN "
+            "pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, '0/0'), -1)"
+        ),
     )
 )
 _FIGURES = Query(select(version.c.figures))
-# Away, or it ended the query because what it read was being removed.
-_PASSED_OVER = (StoreUnavailableError, RivalError)
+# Away, or it ended the query because what it read was being removed, or its role may read less.
+_PASSED_OVER = (StoreUnavailableError, RivalError, RightsError)
+_BEHIND = "it is too far behind"
 
 T = TypeVar("T")
 logger = logging.getLogger("tollway.store")
+
+
+class _Place(NamedTuple):
+    """Where a connection leads to, and how far the log goes there."""
+
+    database: str
+    # The same for a server and all that began as its copies.
+    system: int
+    # None for a standby: it has nothing but what it follows.
+    writes_since: datetime | None
+    position: Decimal
+
+    def check_is_replica_of(self, primary: "_Place") -> None:
+        if (self.database, self.system) != (primary.database, primary.system):
+            raise StoreUnavailableError("it is no replica of the primary, but another database")
+        # The primary itself will do as well.
+        if self.writes_since not in (None, primary.writes_since):
+            raise StoreUnavailableError("it is no replica of the primary any more: it takes writes")
 
 
 class ReadingDatabase:
@@ -61,9 +87,12 @@ class ReadingDatabase:
         # When the replica had all of the primary, and the version of the figures it then had.
         self._level_at_s = float("-inf")
         self._figures = -1
-        self._is_used: bool | None = None
+        self._is_used = False
+        # Why it was not used, as far as that was told.
+        self._reasons: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
         self.change_mark = primary.change_mark
+        replica.check_connections(self._check)
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         if await self._will_do():
@@ -116,31 +145,52 @@ class ReadingDatabase:
         self._level_at_s = float("-inf")
         self._figures = -1
 
+    async def _check(self, connection: Connection) -> None:
+        (row,) = await fetch(connection, _PLACE.postgresql, ())
+        _Place(*row).check_is_replica_of(await _place(self._primary))
+
     async def _follow(self) -> None:
         while True:
-            asked_s = monotonic()
             try:
-                written = await _position(self._primary, _WRITTEN)
-                while await _position(self._replica, _REPLAYED) < written:
-                    self._tell()
-                    await asyncio.sleep(_ASK_EVERY_S)
-                self._level_at_s = asked_s
-            except StoreError as error:
-                logger.debug("the replica cannot be asked: %s", error)
-            self._tell()
+                await self._catch_up()
+                self._tell(_BEHIND)
+            except Exception as error:
+                # Whatever it was: nobody else would ask again.
+                self._tell(str(error) or type(error).__name__)
             await asyncio.sleep(_ASK_EVERY_S)
 
-    def _tell(self) -> None:
-        is_used = monotonic() - self._level_at_s <= self._lag_s
-        if is_used != self._is_used:
-            self._is_used = is_used
-            if is_used:
+    async def _catch_up(self) -> None:
+        asked_s = monotonic()
+        primary = await _place(self._primary)
+        while await self._replayed(primary) < primary.position:
+            self._tell(_BEHIND)
+            await asyncio.sleep(_ASK_EVERY_S)
+        self._level_at_s = asked_s
+
+    async def _replayed(self, primary: _Place) -> Decimal:
+        found = await _place(self._replica)
+        try:
+            # It may have been promoted since it was connected to.
+            found.check_is_replica_of(primary)
+        except StoreUnavailableError:
+            self._forget()
+            raise
+        return found.position
+
+    def _tell(self, reason: str) -> None:
+        """Tells whether it is used when that changes; each reason why not once."""
+        if monotonic() - self._level_at_s <= self._lag_s:
+            if not self._is_used:
                 logger.info("the replica keeps up, and is read from")
-            else:
-                logger.warning("the replica is away or too far behind: the primary is read from")
+            self._is_used = True
+            self._reasons.clear()
+        elif reason not in self._reasons:
+            self._is_used = False
+            self._reasons.add(reason)
+            logger.warning("the replica is not read from, but the primary: %s", reason)
 
 
-async def _position(database: PostgresqlDatabase, query: Query) -> Decimal:
-    row = await database.fetch_one(query)
+async def _place(database: PostgresqlDatabase) -> _Place:
+    row = await database.fetch_one(_PLACE)
     assert row is not None
-    return row[0] if row[0] is not None else Decimal(-1)
+    return _Place(*row)

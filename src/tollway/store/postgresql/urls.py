@@ -1,0 +1,81 @@
+"""The URL of a shared database, taken apart: only one that can be read in a single way.
+
+Nothing of one that cannot is ever quoted: nobody knows which part of it is the password.
+"""
+
+import os
+import re
+from ipaddress import ip_address
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
+
+from tollway.store.database import StoreError
+
+_HOST = re.compile(r"(\[[\w:.%]+\]|[\w.%-]+)(?::(\d{1,5}))?")
+_PORT_MAX = 65_535
+UNREADABLE = (
+    "A PostgreSQL URL cannot be read: write postgresql://USER:PASSWORD@HOST:PORT/NAME, and "
+    "in the password whatever is neither letter nor digit as % and its code, such as %2F for /."
+)
+
+
+def urls_by_host(url: str) -> list[str]:
+    """One URL for each host of a URL that names several."""
+    parts = parts_of(url)
+    who, at, hosts = parts.netloc.rpartition("@")
+    return [urlunsplit(parts._replace(netloc=f"{who}{at}{host}")) for host in hosts.split(",")]
+
+
+def parts_of(url: str) -> SplitResult:
+    """The parts of a URL, if they can only be meant so.
+
+    With a / or @ in its password a URL falls apart in other places than was meant. It is not quoted
+    when it is refused: nobody knows which part of it is the password.
+    """
+    try:
+        parts = urlsplit(url)
+        parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise StoreError(UNREADABLE) from None
+    hosts = parts.netloc.rpartition("@")[2]
+    is_one_way_to_read = url.count("@") == parts.netloc.count("@") <= 1
+    if not is_one_way_to_read or (hosts and not all(map(_is_host, hosts.split(",")))):
+        raise StoreError(UNREADABLE)
+    return parts
+
+
+def unverified_hosts(url: str) -> list[str]:
+    """The hosts elsewhere that whoever answers is taken for, since no certificate must prove it."""
+    parts = parts_of(url)
+    query = parse_qs(parts.query)
+    # What the URL leaves open, the driver takes from these variables.
+    mode = query.get("sslmode", [os.environ.get("PGSSLMODE", "")])[-1]
+    if mode.replace("_", "-") == "verify-full":
+        return []
+    hosts = parts.netloc.rpartition("@")[2]
+    hosts = hosts or query.get("host", [os.environ.get("PGHOST", "")])[-1]
+    return [name for name in map(_name_of, hosts.split(",")) if not _is_here(name)]
+
+
+def _name_of(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return unquote(host.partition(":")[0])
+
+
+def _is_here(name: str) -> bool:
+    # A folder is that of a socket, and without any host it is one as well.
+    if name.startswith("/") or name.lower() in ("", "localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_host(text: str) -> bool:
+    found = _HOST.fullmatch(text)
+    return found is not None and int(found[2] or 0) <= _PORT_MAX
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2] or "the server"

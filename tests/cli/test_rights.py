@@ -1,0 +1,68 @@
+"""A role that may not do what is asked of it is told so in one sentence."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_errors import assert_one_sentence
+from tests.support.gateway import Gateway
+from tests.support.months import OLD_MS, make_month, months_of
+from tests.support.postgresql import Server, run_on
+from tests.support.stores import Store
+
+pytestmark = pytest.mark.postgresql
+
+ALL_BUT_OWNING = "GRANT ALL ON ALL TABLES IN SCHEMA public TO poor"
+
+
+@pytest.fixture(scope="module")
+def server(engine: str) -> Iterator[Server]:
+    """A server with a role that has no rights."""
+    made = Server()
+    run_on(made.url, "CREATE ROLE poor LOGIN")
+    yield made
+    made.remove()
+
+
+def test_a_role_without_rights_is_told_which_it_needs(
+    tollway: Command,
+    process: Command,
+    server: Server,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOLLWAY_DATABASE", _as_poor(server.url))
+    assert_one_sentence(tollway("migrate"), 1, "denied for schema public", "must own the tables")
+    owned = Store(workplace / "books.db", server.url)
+    for line in ("account list", "account open acme", "credit add acme 5", "migrate"):
+        assert_one_sentence(tollway(*line.split()), 1, "permission denied", "must own the tables")
+    assert_one_sentence(process("serve"), 1, "permission denied", "must own the tables")
+
+    make_month(owned, "shop_order", OLD_MS)
+    run_on(server.url, ALL_BUT_OWNING)
+    monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
+    answer = tollway("retention", "apply")
+    assert_one_sentence(answer, 1, "must be owner of table shop_order", "must own the tables")
+
+    run_on(server.url, "REVOKE CONNECT ON DATABASE postgres FROM PUBLIC")
+    assert_one_sentence(tollway("account", "list"), 1, "permission denied for database")
+
+
+def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
+    server: Server, workplace: Path
+) -> None:
+    run_on(server.url, "CREATE DATABASE second TEMPLATE template0")
+    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/second")
+    owned.run(ALL_BUT_OWNING)
+    for month in set(months_of(owned, "entry")) - {"rest"}:
+        owned.run(f"DROP TABLE entry_{month}")
+    owned.url = _as_poor(owned.url)
+    gateway = Gateway(owned)
+    assert "the coming months of entry cannot be made: The role" in gateway.log()
+    assert gateway.stop() == 0
+
+
+def _as_poor(url: str) -> str:
+    return url.replace("postgres@", "poor@")
