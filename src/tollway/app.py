@@ -15,7 +15,6 @@ from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.links import Links
-from tollway.consent.signing import load_secret
 from tollway.consent.standing import Standings
 from tollway.console.routes import console_routes
 from tollway.demo.sandbox import Sandbox
@@ -46,10 +45,12 @@ from tollway.retention.applying import Retention
 from tollway.settings import Settings
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, StoreError
+from tollway.store.key_marks import files_of, use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
-from tollway.store.open import key_path, open_database, open_reading, secret_path
+from tollway.store.open import open_database, open_reading
+from tollway.store.secret import load_secret
 from tollway.store.signing import load_signer
 from tollway.store.versions import Versions, write_nothing_new
 from tollway.telemetry.calls import CallRecorder
@@ -79,11 +80,11 @@ class Gateway:
         self._retention = Retention(self._database, settings)
         self._sandbox = Sandbox(self._zone, self._calendar.today)
         self._remotes = Remotes(open_client())
-        secret = load_secret(secret_path(settings.database, settings.secret_file))
+        key_file, secret_file = self._files = files_of(settings)
+        secret = load_secret(secret_file.present())
         links = Links(secret, settings.public_address, settings.consent_link_minutes * 60)
-        keys = key_path(settings.database, settings.key_file)
-        vault = load_vault(keys)
-        self._fingerprinter = load_signer(keys, "request fingerprint")
+        vault = load_vault(key_file.present())
+        self._fingerprinter = load_signer(key_file.path, "request fingerprint")
         self._reconciler = Reconciler(self._database, self._remotes, vault, World())
         versions = Versions(self._database)
         self._reading = open_reading(settings, self._database, versions, metrics)
@@ -158,6 +159,7 @@ class Gateway:
 
     async def start(self) -> None:
         await check_current(self._database)
+        await use_files(self._database, self._files)
         await self._presence.refresh(World().at_ms())
         # Once more: whoever migrates either saw that this one serves, or has changed the schema.
         await check_current(self._database)

@@ -105,6 +105,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("intake rejected replay", {"stored", "unchanged", "rejected"}),
     ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),
     ("restore copy.db --database sqlite:///again.db", RESTORED),
+    ("keys accept secret_file", {"setting", "file", "gone"}),
     ("audit", {"accounts", "tokens", "entries", "units", "checks", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),
     ("account close acme", ACCOUNT),

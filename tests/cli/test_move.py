@@ -29,6 +29,7 @@ from tollway.store.database import StoreBusyError
 from tollway.store.migrate import migrate
 from tollway.store.moving.source import open_source
 from tollway.store.open import OpenDatabase, open_database, open_sealer
+from tollway.store.sealing import load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.lock import ServingLock
 from tollway.store.tables import ALL_TABLES
@@ -322,3 +323,25 @@ def test_the_keys_must_be_those_of_the_source(
     monkeypatch.delenv("TOLLWAY_KEY_FILE")
     unset = tollway("move", "--from", FROM, "--to", target.url)
     assert "set key_file to a file that is the same on every node" in unset.err
+
+
+def test_the_target_is_used_with_the_keys_of_the_source(
+    tollway: Command, old: Path, target: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOLLWAY_KEY_FILE", "old.db.keys")
+    assert tollway("source", "add", "market", "--database", FROM).status == 0
+    monkeypatch.setenv("TOLLWAY_KEY_FILE", target.key_file)
+    right = Path("old.db.keys").read_bytes()
+    load_sealer(Path("other.keys"))
+    other = Path("other.keys").read_bytes()
+    Path("old.db.keys").write_bytes(other)
+    refused = tollway("move", "--from", FROM, "--to", target.url)
+    assert refused.status == 1
+    assert "The key file old.db.keys has another key 1 than" in refused.err
+    assert not Path(target.key_file).exists()
+    Path("old.db.keys").write_bytes(right)
+    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
+    Path(target.key_file).write_bytes(other)
+    refused = tollway("source", "add", "another", "--database", target.url)
+    assert refused.status == 1
+    assert f"The key file {target.key_file} has another key 1 than" in refused.err

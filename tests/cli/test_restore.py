@@ -12,6 +12,7 @@ from tests.cli.conftest import Answer, Command, charge_calls, ruin_a_page
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.store.migrate import migration_script, newest_revision
+from tollway.store.sealing import load_sealer
 from tollway.store.sqlite.lock import ServingLock
 
 # A shared database is copied with its own tools.
@@ -257,3 +258,23 @@ def test_a_copy_that_is_still_being_written_is_refused(
         assert_refused(tollway("restore", "live.db", *INTO), "live.db-wal has a part of it")
     assert backup.is_file()
     assert not (workplace / "again.db").exists()
+
+
+def test_other_keys_than_those_of_the_backup_are_refused(
+    tollway: Command, backup: Path, workplace: Path
+) -> None:
+    right = backup.with_name("copy.db.keys").read_bytes()
+    backup.with_name("copy.db.keys").unlink()
+    load_sealer(backup.with_name("copy.db.keys"))
+    before = files(workplace)
+    assert_refused(
+        tollway("restore", "copy.db", *INTO), "The key file copy.db.keys has another key 1 than"
+    )
+    assert files(workplace) == before
+    # Also where it is put by hand.
+    backup.with_name("copy.db.keys").rename("again.db.keys")
+    assert_refused(
+        tollway("restore", "copy.db", *INTO), "The key file again.db.keys has another key 1 than"
+    )
+    Path("again.db.keys").write_bytes(right)
+    assert tollway("restore", "copy.db", *INTO).status == 0

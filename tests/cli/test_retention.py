@@ -23,6 +23,7 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.retention import pieces
 from tollway.retention.job import JOB
 from tollway.settings import load_settings
+from tollway.store.key_marks import files_of, use_files
 from tollway.store.order_facets import DAY_MS
 from tollway.workers import Crew
 
@@ -216,9 +217,11 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
 ) -> None:
     _old_orders(books)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
+    settings, _ = load_settings()
+    books.do(lambda database: use_files(database, files_of(settings)))
 
     async def drop(times: int) -> None:
-        gateway = Gateway(load_settings()[0], Crew(1, ""), 0)
+        gateway = Gateway(settings, Crew(1, ""), 0)
         for _ in range(times):
             await gateway.drop_old()
         await gateway.stop()

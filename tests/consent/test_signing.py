@@ -7,8 +7,9 @@ import pytest
 
 from tollway.consent.grants import Wish
 from tollway.consent.links import Links
-from tollway.consent.signing import Signer, load_secret
+from tollway.consent.signing import Signer
 from tollway.store.database import StoreError
+from tollway.store.secret import load_secret
 
 
 class Note(msgspec.Struct):

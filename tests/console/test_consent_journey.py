@@ -24,7 +24,7 @@ from tests.support.stores import Store
 from tollway.consent.grants import Wish
 from tollway.consent.links import Links
 from tollway.consent.owners import set_password
-from tollway.consent.signing import load_secret
+from tollway.store.secret import load_secret
 
 HEADERS = {
     "content-security-policy": (

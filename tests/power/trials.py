@@ -26,6 +26,7 @@ from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.push.signature import sign
 from tollway.settings import Settings
+from tollway.store.key_marks import files_of, use_files
 from tollway.store.sqlite import connection
 from tollway.workers import Crew
 
@@ -60,6 +61,8 @@ class Trial:
         self._caller = five_caller(store, rate_limit=100_000, calls=10_000, credits_=10_000)
         added = store.do(lambda database: add_source(database, sealer_of(store), _SOURCE, 1))
         self._key = key_of(added.secret)
+        files = files_of(Settings(database=store.url))
+        store.do(lambda database: use_files(database, files))
         self.told: list[Acknowledged] = []
         self.disk = Disk(store.path)
         with (

@@ -89,7 +89,7 @@ def connect_carrier(
     async def work(at: Session) -> Link:
         changed_at_s = at.world.at_s()
         link = Link(carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s)
-        await connect(at.database, at.sealer(), link, secret, allows_plain=plain_http)
+        await connect(at.database, await at.sealer(), link, secret, allows_plain=plain_http)
         return link
 
     made = run(database, work)

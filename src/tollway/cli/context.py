@@ -10,6 +10,7 @@ from tollway.carriers.vault import Vault, load_vault
 from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
+from tollway.store.key_marks import key_file_of, use_files
 from tollway.store.migrate import check_current
 from tollway.store.open import (
     OpenDatabase,
@@ -34,12 +35,14 @@ class Session:
     database: OpenDatabase
     world: World = field(default_factory=World)
 
-    def sealer(self) -> Sealer:
+    async def sealer(self) -> Sealer:
         """Only where it is needed: it makes the key file if there is none."""
+        await use_files(self.database, [key_file_of(self.settings)])
         return open_sealer(self.settings.database, self.settings.key_file)
 
-    def vault(self) -> Vault:
+    async def vault(self) -> Vault:
         """The keys of waybills, likewise."""
+        await use_files(self.database, [key_file_of(self.settings)])
         return load_vault(key_path(self.settings.database, self.settings.key_file))
 
 

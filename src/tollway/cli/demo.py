@@ -49,7 +49,7 @@ async def ensure_world(session: Session) -> DemoWorld:
         with progress_bar("Making the demo world", RECORDS) as advance:
             return await make_world(
                 session.database,
-                session.sealer(),
+                await session.sealer(),
                 session.world,
                 database_path=path,
                 base_url=base_url,
@@ -57,7 +57,8 @@ async def ensure_world(session: Session) -> DemoWorld:
                 zone=session.settings.zone,
                 progress=advance,
             )
-    await continue_world(session.database, session.sealer(), world, today, session.settings.zone)
+    sealer = await session.sealer()
+    await continue_world(session.database, sealer, world, today, session.settings.zone)
     return msgspec.structs.replace(world, base_url=base_url)
 
 

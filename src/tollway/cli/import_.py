@@ -1,6 +1,6 @@
 """`tollway import`: loading data from files."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -64,9 +64,9 @@ def orders(
 ) -> None:
     """Load orders; of two versions of one order, the one updated last stays."""
 
-    def start(at: Session) -> Loading:
+    async def start(at: Session) -> Loading:
         url, key_file = at.settings.database, at.settings.key_file
-        return Orders(at.sealer()), order_chunks(file, url, key_file)
+        return Orders(await at.sealer()), order_chunks(file, url, key_file)
 
     _import(start, file, rejects, database, as_json=as_json)
 
@@ -93,13 +93,17 @@ def promotion_material(
     _import(_plain(PromotionMaterials(), file), file, rejects, database, as_json=as_json)
 
 
-def _plain(loader: Loader, file: Path) -> Callable[[Session], Loading]:
+def _plain(loader: Loader, file: Path) -> Callable[[Session], Awaitable[Loading]]:
     """Records that are read and checked one after the other, by what stores them."""
-    return lambda _: (loader, checked_chunks(loader, read_records(file)))
+
+    async def start(_: Session) -> Loading:
+        return loader, checked_chunks(loader, read_records(file))
+
+    return start
 
 
 def _import(
-    start: Callable[[Session], Loading],
+    start: Callable[[Session], Awaitable[Loading]],
     file: Path,
     rejects: Path | None,
     database: str | None,
@@ -122,7 +126,7 @@ def _import(
                 advance(at_byte - reached)
                 reached = at_byte
 
-            loader, chunks = start(session)
+            loader, chunks = await start(session)
             return await load(session.database, loader, chunks, aside.write, progress)
 
     result = run(database, work)

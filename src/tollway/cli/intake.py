@@ -8,7 +8,7 @@ import typer
 from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
-from tollway.intake.rejects import Rejected, list_rejected
+from tollway.intake.rejects import Rejected, Replay, list_rejected
 from tollway.intake.rejects import replay as replay_rejected
 
 _group = typer.Typer(help="Look after what was pushed.", no_args_is_help=True)
@@ -54,7 +54,11 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Try rejected records again: those that are good by now are stored."""
-    result = run(database, lambda at: replay_rejected(at.database, at.sealer(), record))
+
+    async def work(at: Session) -> Replay:
+        return await replay_rejected(at.database, await at.sealer(), record)
+
+    result = run(database, work)
     if as_json:
         print_json(result)
     else:

@@ -17,16 +17,18 @@ from tollway.cli.errors import CommandError, UsageError
 from tollway.cli.options import JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table
 from tollway.cli.progress import progress_bar
-from tollway.cli.restoring import keys_to_place, placed
+from tollway.cli.restoring import files_beside, keys_to_place, placed
 from tollway.demo.world import demo_file
 from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
 from tollway.store.database import StoreError, StoreUnavailableError
+from tollway.store.key_marks import refuse_other
 from tollway.store.moving.copying import copy_rows, refuse_other_schema
 from tollway.store.moving.source import Source, open_source
 from tollway.store.moving.tables import MOVED_TABLES
 from tollway.store.moving.target import Target, open_target
 from tollway.store.moving.verifying import Difference, differences
+from tollway.store.node_tables import key_mark
 from tollway.store.open import is_shared, key_path, open_database, sqlite_path, without_password
 from tollway.telemetry.metrics import Metrics
 
@@ -117,6 +119,7 @@ async def _move(path: str, settings: Settings, *, should_restart: bool) -> Move:
     with open_source(path) as source:
         refuse_other_schema("source", source.schema_revision())
         _refuse_missing_keys(source, path, settings)
+        _refuse_other_keys(source, path, settings)
         counts = [TableFigures(str(table.name), source.count(table)) for table in MOVED_TABLES]
         async with _opened(settings.database) as target:
             refuse_other_schema("target", await target.schema_revision())
@@ -173,6 +176,12 @@ def _refuse_missing_keys(source: Source, path: str, settings: Settings) -> None:
             f"The source has sealed data, and neither {beside} nor {keys} (setting key_file) is "
             "there: set key_file to the file with its keys."
         )
+
+
+def _refuse_other_keys(source: Source, path: str, settings: Settings) -> None:
+    marks = list(source.rows(key_mark))
+    for file in files_beside(Path(path), settings):
+        refuse_other(file, {key_id: mark for name, key_id, mark in marks if name == file.setting})
 
 
 def _print(done: Move) -> None:

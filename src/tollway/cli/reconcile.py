@@ -35,7 +35,8 @@ def reconcile(database: DatabaseOption = None, as_json: JsonOption = False) -> N
     async def work(at: Session) -> Sequence[Finding]:
         remotes = Remotes(open_client())
         try:
-            return await Reconciler(at.database, remotes, at.vault(), at.world).settle_all()
+            vault = await at.vault()
+            return await Reconciler(at.database, remotes, vault, at.world).settle_all()
         finally:
             await remotes.close()
 

@@ -12,7 +12,7 @@ from tollway.cli.errors import CommandError
 from tollway.cli.files import to_disk
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
-from tollway.cli.restoring import check_copy, copied, keys_to_place, placed
+from tollway.cli.restoring import check_copy, copied, files_beside, keys_to_place, placed
 from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
 from tollway.store.open import is_shared, sqlite_path
@@ -104,7 +104,8 @@ def _restore(backup: Path, path: Path, settings: Settings, should_migrate: bool)
     has_old = path.exists() or bool(side_files_of(path))
     aside = ending_with(path, f".before-{_stamp()}") if has_old else None
     with copied(backup, path) as copy:
-        schema, report = check_copy(backup, copy, should_migrate=should_migrate)
+        marked = files_beside(backup, settings)
+        schema, report = check_copy(backup, copy, marked, should_migrate=should_migrate)
         if path.exists():
             copy.chmod(path.stat().st_mode & 0o777)
         with placed(keys):

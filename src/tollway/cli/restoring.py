@@ -1,17 +1,26 @@
 """The steps of a restore: copy, check, put in place. All is checked before anything is placed."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tollway.audit.checks import CHECKS
 from tollway.audit.report import AuditReport, audit
-from tollway.cli.backup_files import DIGEST, KeyFile, chunks_of, content_of, ending_with
+from tollway.cli.backup_files import (
+    DIGEST,
+    KeyFile,
+    chunks_of,
+    content_of,
+    ending_with,
+    key_files,
+)
 from tollway.cli.context import Session, run_on_any_schema
 from tollway.cli.errors import CommandError
 from tollway.cli.files import refuse_damaged, to_disk, write_private
 from tollway.cli.progress import percent_bar, progress_bar
+from tollway.settings import Settings
+from tollway.store.key_marks import MarkedFile, files_of, refuse_others
 from tollway.store.migrate import check_known, migrate, newest_revision
 from tollway.store.sqlite.files import side_files_of
 
@@ -51,7 +60,9 @@ def _copy(backup: Path, copy: Path) -> None:
         )
 
 
-def check_copy(backup: Path, copy: Path, *, should_migrate: bool) -> tuple[str, AuditReport]:
+def check_copy(
+    backup: Path, copy: Path, files: Sequence[MarkedFile], *, should_migrate: bool
+) -> tuple[str, AuditReport]:
     """Checks all that can be checked of a copy; gives its schema and the audit's report."""
     with progress_bar("Checking", 1 + len(CHECKS)) as advance:
         refuse_damaged(copy, backup)
@@ -69,6 +80,8 @@ def check_copy(backup: Path, copy: Path, *, should_migrate: bool) -> tuple[str, 
                     f"{backup} is at schema {schema}, this version needs {newest_revision()}: "
                     "restore it with --migrate, which leaves the backup itself as it is."
                 )
+            # What did not come along is told of afterwards.
+            await refuse_others(at.database, [file for file in files if file.path.exists()])
             return schema, await audit(at.database, at.world.at_ms(), advance)
 
         schema, report = run_on_any_schema(f"sqlite:///{copy}", work)
@@ -105,6 +118,13 @@ def keys_to_place(backup: Path, files: tuple[KeyFile, ...]) -> dict[Path, bytes]
             )
         placing[file.path] = content
     return placing
+
+
+def files_beside(copy: Path, settings: Settings) -> list[MarkedFile]:
+    """The files that a copy is going to be used with: those beside it, else those in place."""
+    pairs = zip(files_of(settings), key_files(settings), strict=True)
+    beside = ((marked, file.beside(copy)) for marked, file in pairs)
+    return [marked._replace(path=path) if path.exists() else marked for marked, path in beside]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
 from tollway.settings import Settings, SettingsError, load_settings
+from tollway.store.key_marks import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
 from tollway.store.open import is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.lock import ServingLock
@@ -51,12 +52,17 @@ def serve(
     warnings = unverified_links(settings)
     # Asked before anything is made or changed.
     free_address(settings.host, settings.port)
+    files = files_of(settings)
+    for file in files:
+        refuse_unusable(file)
     # Held until this process ends. A shared database may have any number of gateways.
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
 
     async def work(session: Session) -> DemoWorld | None:
+        await refuse_others(session.database, files)
         await migrate(session.database, is_alone=lock is not None)
         await check_current(session.database)
+        await use_files(session.database, files)
         return await ensure_world(session) if with_demo else None
 
     world = run_on_any_schema(database, work, options)

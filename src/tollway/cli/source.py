@@ -24,7 +24,11 @@ def register(app: typer.Typer) -> None:
 @group.command("add")
 def add(name: NameArgument, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Add a source. Its secret is shown this once."""
-    made = run(database, lambda at: add_source(at.database, at.sealer(), name, at.world.at_s()))
+
+    async def work(at: Session) -> SourceSecret:
+        return await add_source(at.database, await at.sealer(), name, at.world.at_s())
+
+    made = run(database, work)
     _print_secret(made, as_json=as_json)
 
 
@@ -33,7 +37,11 @@ def rotate(
     name: NameArgument, database: DatabaseOption = None, as_json: JsonOption = False
 ) -> None:
     """Make a new secret. The one before it is accepted until the next rotation."""
-    made = run(database, lambda at: rotate_secret(at.database, at.sealer(), name, at.world.at_s()))
+
+    async def work(at: Session) -> SourceSecret:
+        return await rotate_secret(at.database, await at.sealer(), name, at.world.at_s())
+
+    made = run(database, work)
     _print_secret(made, as_json=as_json)
 
 

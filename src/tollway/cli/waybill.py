@@ -96,7 +96,7 @@ def show(
 
     async def work(at: Session) -> tuple[ZoneInfo, WaybillSheet]:
         stored = await find_by_number(at.database, number, carrier)
-        return at.settings.zone, WaybillSheet(stored.waybill, _label(at, stored))
+        return at.settings.zone, WaybillSheet(stored.waybill, await _label(at, stored))
 
     zone, sheet = run(database, work)
     if as_json:
@@ -139,7 +139,7 @@ def label(
     fonts = find_fonts(font)
 
     async def work(at: Session) -> Label:
-        return _label(at, await find_by_number(at.database, number, carrier))
+        return await _label(at, await find_by_number(at.database, number, carrier))
 
     content = write(run(database, work), fonts)
     with new_file(out) as unfinished:
@@ -166,7 +166,7 @@ def cancel(
         remotes = Remotes(open_client())
         try:
             found = (await find_by_number(at.database, number, carrier)).waybill
-            await tell_carrier(at.database, remotes, at.sealer(), found)
+            await tell_carrier(at.database, remotes, await at.sealer(), found)
             return await cancel_waybill(at.database, number, found.wp_code, at.world.at_s())
         finally:
             await remotes.close()
@@ -178,8 +178,8 @@ def cancel(
         print_sentence(f"Waybill {number} is cancelled: order {cancelled.order_sn} has none now.")
 
 
-def _label(at: Session, stored: StoredWaybill) -> Label:
-    vault = at.vault()
+async def _label(at: Session, stored: StoredWaybill) -> Label:
+    vault = await at.vault()
     return label_of(stored.print_data(vault), vault.label_signer)
 
 

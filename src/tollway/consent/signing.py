@@ -1,54 +1,13 @@
-"""The gateway's own secret, and texts signed with it that come back from outside."""
+"""Texts signed with the gateway's own secret, which come back from outside."""
 
 import base64
 import binascii
 import hmac
-import os
-import secrets
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from tollway.store.database import StoreError
-
-_SECRET_BYTES = 32
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-def load_secret(path: Path) -> bytes:
-    """The secret in a file that only its owner can read; made on first use."""
-    try:
-        if not path.exists():
-            _make(path)
-        content = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"The secret file {path} cannot be used: {error}.") from None
-    try:
-        secret = bytes.fromhex(content)
-    except ValueError:
-        secret = b""
-    if len(secret) < _SECRET_BYTES:
-        raise StoreError(
-            f"The secret file {path} does not hold {_SECRET_BYTES} bytes in hexadecimal: remove it "
-            "to have a new one made. Links and sign-ins that are under way end by that."
-        )
-    return secret
-
-
-def _make(path: Path) -> None:
-    """Written whole under another name first: two processes may start at once."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(_SECRET_BYTES) + "\n")
-        try:
-            os.link(unfinished, path)
-        except FileExistsError:
-            return
-    finally:
-        unfinished.unlink()
 
 
 class Signer:

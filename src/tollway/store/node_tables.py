@@ -1,9 +1,9 @@
-"""The tables about the schema itself: who serves on it, and who may.
+"""The tables about the database itself: who serves it, who may, and with which keys.
 
 Apart from `schema.py` for its size alone; they belong to the same metadata.
 """
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, String, Table
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary, String, Table
 
 from tollway.store.schema import metadata
 
@@ -26,4 +26,14 @@ schema_floor = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("revision", String, nullable=False),
     CheckConstraint("id = 1", name="schema_floor_one_row"),
+)
+
+# The keys that the database is used with. A mark tells whether a key is the same; it opens nothing.
+key_mark = Table(
+    "key_mark",
+    metadata,
+    Column("setting", String, primary_key=True),
+    Column("key_id", Integer, primary_key=True, autoincrement=False),
+    Column("mark", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )

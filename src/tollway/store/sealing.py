@@ -14,6 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tollway.store.database import StoreError
+from tollway.store.private_files import make_private
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -54,7 +55,10 @@ class Sealer:
         try:
             return cipher.decrypt(nonce, content, context)
         except InvalidTag:
-            raise SealError("A sealed record was altered, or belongs to another one.") from None
+            raise SealError(
+                "A sealed record was altered, or belongs to another one, or the key file is not "
+                "the one that it was sealed with."
+            ) from None
 
 
 def load_sealer(path: Path) -> Sealer:
@@ -64,16 +68,11 @@ def load_sealer(path: Path) -> Sealer:
 
 def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
     """The keys of a key file by their ids, and the id of the current one; made as above."""
-    if not path.exists():
-        key = base64.b64encode(os.urandom(_KEY_BYTES)).decode()
-        content = msgspec.json.format(msgspec.json.encode(_KeyFile(1, {1: key})))
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return read_keys(path)
-        with os.fdopen(file, "wb") as opened:
-            opened.write(content)
     try:
+        if not path.exists():
+            key = base64.b64encode(os.urandom(_KEY_BYTES)).decode()
+            content = msgspec.json.encode(_KeyFile(1, {1: key}))
+            make_private(path, msgspec.json.format(content))
         found = msgspec.json.decode(path.read_bytes(), type=_KeyFile)
         keys = {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}
         # Whether they are keys at all is seen here, where the file can be named.

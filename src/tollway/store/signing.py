@@ -28,7 +28,7 @@ class Signer:
     """Signs for one purpose: with the current key, or again with the key of an older signature."""
 
     def __init__(self, keys: dict[int, bytes], current: int, purpose: str) -> None:
-        self._keys = {key_id: _derived(key, purpose) for key_id, key in keys.items()}
+        self._keys = {key_id: derived(key, purpose) for key_id, key in keys.items()}
         self.current = current
 
     def sign(self, content: bytes, key_id: int | None = None) -> Signature:
@@ -44,6 +44,7 @@ def load_signer(path: Path, purpose: str) -> Signer:
     return Signer(*read_keys(path), purpose)
 
 
-def _derived(key: bytes, purpose: str) -> bytes:
+def derived(key: bytes, purpose: str) -> bytes:
+    """A key for one purpose. It tells nothing of the one behind it, nor of those for others."""
     info = f"tollway/{purpose}".encode()
     return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(key)

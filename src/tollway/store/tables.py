@@ -13,6 +13,7 @@ from tollway.store import (
 
 __all__ = [
     "ALL_TABLES",
+    "SEALED_TABLES",
     "carrier_tables",
     "consent_tables",
     "node_tables",
@@ -23,3 +24,7 @@ __all__ = [
 ]
 
 ALL_TABLES = tuple(schema.metadata.sorted_tables)
+# What has anything in it that can only be read with the keys.
+SEALED_TABLES = tuple(
+    table for table in ALL_TABLES if any(column.name.startswith("sealed") for column in table.c)
+)

@@ -8,9 +8,10 @@ import apsw
 from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreError
-from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, quoted
+from tollway.store.moving.tables import columns_of, key_of, quoted
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.lock import ServingLock
+from tollway.store.tables import SEALED_TABLES
 
 _BUSY_TIMEOUT_MS = 10_000
 
@@ -41,8 +42,7 @@ class Source:
         """Whether anything in it can only be read with its keys."""
         return any(
             self._fetch(f"SELECT 1 FROM {table.name} LIMIT 1")  # noqa: S608 - our own name
-            for table in MOVED_TABLES
-            if any(column.name.startswith("sealed") for column in table.c)
+            for table in SEALED_TABLES
         )
 
     def rows(self, table: Table, after: Row | None = None) -> Iterator[Row]:

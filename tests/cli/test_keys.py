@@ -1,0 +1,176 @@
+"""A database is used with the keys that it was first used with, and with no others by mistake."""
+
+import asyncio
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Answer, Command
+from tests.support.gateway import Gateway
+from tests.support.orders import order, put_orders
+from tests.support.ports import free_port
+from tests.support.stores import Store
+from tollway.store.key_marks import KEY_FILE, KeyFileError, MarkedFile, use_files
+from tollway.store.open import OpenDatabase
+
+FILES = {"key_file": "books.db.keys", "secret_file": "books.db.secret"}
+NAMES = {"key_file": "key 1", "secret_file": "secret"}
+
+
+def _key() -> str:
+    return base64.b64encode(os.urandom(32)).decode()
+
+
+def _key_file(**keys: str) -> str:
+    """The content of a key file: its keys are named k1, k2 and so on."""
+    by_id = {name.removeprefix("k"): key for name, key in keys.items()}
+    return json.dumps({"current": max(map(int, by_id)), "keys": by_id})
+
+
+OTHERS = {"key_file": _key_file(k1=_key()), "secret_file": os.urandom(32).hex()}
+
+
+@pytest.fixture
+def served(books: Store) -> Store:
+    """A database that a gateway has served, with the keys that it made."""
+    assert Gateway(books).stop() == 0
+    return books
+
+
+def _assert_refused(answer: Answer, *parts: str) -> None:
+    assert (answer.status, answer.out) == (1, ""), answer
+    assert answer.err.count("\n") == 1, answer.err
+    for part in parts:
+        assert part in answer.err
+
+
+@pytest.mark.parametrize("setting", FILES)
+def test_a_gateway_with_other_files_is_refused_and_makes_none(
+    served: Store,
+    process: Command,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+) -> None:
+    serve = ("serve", "--port", str(free_port()))
+    named = f"{setting.replace('_', ' ')} mistyped"
+    monkeypatch.setenv(f"TOLLWAY_{setting.upper()}", "mistyped")
+    _assert_refused(process(*serve), f"There is no {named}", f"the file with its {NAMES[setting]}")
+    assert not (workplace / "mistyped").exists()
+    (workplace / "mistyped").write_text(OTHERS[setting])
+    _assert_refused(process(*serve), f"The {named} has another {NAMES[setting]} than")
+    (workplace / "mistyped").write_bytes((workplace / FILES[setting]).read_bytes())
+    assert Gateway(served, **{setting: "mistyped"}).stop() == 0
+
+
+def test_so_is_a_command_and_it_stores_nothing(
+    served: Store, tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "orders.jsonl").write_text(json.dumps(order("000001")))
+    before = served.run("SELECT * FROM key_mark")
+    monkeypatch.setenv("TOLLWAY_KEY_FILE", "mistyped")
+    for command in (("import", "orders", "orders.jsonl"), ("source", "add", "market")):
+        _assert_refused(tollway(*command), "There is no key file mistyped")
+        assert not (workplace / "mistyped").exists()
+    (workplace / "mistyped").write_text(OTHERS["key_file"])
+    for command in (("import", "orders", "orders.jsonl"), ("source", "add", "market")):
+        _assert_refused(tollway(*command), "The key file mistyped has another key 1 than")
+    assert served.run("SELECT count(*) FROM shop_order") == [(0,)]
+    assert served.run("SELECT count(*) FROM push_source") == [(0,)]
+    assert served.run("SELECT * FROM key_mark") == before
+    monkeypatch.setenv("TOLLWAY_KEY_FILE", FILES["key_file"])
+    assert "1 stored" in tollway("import", "orders", "orders.jsonl").out
+
+
+def test_a_key_can_be_added_and_an_old_one_can_go(
+    books: Store, tollway: Command, workplace: Path
+) -> None:
+    first, second, file = _key(), _key(), workplace / FILES["key_file"]
+    file.write_text(_key_file(k1=first))
+    assert tollway("source", "add", "a").status == 0
+    file.write_text(_key_file(k3=_key()))
+    _assert_refused(tollway("source", "add", "b"), "does not have key 1, which the database")
+    file.write_text(_key_file(k1=first, k2=second))
+    assert tollway("source", "add", "b").status == 0
+    file.write_text(_key_file(k1=first, k2=_key()))
+    _assert_refused(tollway("source", "add", "c"), "has another key 2 than")
+    file.write_text(_key_file(k2=second))
+    assert tollway("source", "add", "c").status == 0
+
+
+def test_of_two_first_ones_with_different_files_one_is_refused(
+    books: Store, workplace: Path
+) -> None:
+    async def both(database: OpenDatabase) -> list[BaseException | None]:
+        files = [MarkedFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
+        return await asyncio.gather(
+            *(use_files(database, [file]) for file in files), return_exceptions=True
+        )
+
+    refused = [each for each in books.do(both) if each is not None]
+    assert len(refused) == 1 and isinstance(refused[0], KeyFileError)
+    assert "has another key 1 than" in str(refused[0])
+
+
+def test_no_keys_are_made_for_what_is_sealed_already(
+    books: Store, tollway: Command, workplace: Path
+) -> None:
+    put_orders(books, [order("000001")])
+    keys = workplace / FILES["key_file"]
+    keys.rename(workplace / "aside")
+    _assert_refused(tollway("source", "add", "market"), "and the database has sealed data")
+    assert not keys.exists()
+    (workplace / "aside").rename(keys)
+    assert tollway("source", "add", "market").status == 0
+
+
+@pytest.mark.parametrize("setting", FILES)
+def test_what_was_replaced_on_purpose_is_accepted(
+    served: Store, tollway: Command, process: Command, workplace: Path, setting: str
+) -> None:
+    (workplace / FILES[setting]).write_text(OTHERS[setting])
+    refused = process("serve", "--port", str(free_port()))
+    _assert_refused(refused, f"has another {NAMES[setting]} than")
+    accepted = " ".join(tollway("keys", "accept", setting).out.split())
+    assert f"{FILES[setting]} from now on" in accepted
+    lost = "What was sealed with key 1 as it was before cannot be read any more."
+    assert (lost in accepted) == (setting == "key_file")
+    assert Gateway(served).stop() == 0
+    assert tollway("keys", "accept", setting, "--json").json["gone"] == []
+
+
+@pytest.mark.parametrize("content", ["", "not a key"])
+@pytest.mark.parametrize("setting", FILES)
+def test_files_that_cannot_be_used_are_told_of_before_anything_is_changed(
+    workplace: Path, process: Command, setting: str, content: str
+) -> None:
+    (workplace / FILES[setting]).write_text(content)
+    before = set(workplace.iterdir())
+    refused = process("serve", "--port", str(free_port()))
+    _assert_refused(refused, f"The {setting.replace('_', ' ')} ", FILES[setting])
+    assert set(workplace.iterdir()) == before
+    assert "at schema none" in process("account", "list").err or not Path("books.db").exists()
+
+
+@pytest.mark.parametrize("setting", FILES)
+def test_so_are_files_that_cannot_be_made(
+    workplace: Path, process: Command, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv(f"TOLLWAY_{setting.upper()}", "nowhere/file")
+    refused = process("serve", "--port", str(free_port()))
+    _assert_refused(refused, f"There is no {setting.replace('_', ' ')} nowhere/file", "in nowhere")
+    assert list(workplace.iterdir()) == []
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("setting", FILES)
+def test_so_are_settings_that_name_no_file(
+    process: Command, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.delenv(f"TOLLWAY_{setting.upper()}")
+    refused = process("serve", "--port", str(free_port()))
+    _assert_refused(refused, f"set {setting} to a file that is the same on every node")
+    assert "at schema none" in process("account", "list").err
