@@ -2,6 +2,7 @@
 
 from tollway.store import (
     carrier_tables,
+    client_tables,
     consent_tables,
     node_tables,
     order_tables,
@@ -14,6 +15,7 @@ from tollway.store import (
 __all__ = [
     "ALL_TABLES",
     "carrier_tables",
+    "client_tables",
     "consent_tables",
     "node_tables",
     "order_tables",
