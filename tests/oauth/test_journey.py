@@ -11,6 +11,7 @@ from tests.support.clients import (
     ask_multipart,
     basic,
     new_client,
+    refused_soon,
 )
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
@@ -41,7 +42,7 @@ def test_from_the_command_line_to_a_paid_call_and_to_the_end(
     assert revoked == (
         f"Client {form['client_id']} is revoked: its tokens are refused from the next call on.\n"
     )
-    assert gateway.get(token=token, query=question).code == 401
+    refused_soon(gateway, token, question)
     assert ask(gateway, {**form, "grant_type": GRANT_TYPE}).status_code == 401
     # What the operator issued is not the client's, and goes on.
     assert gateway.get(token=caller.token, query=question).code == 0
