@@ -57,7 +57,7 @@ def test_an_unanswered_message_is_unknown_sent_once_and_settled_by_looking_up(
 ) -> None:
     order, before = new_order(), fake.received(ISSUE)
     fake.misbehave(fault, message=ISSUE, times=1)
-    link = link_to(fake.url, deadline_ms=1000 if fault.startswith("stall") else 5000)
+    link = link_to(fake.url, deadline_ms=2000 if fault.startswith("stall") else 5000)
     with pytest.raises(OutcomeUnknownError):
         ask(link, lambda to: to.issue(order))
     assert fake.received(ISSUE) == before + 1
@@ -160,9 +160,9 @@ def test_a_refused_look_up_does_not_say_that_there_is_nothing(fake: FakeCarrier)
 def test_a_carrier_may_say_not_found_and_issue_later(fake: FakeCarrier) -> None:
     """Why "I do not know it" counts only once the request is old enough."""
     order = new_order()
-    fake.misbehave("delay", delay_ms=3000, message=ISSUE, times=1)
+    fake.misbehave("delay", delay_ms=6000, message=ISSUE, times=1)
     with pytest.raises(OutcomeUnknownError):
-        ask(link_to(fake.url, deadline_ms=500), lambda to: to.issue(order))
+        ask(link_to(fake.url, deadline_ms=2000), lambda to: to.issue(order))
     assert ask(link_to(fake.url), lambda to: to.look_up(order.ref)) is None
     ends_at_s = time.monotonic() + 30
     while not fake.issued(order.ref.task_id):

@@ -125,9 +125,9 @@ def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Pa
 def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
     tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = partial(open_database, call_timeout_s=0.05)
-    monkeypatch.setattr("tollway.cli.context.open_database", impatient)
-    with books.held():
+    impatient = partial(open_database, call_timeout_s=1)
+    with books.held(), monkeypatch.context() as hurried:
+        hurried.setattr("tollway.cli.context.open_database", impatient)
         assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
     assert tollway("account", "open", "acme").status == 0
 

@@ -1,10 +1,10 @@
 """Backup and audit of a gateway that is under load, and a gateway on what was restored."""
 
 import asyncio
-import json
 import signal
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -16,6 +16,7 @@ from tests.support.stores import Store
 
 CALLS = 1_000_000
 BEFORE = 300
+DEADLINE_S = 60
 
 
 @pytest.fixture
@@ -27,8 +28,7 @@ def run_under_load(
     store: Store,
     caller: Caller,
     question: dict[str, str],
-    run: Command,
-    commands: Sequence[Sequence[str]],
+    commands: Callable[[], Iterable[Answer]],
 ) -> tuple[Told, list[Answer]]:
     """Runs commands while clients call without a pause; the first begins after BEFORE answers."""
     gateway = Gateway(store)
@@ -36,7 +36,7 @@ def run_under_load(
 
     def work() -> None:
         try:
-            answers.extend(run(*command, "--database", store.url) for command in commands)
+            answers.extend(commands())
         finally:
             gateway.process.send_signal(signal.SIGTERM)
 
@@ -57,9 +57,8 @@ def test_a_copy_made_under_load_is_restored_and_served(
     process: Command, own_store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     copy = own_store.path.with_name("copy.db")
-    told, (made,) = run_under_load(
-        own_store, caller, question, process, [("backup", str(copy), "--with-keys")]
-    )
+    backup = ("backup", str(copy), "--with-keys", "--database", own_store.url)
+    told, (made,) = run_under_load(own_store, caller, question, lambda: [process(*backup)])
     assert (made.status, made.err) == (0, "")
     restored = own_store.path.with_name("again.db")
     answer = process("restore", str(copy), "--database", f"sqlite:///{restored}", "--json")
@@ -81,9 +80,17 @@ def test_a_copy_made_under_load_is_restored_and_served(
 def test_an_audit_under_load_comes_out_clean(
     process: Command, own_store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
-    told, answers = run_under_load(own_store, caller, question, process, [("audit", "--json")] * 3)
-    reports = [json.loads(answer.out) for answer in answers]
-    assert [(answer.status, answer.err) for answer in answers] == [(0, "")] * 3
-    # They saw the books grow.
-    entries = [report["entries"] for report in reports]
-    assert BEFORE < entries[0] < entries[1] < entries[2] <= len(told.acknowledged) + 1
+    def audits() -> Iterator[Answer]:
+        """Until the books were seen to grow, twice: a busy machine may hold the clients up."""
+        seen: set[int] = set()
+        deadline_s = time.monotonic() + DEADLINE_S
+        while len(seen) < 3 and time.monotonic() < deadline_s:
+            answer = process("audit", "--json", "--database", own_store.url)
+            yield answer
+            seen.add(answer.json["entries"])
+
+    told, answers = run_under_load(own_store, caller, question, audits)
+    assert {(answer.status, answer.err) for answer in answers} == {(0, "")}
+    entries = [answer.json["entries"] for answer in answers]
+    assert entries == sorted(entries) and len(set(entries)) == 3
+    assert entries[0] > BEFORE and entries[-1] <= len(told.acknowledged) + 1

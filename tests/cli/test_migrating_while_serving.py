@@ -1,10 +1,12 @@
 """A schema is not changed under gateways that could not serve on it; a newer one may be served."""
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tests.cli.conftest import Command
@@ -23,20 +25,21 @@ down_revision = "{newest_revision()}"
 %s
 
 def upgrade() -> None:
-    op.create_table("novelty", sa.Column("id", sa.Integer, primary_key=True))
+    %s
 """
+NOVELTY = 'op.create_table("novelty", sa.Column("id", sa.Integer, primary_key=True))'
 FROM = f"from {newest_revision()} to {NEXT}"
 
 
 @pytest.fixture
-def upgraded(tmp_path: Path) -> Iterator[Callable[[str], None]]:
+def upgraded(tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Makes this process one of the next version, whose newest migration says this of itself."""
     with pytest.MonkeyPatch.context() as patch:
 
-        def upgrade(says: str) -> None:
+        def upgrade(says: str, changes: str = NOVELTY) -> None:
             folder = tmp_path / "migrations"
             shutil.copytree(migrating._LOCATION, folder)
-            (folder / "versions" / f"{NEXT}_novelty.py").write_text(MIGRATION % says)
+            (folder / "versions" / f"{NEXT}_novelty.py").write_text(MIGRATION % (says, changes))
             patch.setattr(migrating, "_LOCATION", str(folder))
 
         yield upgrade
@@ -56,7 +59,7 @@ def test_an_unsafe_migration_waits_until_nobody_older_serves(
     books: Store,
     gateway: Gateway,
     tollway: Command,
-    upgraded: Callable[[str], None],
+    upgraded: Callable[..., None],
     says: str,
 ) -> None:
     upgraded(says)
@@ -71,7 +74,7 @@ def test_an_unsafe_migration_waits_until_nobody_older_serves(
 
 
 def test_one_that_was_killed_counts_for_a_while(
-    books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[[str], None]
+    books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     upgraded("safe_while_serving = False")
     gateway.kill()
@@ -82,7 +85,7 @@ def test_one_that_was_killed_counts_for_a_while(
 
 
 def test_an_older_version_is_refused_by_a_schema_it_cannot_serve(
-    books: Store, tollway: Command, upgraded: Callable[[str], None], process: Command
+    books: Store, tollway: Command, upgraded: Callable[..., None], process: Command
 ) -> None:
     upgraded("safe_while_serving = False")
     assert FROM in tollway("migrate").out
@@ -98,7 +101,7 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
     gateway: Gateway,
     tollway: Command,
     process: Command,
-    upgraded: Callable[[str], None],
+    upgraded: Callable[..., None],
 ) -> None:
     upgraded("safe_while_serving = True")
     assert FROM in tollway("migrate").out
@@ -111,6 +114,26 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
     assert "which can serve on it: nothing was done" in " ".join(process("migrate").out.split())
 
 
+@pytest.mark.postgresql
+def test_a_migration_does_not_make_others_wait_behind_a_long_read(
+    books: Store, tollway: Command, upgraded: Callable[..., None]
+) -> None:
+    """As a backup is one: who waits for its end holds up everybody who comes later."""
+    upgraded(
+        "safe_while_serving = True", changes='op.add_column("account", sa.Column("n", sa.String))'
+    )
+    with asyncio.Runner() as runner:
+        reader = runner.run(asyncpg.connect(books.url))
+        try:
+            runner.run(reader.execute("BEGIN; SELECT FROM account"))
+            refused = tollway("migrate")
+            assert (refused.status, refused.out) == (1, "")
+            assert "is busy" in refused.err and "Try again" in refused.err
+        finally:
+            runner.run(reader.close())
+    assert FROM in tollway("migrate").out
+
+
 def test_a_gateway_that_stopped_is_not_counted(books: Store, gateway: Gateway) -> None:
     ((name, version, schema),) = books.run("SELECT name, version, knows_schema FROM node")
     assert name.endswith(f":{gateway.port}")
@@ -120,7 +143,7 @@ def test_a_gateway_that_stopped_is_not_counted(books: Store, gateway: Gateway) -
 
 
 def test_what_is_migrated_alone_asks_nobody(
-    books: Store, gateway: Gateway, upgraded: Callable[[str], None]
+    books: Store, gateway: Gateway, upgraded: Callable[..., None]
 ) -> None:
     upgraded("safe_while_serving = False")
     assert books.do(lambda database: migrate(database, is_alone=True))[1] == NEXT

@@ -15,7 +15,7 @@ from tests.cli.conftest import Command
 from tests.support.forks import Fork
 from tests.support.gateway import Gateway
 from tests.support.ports import free_port
-from tests.support.postgresql import new_database, run_on
+from tests.support.postgresql import locked, new_database, run_on
 from tests.support.stores import Store
 from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.demo.figures import product_ids
@@ -143,11 +143,13 @@ def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target
 
 
 def _kill_at(rows: int, url: str) -> None:
-    moving = Fork("tollway", "move", "--from", FROM, "--to", url)
-    while run_on(url, "SELECT count(*) FROM product_figure")[0][0] < rows:
-        assert moving.poll() is None
-    moving.send_signal(signal.SIGKILL)
-    assert moving.wait(timeout=60) == -signal.SIGKILL
+    # Its last table: so the move is not over before it is killed.
+    with locked(url, "version"):
+        moving = Fork("tollway", "move", "--from", FROM, "--to", url)
+        while run_on(url, "SELECT count(*) FROM product_figure")[0][0] < rows:
+            assert moving.poll() is None
+        moving.send_signal(signal.SIGKILL)
+        assert moving.wait(timeout=60) == -signal.SIGKILL
     assert moving.stdout is not None
     moving.stdout.close()
 

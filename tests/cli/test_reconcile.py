@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.fake_carrier import CANCEL, ISSUE, FakeCarrier
-from tests.support.remote import books_of, eventually, left_pending
+from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, FakeCarrier
+from tests.support.remote import age_pending, books_of, left_pending
 from tests.support.stores import Store
 from tests.support.waybills import PRICE
 
@@ -20,14 +19,10 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
     assert started.stop() == 0
 
 
-def _is_old_enough(findings: list[dict[str, Any]]) -> bool:
-    return [each["outcome"] for each in findings] != ["too early to tell"]
-
-
 def test_what_the_carrier_knows_is_issued_and_charged(
     tollway: Command, books: Store, carrier: FakeCarrier
 ) -> None:
-    customer, body = left_pending(books, carrier, "stall_after_commit")
+    customer, body = left_pending(books, carrier, "cut_after_commit")
     assert str(PRICE) in tollway("hold", "list").out
     (held,) = tollway("hold", "list", "--json").json
     assert (held["amount"], held["state"]) == (PRICE, "held")
@@ -43,15 +38,16 @@ def test_what_the_carrier_knows_is_issued_and_charged(
 def test_what_the_carrier_does_not_know_is_given_up_after_its_time(
     tollway: Command, books: Store, carrier: FakeCarrier
 ) -> None:
-    customer, _ = left_pending(books, carrier, "stall_before_commit")
-    findings = eventually(lambda: tollway("reconcile", "--json").json, _is_old_enough)
+    customer, _ = left_pending(books, carrier, "cut_before_commit")
+    age_pending(books)
+    findings = tollway("reconcile", "--json").json
     assert [each["outcome"] for each in findings] == ["given up"]
     assert books_of(books, customer).posted == 0
     assert books_of(books, customer).held == 0
 
 
 def test_too_early_is_no_answer_yet(tollway: Command, books: Store, carrier: FakeCarrier) -> None:
-    customer, _ = left_pending(books, carrier, "stall_before_commit", settle_after_s=3600)
+    customer, _ = left_pending(books, carrier, "cut_before_commit", settle_after_s=3600)
     answer = tollway("reconcile")
     assert answer.status == 0
     assert "too early to tell" in answer.out and "Still waiting: 1" in answer.out
@@ -61,9 +57,11 @@ def test_too_early_is_no_answer_yet(tollway: Command, books: Store, carrier: Fak
 def test_overdue_is_told_by_the_exit_status_and_nothing_is_guessed(
     tollway: Command, books: Store, carrier: FakeCarrier
 ) -> None:
-    customer, _ = left_pending(books, carrier, "stall_after_commit")
-    carrier.misbehave("garbage")
-    eventually(lambda: tollway("reconcile", "--json").json, lambda found: found[0]["is_overdue"])
+    customer, _ = left_pending(books, carrier, "cut_after_commit")
+    carrier.misbehave("refuse", message=LOOK_UP)
+    (finding,) = tollway("reconcile", "--json").json
+    assert (finding["outcome"], finding["is_overdue"]) == ("no answer", False)
+    age_pending(books)
     answer = tollway("reconcile")
     assert answer.status == 1
     assert "overdue" in answer.out and "no answer" in answer.out
@@ -77,7 +75,7 @@ def test_overdue_is_told_by_the_exit_status_and_nothing_is_guessed(
 def test_a_waybill_is_cancelled_at_its_carrier_first(
     tollway: Command, books: Store, carrier: FakeCarrier
 ) -> None:
-    left_pending(books, carrier, "stall_after_commit")
+    left_pending(books, carrier, "cut_after_commit")
     (finding,) = tollway("reconcile", "--json").json
     number = finding["number"]
     carrier.misbehave("refuse", message=CANCEL, reason="已揽收，不能取消", times=1)

@@ -172,6 +172,13 @@ def sql(statement: str) -> Callable[[Path], None]:
     return change
 
 
+def test_into_postgresql_it_is_a_file_first(tollway: Command, backup: Path) -> None:
+    answer = tollway(
+        "restore", backup.name, "--database", "postgresql://tollway@db.example/tollway"
+    )
+    assert_refused(answer, "sqlite:///FILE", "`tollway move`")
+
+
 @pytest.mark.parametrize("damage", [flip_a_byte, ruin_a_page, truncate])
 def test_bytes_other_than_those_written_are_refused(
     tollway: Command, backup: Path, workplace: Path, damage: Callable[[Path], None]

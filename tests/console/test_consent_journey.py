@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.changes import assert_seen
 from tests.support.consent import (
     PASSWORD,
     Asker,
@@ -88,7 +89,7 @@ def link_of(gateway: Gateway, asker: Asker, person: Person) -> str:
 
 
 def test_refused_approved_succeeds_revoked_refused_again(
-    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
 ) -> None:
     link = link_of(gateway, asker, person)
     assert "Sign in" in browser.open(link).text
@@ -100,6 +101,7 @@ def test_refused_approved_succeeds_revoked_refused_again(
 
     approved = browser.send("/authorize", answer="approve")
     assert "You approved" in approved.text
+    assert_seen(store, lambda: ask(gateway, asker, person.id).code, 0)
     reply = ask(gateway, asker, person.id)
     assert reply.code == 0
 
@@ -111,7 +113,7 @@ def test_refused_approved_succeeds_revoked_refused_again(
 
     browser.open("/owner")
     assert "Revoked" in browser.send("/owner/revoke").text
-    assert ask(gateway, asker, person.id).code == 302
+    assert_seen(store, lambda: ask(gateway, asker, person.id).code, 302)
     assert reply.headers["x-request-id"] in browser.open("/owner").text
 
 
@@ -204,7 +206,7 @@ def test_a_form_without_its_token_is_refused(
     assert ask(gateway, asker, person.id).code == 302
     given = allow(store, asker, person)
     assert browser.client.post("/owner/revoke", data={"grant": given.id}).status_code == 403
-    assert ask(gateway, asker, person.id).code == 0
+    assert_seen(store, lambda: ask(gateway, asker, person.id).code, 0)
     assert browser.client.post("/owner/sign-out").status_code in (400, 403)
 
 

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.sqlite,
     pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed"),
 ]
-_START_TIMEOUT_S = 30
+_TIMEOUT_S = 30
 _AROUND = """
 daemon off;
 pid {folder}/nginx.pid;
@@ -47,18 +47,18 @@ def proxy(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
     subprocess.run(["nginx", "-t", "-q", "-e", "stderr", "-c", str(path)], check=True)
     server = subprocess.Popen(["nginx", "-e", "stderr", "-c", str(path)])
     address = f"http://127.0.0.1:{port}"
-    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    deadline_s = time.monotonic() + _TIMEOUT_S
     while not _answers(address):
         assert time.monotonic() < deadline_s, "nginx did not start"
         time.sleep(0.05)
     yield address
     server.terminate()
-    assert server.wait(_START_TIMEOUT_S) == 0
+    assert server.wait(_TIMEOUT_S) == 0
 
 
 def _answers(address: str) -> bool:
     try:
-        httpx.get(address)
+        httpx.get(address, timeout=_TIMEOUT_S)
     except httpx.ConnectError:
         return False
     return True
@@ -68,7 +68,7 @@ def test_calls_come_through_and_probes_do_not(
     proxy: str, caller: Caller, question: dict[str, str]
 ) -> None:
     sent = {"Authorization": f"Bearer {caller.token}"}
-    answer = httpx.get(f"{proxy}{ANALYSIS}", params=question, headers=sent)
+    answer = httpx.get(f"{proxy}{ANALYSIS}", params=question, headers=sent, timeout=_TIMEOUT_S)
     assert answer.json()["code"] == 0
     for path in ("/metrics", "/readyz", "/healthz"):
-        assert httpx.get(f"{proxy}{path}").status_code == 404
+        assert httpx.get(f"{proxy}{path}", timeout=_TIMEOUT_S).status_code == 404

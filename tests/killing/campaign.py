@@ -30,7 +30,7 @@ PLENTY = 10_000_000
 CLIENTS_OF_EACH_KIND = 3
 LONGEST_LIFE_S = 1.0
 # By then every boundary must have been come to.
-BOUNDARY_WITHIN_S = 30
+BOUNDARY_WITHIN_S = 120
 _FAULTS = (
     "cut_before_commit",
     "cut_after_commit",

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import forks
 from tests.support.books import CALLS, WORLD, new_caller
+from tests.support.clients import new_client, obtain, revoke
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.postgresql import run_on
@@ -24,7 +25,8 @@ from tollway.telemetry.metrics import Metrics
 pytestmark = pytest.mark.postgresql
 
 WITHIN_S = 1.0
-DEADLINE_S = 10
+TRIES = 5
+DEADLINE_S = 20
 _LISTENING = (
     "FROM pg_stat_activity WHERE datname = current_database() "
     "AND application_name = 'tollway' AND query LIKE '%tollway_listens'"
@@ -53,73 +55,112 @@ def nodes(own_store: Store) -> Iterator[list[Gateway]]:
     assert [node.stop() for node in started] == [0, 0]
 
 
-def seconds_until(is_seen: Callable[[], bool]) -> float:
-    began_s = monotonic()
-    while not is_seen():
-        assert monotonic() - began_s < DEADLINE_S
-    return monotonic() - began_s
+def assert_soon(change_and_measure: Callable[[], float]) -> None:
+    """A process may be held up for a moment, but not every time."""
+    seconds: list[float] = []
+    while not seconds or seconds[-1] >= WITHIN_S:
+        assert len(seconds) < TRIES, seconds
+        seconds.append(change_and_measure())
+
+
+def seconds_until(look: Callable[[Gateway], int], nodes: list[Gateway], code: int) -> float:
+    """How long it took at most until a node answered with this code."""
+    longest_s = 0.0
+    for node in nodes:
+        began_s = monotonic()
+        while look(node) != code:
+            assert monotonic() - began_s < DEADLINE_S
+        longest_s = max(longest_s, monotonic() - began_s)
+    return longest_s
 
 
 def test_a_revoked_token(
     own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
 ) -> None:
-    caller = new_caller(own_store, rate_limit=1_000_000, calls=100_000)
-    for node in nodes:
-        assert node.get(token=caller.token, query=question).code == 0
-    cut_off()
-    own_store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
-    for node in nodes:
+    def revoked() -> float:
+        caller = new_caller(own_store, rate_limit=1_000_000, calls=100_000)
 
-        def is_refused(node: Gateway = node) -> bool:
-            return node.get(token=caller.token, query=question).code == 401
+        def code(node: Gateway) -> int:
+            return node.get(token=caller.token, query=question).code
 
-        assert seconds_until(is_refused) < WITHIN_S
+        assert [code(node) for node in nodes] == [0, 0]
+        cut_off()
+        own_store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+        return seconds_until(code, nodes, 401)
+
+    assert_soon(revoked)
+
+
+def test_a_revoked_client(
+    own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
+) -> None:
+    def revoked() -> float:
+        client = new_client(own_store, rate_limit=1_000_000, calls=100_000)
+        token = obtain(nodes[0], client)
+
+        def code(node: Gateway) -> int:
+            return node.get(token=token, query=question).code
+
+        assert [code(node) for node in nodes] == [0, 0]
+        cut_off()
+        revoke(own_store, client)
+        return seconds_until(code, nodes, 401)
+
+    assert_soon(revoked)
 
 
 def test_a_revoked_consent(
     own_store: Store, nodes: list[Gateway], cut_off: Callable[[], None]
 ) -> None:
-    asker = new_asker(own_store, credits=100_000, rate_limit=1_000_000)
-    person = new_person(own_store)
-    given = allow(own_store, asker, person)
+    def revoked() -> float:
+        asker = new_asker(own_store, credits=100_000, rate_limit=1_000_000)
+        person = new_person(own_store)
+        given = allow(own_store, asker, person)
 
-    def code(node: Gateway) -> int:
-        return ask(node, asker, person.id).code
+        def code(node: Gateway) -> int:
+            return ask(node, asker, person.id).code
 
-    assert [code(node) for node in nodes] == [0, 0]
-    cut_off()
-    own_store.do(lambda database: revoke_grant(database, WORLD, given.id))
-    for node in nodes:
-        assert seconds_until(lambda node=node: code(node) == 302) < WITHIN_S  # type: ignore[misc]
+        assert [code(node) for node in nodes] == [0, 0]
+        cut_off()
+        own_store.do(lambda database: revoke_grant(database, WORLD, given.id))
+        return seconds_until(code, nodes, 302)
+
+    assert_soon(revoked)
 
 
 def test_a_top_up(
     own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
 ) -> None:
-    caller = new_caller(own_store, calls=2, rate_limit=1_000_000)
-    for node in nodes:
-        assert node.get(token=caller.token, query=question).code == 0
-    assert {node.get(token=caller.token, query=question).code for node in nodes} == {204}
-    cut_off()
-    own_store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 100))
-    for node in nodes:
+    def topped_up() -> float:
+        caller = new_caller(own_store, calls=2, rate_limit=1_000_000)
 
-        def is_paid(node: Gateway = node) -> bool:
-            return node.get(token=caller.token, query=question).code == 0
+        def code(node: Gateway) -> int:
+            return node.get(token=caller.token, query=question).code
 
-        assert seconds_until(is_paid) < WITHIN_S
+        assert [code(node) for node in nodes] == [0, 0]
+        assert [code(node) for node in nodes] == [204, 204]
+        cut_off()
+        own_store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 100))
+        return seconds_until(code, nodes, 0)
+
+    assert_soon(topped_up)
 
 
 def test_what_the_command_line_does(
     own_store: Store, nodes: list[Gateway], question: dict[str, str]
 ) -> None:
-    caller = new_caller(own_store, rate_limit=1_000_000, calls=100_000)
-    assert {node.get(token=caller.token, query=question).code for node in nodes} == {0}
-    command = ("token", "revoke", caller.token_id, "--database", own_store.url)
-    forks.run("tollway", *command).check_returncode()
-    began_s = monotonic()
-    assert {node.get(token=caller.token, query=question).code for node in nodes} == {401}
-    assert monotonic() - began_s < WITHIN_S
+    def revoked() -> float:
+        caller = new_caller(own_store, rate_limit=1_000_000, calls=100_000)
+
+        def code(node: Gateway) -> int:
+            return node.get(token=caller.token, query=question).code
+
+        assert [code(node) for node in nodes] == [0, 0]
+        command = ("token", "revoke", caller.token_id, "--database", own_store.url)
+        forks.run("tollway", *command).check_returncode()
+        return seconds_until(code, nodes, 401)
+
+    assert_soon(revoked)
 
 
 def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
@@ -128,7 +169,7 @@ def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
     """The control: nobody says that the connection is gone, and it is not looked for."""
     monkeypatch.setattr(changes.ChangeListener, "_on_loss", lambda *_: None)
     monkeypatch.setattr(changes, "_DEAF_AFTER_S", 60.0)
-    monkeypatch.setattr(changes, "_AGAIN_AFTER_S", 5.0)
+    monkeypatch.setattr(changes, "_AGAIN_AFTER_S", 60.0)
 
     async def work() -> None:
         database = PostgresqlDatabase(own_store.url, 2, Metrics())

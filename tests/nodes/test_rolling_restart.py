@@ -34,7 +34,7 @@ async def call_until(over: asyncio.Event, port: int, request: bytes) -> Counter[
 
 
 async def restarted_in_turn(
-    nodes: list[Gateway], request: bytes, *, probe_every_s: float, **settings: object
+    nodes: list[Gateway], request: bytes, *, probe_every_s: float
 ) -> Counter[object]:
     """What the callers were told meanwhile."""
     over = asyncio.Event()
@@ -46,8 +46,9 @@ async def restarted_in_turn(
         for index, node in enumerate(nodes):
             assert await asyncio.to_thread(node.stop) == 0
             await balancer.until(len(nodes) - 1)
+            # It drains no more: when it is stopped, nobody calls.
             nodes[index] = await asyncio.to_thread(
-                lambda node=node: Gateway(node.store, port=node.port, **settings)  # type: ignore[misc]
+                lambda node=node: Gateway(node.store, port=node.port, drain_s=0)  # type: ignore[misc]
             )
             await balancer.until(len(nodes))
         over.set()
@@ -67,9 +68,7 @@ def run(
     caller = new_caller(store, calls=CALLS, rate_limit=1_000_000)
     nodes = [Gateway(store, drain_s=drain_s) for _ in range(2)]
     told = asyncio.run(
-        restarted_in_turn(
-            nodes, request_of(caller, question), probe_every_s=probe_every_s, drain_s=drain_s
-        )
+        restarted_in_turn(nodes, request_of(caller, question), probe_every_s=probe_every_s)
     )
     assert [node.stop() for node in nodes] == [0, 0]
     assert told[0] == CALLS - calls_left(store, caller)
@@ -77,7 +76,7 @@ def run(
 
 
 def test_no_call_fails(own_store: Store, question: dict[str, str]) -> None:
-    told = run(own_store, question, probe_every_s=0.1, drain_s=1)
+    told = run(own_store, question, probe_every_s=0.1, drain_s=3)
     assert set(told) == {0}, told
 
 
@@ -94,10 +93,10 @@ def test_while_it_drains_it_answers_but_is_not_ready(
     first = gateway.get(token=caller.token, query=question)
     assert "connection" not in first.headers
     gateway.process.terminate()
-    while httpx.get(f"{gateway.base_url}/readyz").status_code == 200:
+    while httpx.get(f"{gateway.base_url}/readyz", timeout=30).status_code == 200:
         pass
     answered = gateway.get(token=caller.token, query=question)
     assert (answered.code, answered.headers["connection"]) == (0, "close")
-    assert httpx.get(f"{gateway.base_url}/healthz").status_code == 200
+    assert httpx.get(f"{gateway.base_url}/healthz", timeout=30).status_code == 200
     # A second signal says that there is no more time.
     assert gateway.stop() == 0

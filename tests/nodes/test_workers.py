@@ -16,7 +16,7 @@ from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
 
-DEADLINE_S = 20
+DEADLINE_S = 30
 WORKERS = 3
 
 
@@ -32,9 +32,14 @@ def gateway(own_store: Store) -> Iterator[Gateway]:
     assert started.stop() == 0
 
 
+def metrics(gateway: Gateway) -> str:
+    """What any of the workers tells: the connection is a new one each time."""
+    return httpx.get(f"{gateway.base_url}/metrics", timeout=DEADLINE_S).text
+
+
 def calls_by_worker(gateway: Gateway) -> Counter[str]:
     """How many successes each worker tells of."""
-    text = httpx.get(f"{gateway.base_url}/metrics").text
+    text = metrics(gateway)
     counts: Counter[str] = Counter()
     for worker, count in re.findall(
         r'^tollway_calls_total\{.*reason="SUCCESS",worker="(\d)"\} ([\d.]+)$', text, re.MULTILINE
@@ -58,14 +63,14 @@ def test_all_workers_answer_and_all_are_measured(
     done = 0
     while len(calls_by_worker(gateway)) < WORKERS:
         # A connection of its own for each: the workers share the port, not the connections.
-        with httpx.Client(base_url=gateway.base_url) as client:
+        with httpx.Client(base_url=gateway.base_url, timeout=DEADLINE_S) as client:
             gateway.client, kept = client, gateway.client
             assert gateway.get(token=caller.token, query=question).code == 0
             gateway.client = kept
         done += 1
         assert done < 90, "some worker gets no calls"
-    # Whichever worker is asked tells of all of them.
-    assert [calls_by_worker(gateway).total() for _ in range(6)] == [done] * 6
+    # Whichever worker is asked tells of all of them, but for one that is silent for a second.
+    wait_for(lambda: [calls_by_worker(gateway).total() for _ in range(6)] == [done] * 6)
 
 
 @pytest.mark.postgresql
@@ -76,14 +81,14 @@ def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
     os.kill(before[1], signal.SIGKILL)
     wait_for(lambda: len(set(gateway.workers()) - {before[1]}) == WORKERS)
     assert {before[0], before[2]} < set(gateway.workers())
-    wait_for(lambda: 'worker="2"' in httpx.get(f"{gateway.base_url}/metrics").text)
+    wait_for(lambda: 'worker="2"' in metrics(gateway))
     assert gateway.get(token=caller.token, query=question).code == 0
 
 
 @pytest.mark.postgresql
 def test_the_greeting_comes_once(gateway: Gateway) -> None:
     os.kill(gateway.workers()[0], signal.SIGKILL)
-    wait_for(lambda: 'worker="1"' in httpx.get(f"{gateway.base_url}/metrics").text)
+    wait_for(lambda: 'worker="1"' in metrics(gateway))
     gateway.process.send_signal(signal.SIGTERM)
     assert gateway.process.stdout is not None
     # Its first line was read when the gateway was started.

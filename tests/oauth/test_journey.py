@@ -9,9 +9,9 @@ from tests.support.books import CALLS, calls_left, newest_entry
 from tests.support.clients import (
     ask,
     ask_multipart,
+    assert_refused,
     basic,
     new_client,
-    refused_soon,
 )
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
@@ -42,7 +42,7 @@ def test_from_the_command_line_to_a_paid_call_and_to_the_end(
     assert revoked == (
         f"Client {form['client_id']} is revoked: its tokens are refused from the next call on.\n"
     )
-    refused_soon(gateway, token, question)
+    assert_refused(gateway, token, question)
     assert ask(gateway, {**form, "grant_type": GRANT_TYPE}).status_code == 401
     # What the operator issued is not the client's, and goes on.
     assert gateway.get(token=caller.token, query=question).code == 0

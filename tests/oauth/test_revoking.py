@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.books import WORLD
-from tests.support.clients import OwnClient, ask, new_client, obtain, refused_soon, revoke
+from tests.support.clients import OwnClient, ask, assert_refused, new_client, obtain, revoke
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
 from tollway.ledger import client_tokens, clients
@@ -46,7 +46,7 @@ def test_all_its_tokens_are_refused_everywhere_and_those_of_others_are_not(
     revoke(own_store, client)
     for node in nodes:
         for token in tokens:
-            refused_soon(node, token, question)
+            assert_refused(node, token, question)
         assert ask(node, client.form).status_code == 401
         for token in spared:
             assert node.get(token=token, query=question).code == 0
@@ -59,7 +59,7 @@ def test_one_of_its_tokens_can_be_revoked_alone(
     client = new_client(store)
     first, second = obtain(gateway, client), obtain(gateway, client)
     store.do(lambda database: revoke_token(database, WORLD, first))
-    refused_soon(gateway, first, question)
+    assert_refused(gateway, first, question)
     assert gateway.get(token=second, query=question).code == 0
 
 
@@ -71,7 +71,7 @@ def test_a_token_expires_when_it_says_so(own_store: Store, question: dict[str, s
     assert gateway.get(token=answer["access_token"], query=question).code == 0
     own_store.run(f"UPDATE token SET expires_at_s = issued_at_s WHERE client_id = '{client.id}'")
     own_store.run("UPDATE version SET directory = directory + 1")
-    refused_soon(gateway, answer["access_token"], question)
+    assert_refused(gateway, answer["access_token"], question)
     assert gateway.stop() == 0
 
 

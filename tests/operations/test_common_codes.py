@@ -8,6 +8,8 @@ import pytest
 from tests.support.books import amount_left
 from tests.support.five import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway
+from tests.support.rates import at_once
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import set_closed
@@ -33,7 +35,19 @@ def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) ->
 
 @pytest.fixture(scope="module")
 def served(world: Store) -> Iterator[Gateway]:
-    gateway = Gateway(world, call_timeout_s=1)
+    gateway = Gateway(world)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def impatient(
+    tmp_path_factory: pytest.TempPathFactory, today: date, engine: str
+) -> Iterator[Gateway]:
+    """For calls that shall time out, with a world of its own: a file has one gateway only."""
+    store = Store(tmp_path_factory.mktemp("impatient") / "tollway.db")
+    small_world(store, today)
+    gateway = Gateway(store, call_timeout_s=1)
     yield gateway
     assert gateway.stop() == 0
 
@@ -60,23 +74,27 @@ def test_100_a_missing_parameter(served: Gateway, world: Store, operation: Opera
 
 @each_operation
 def test_101_while_another_writer_holds_the_database(
-    served: Gateway, world: Store, today: date, operation: Operation
+    impatient: Gateway, today: date, operation: Operation
 ) -> None:
+    world = impatient.store
     caller = five_caller(world)
     sent = good_request(operation, today)
     before = amount_left(world, caller, operation.balance_unit)
     with world.held():
-        reply = ask(served, operation, caller.token, sent)
+        reply = ask(impatient, operation, caller.token, sent)
     assert (reply.code, reply.data) == (101, {})
     assert amount_left(world, caller, operation.balance_unit) == before
-    assert ask(served, operation, caller.token, sent).code == 0
+    # On a busy machine a second may be too short for a call that nobody holds up.
+    eventually(lambda: ask(impatient, operation, caller.token, sent).code, lambda code: code == 0)
 
 
 @each_operation
 def test_202_throttled(served: Gateway, world: Store, today: date, operation: Operation) -> None:
-    caller = five_caller(world, rate_limit=1)
     sent = good_request(operation, today)
-    codes = [ask(served, operation, caller.token, sent).code for _ in range(2)]
+    _, codes = at_once(
+        lambda: five_caller(world, rate_limit=1),
+        lambda caller: [ask(served, operation, caller.token, sent).code for _ in range(2)],
+    )
     assert codes == [0, 202]
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.books import Caller, credits_left, new_caller
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
 from tests.support.gateway import Gateway, Reply
+from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
@@ -143,8 +144,10 @@ def test_100_window_too_long(gateway: Gateway, unpaid: Caller, encoding: str) ->
 
 
 def test_202_throttled(gateway: Gateway, store: Store) -> None:
-    caller = coupon_caller(store, rate_limit=1)
-    replies = [gateway.post_form(COUPONS, asked(), token=caller.token) for _ in range(2)]
+    caller, replies = at_once(
+        lambda: coupon_caller(store, rate_limit=1),
+        lambda caller: [gateway.post_form(COUPONS, asked(), token=caller.token) for _ in range(2)],
+    )
     assert replies[0].code == 0
     refused(replies[1], 202, "More than 1 calls a second")
     assert credits_left(store, caller) == 49

@@ -21,8 +21,8 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.waybills.descriptor import WAYBILLS
 
 DEADLINE_S = 3.0
-# What a busy machine may add to it.
-LATE_MAX_S = 2.0
+# Without a deadline it would be the client that gives up, after 30 s.
+ANSWERED_WITHIN_S = 20
 AT_ONCE = 20
 OTHERS = [operation for operation in OPERATIONS if operation is not WAYBILLS]
 
@@ -62,9 +62,9 @@ def test_waybills_answer_101_at_the_deadline_and_the_others_go_on(
     assert answered >= len(OTHERS)
     assert {reply.code for reply, _ in found} == {101}
     assert all("credits are held" in reply.msg for reply, _ in found)
-    assert all(DEADLINE_S <= took_s < DEADLINE_S + LATE_MAX_S for _, took_s in found)
-    # From now on nobody has to wait for it.
-    reply, took_s = waybill()
+    assert all(DEADLINE_S <= took_s < ANSWERED_WITHIN_S for _, took_s in found)
+    # From now on nobody has to wait for it, because nothing is sent to it.
+    reply, _ = waybill()
     assert (reply.code, "cannot be reached" in reply.msg) == (101, True)
-    assert took_s < DEADLINE_S
+    assert carrier.received(ISSUE) == AT_ONCE
     assert gateway.stop() == 0

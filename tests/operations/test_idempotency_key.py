@@ -151,7 +151,9 @@ def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
     headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "the-one"}
 
     async def fire() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=served.base_url, headers=headers) as client:
+        async with httpx.AsyncClient(
+            base_url=served.base_url, headers=headers, timeout=30
+        ) as client:
             return await asyncio.gather(
                 *(client.post(COUPON_CLAIMS.path, data=body) for _ in range(64))
             )

@@ -9,7 +9,7 @@ from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
 from tests.support.receipts import receipt_of
-from tests.support.remote import connected_carrier, eventually
+from tests.support.remote import HASTY, age_pending, connected_carrier, eventually
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
 from tollway.demo.owners import SHOP
@@ -20,7 +20,7 @@ CREDITS = 100
 @pytest.fixture
 def hasty(remote_store: Store, carrier: FakeCarrier) -> Iterator[str]:
     """With a deadline that a test can wait for."""
-    yield connected_carrier(remote_store, carrier, deadline_ms=1000, settle_after_s=3)
+    yield connected_carrier(remote_store, carrier, **HASTY)
     carrier.misbehave("none")
 
 
@@ -82,11 +82,12 @@ def test_answered_with_101_it_is_held_and_then_charged(
 
 
 def test_answered_with_101_it_is_held_and_then_given_back(
-    served: Gateway, carrier: FakeCarrier, customer: Caller, hasty: str
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
 ) -> None:
     carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
-    reply = issue(served, customer.token, request(hasty))
+    reply = issue(served, customer.token, request(wp_code))
     assert told(served, customer, reply, code=101)["outcome"] == "held"
+    age_pending(remote_store)
     later = told(served, customer, reply, outcome="not_charged")
     assert (later["code"], later["amount"], later["unit"]) == (101, 0, None)
     assert (later["hold"]["state"], later["waybill"]["state"]) == ("released", "refused")

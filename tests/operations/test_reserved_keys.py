@@ -10,13 +10,20 @@ import pytest
 from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply, reply_of
-from tests.support.remote import PATIENT, Books, books_of, connected_carrier, eventually
+from tests.support.remote import (
+    HASTY,
+    PATIENT,
+    Books,
+    age_pending,
+    books_of,
+    connected_carrier,
+    eventually,
+    kill_while_asking,
+)
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
 from tollway.operations.waybills.descriptor import WAYBILLS
 
-# Short, for the tests that wait for it.
-HASTY = {"deadline_ms": 1000, "settle_after_s": 3}
 CREDITS = 10_000
 # So long that requests which are let through are with the carrier at the same time.
 AT_ONCE_MS = 300
@@ -188,13 +195,14 @@ def test_a_carrier_that_is_not_there_leaves_the_key_free(
 
 
 def test_what_is_given_up_leaves_the_key_free(
-    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, hasty: str
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
 ) -> None:
     carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
-    assert ask(served, customer, request(hasty)).code == 101
-    assert_reused(ask(served, customer, request(hasty)))
+    assert ask(served, customer, request(wp_code)).code == 101
+    assert_reused(ask(served, customer, request(wp_code)))
+    age_pending(remote_store)
     assert settled(remote_store, customer).posted == 0
-    assert ask(served, customer, request(hasty)).data["code"] == 1
+    assert ask(served, customer, request(wp_code)).data["code"] == 1
 
 
 def test_whoever_waits_for_another_call_and_one_with_the_same_key_do_not_both_have_it(
@@ -233,20 +241,15 @@ def test_after_a_kill_between_the_two_commits_the_key_ends_as_its_hold_does(
     own_store: Store, carrier: FakeCarrier, fault: str
 ) -> None:
     customer = new_customer(own_store, credits_=CREDITS)
-    wp_code = connected_carrier(own_store, carrier, **HASTY)
-    body, before = request(wp_code), carrier.received(ISSUE)
+    wp_code = connected_carrier(own_store, carrier, **PATIENT)
+    body = request(wp_code)
     carrier.misbehave(fault, message=ISSUE, times=1)
-    carrier.misbehave("stall_before_commit", message=LOOK_UP)
-    gateway = Gateway(own_store)
-    headers = {"Authorization": f"Bearer {customer.token}", "Idempotency-Key": "k"}
-    with pytest.raises(httpx.TimeoutException):
-        httpx.post(gateway.base_url + WAYBILLS.path, json=body, headers=headers, timeout=0.5)
-    eventually(lambda: carrier.received(ISSUE), lambda received: received > before)
-    gateway.kill()
-    gateway.stop()
+    carrier.misbehave("refuse", message=LOOK_UP)
+    kill_while_asking(Gateway(own_store), carrier, customer, body, **{"Idempotency-Key": "k"})
     gateway = Gateway(own_store, reconcile_interval_s=1)
     assert_reused(ask(gateway, customer, request(wp_code)))
     carrier.misbehave("none")
+    age_pending(own_store)
     books = settled(own_store, customer)
     other = ask(gateway, customer, request(wp_code))
     if fault == "stall_after_commit":

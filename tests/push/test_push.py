@@ -1,8 +1,6 @@
 """Pushed orders over HTTP: signed, stored once, acknowledged only when they are durable."""
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,10 +207,7 @@ def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(
     for trial in range(3):
         gateway = Gateway(own)
         asyncio.run(_push_and_kill(gateway, secret, body, after_s=0.05 + 0.12 * trial))
-        killed += gateway.process.wait() != 0
-        gateway.client.close()
-        assert gateway.process.stdout is not None
-        gateway.process.stdout.close()
+        killed += gateway.stop() != 0
         assert own.do(miscounted) == {}
     assert killed == 3
     gateway = Gateway(own)
@@ -236,15 +231,8 @@ async def _push_and_kill(gateway: Gateway, secret: str, body: bytes, after_s: fl
     writer.write(head.encode() + body)
     await writer.drain()
     await asyncio.sleep(after_s)
-    _kill(gateway.process.pid)
+    gateway.kill()
     writer.close()
-
-
-def _kill(pid: int) -> None:
-    """The server and the worker that it started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    for each in (pid, *map(int, children.split())):
-        os.kill(each, signal.SIGKILL)
 
 
 def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, secret: str) -> None:

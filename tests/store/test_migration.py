@@ -155,8 +155,7 @@ def test_tokens_of_the_schema_before_clients_stay_as_they_are(
 ) -> None:
     folder = tmp_path / "migrations"
     shutil.copytree(migrating._LOCATION, folder)
-    for later in folder.glob("versions/001[6-9]*.py"):
-        later.unlink()
+    (folder / "versions" / "0016_clients.py").unlink()
     path = tmp_path / "old.db"
     url = new_database(is_migrated=False) if engine == "postgresql" else f"sqlite:///{path}"
     if engine == "sqlite":
@@ -165,7 +164,7 @@ def test_tokens_of_the_schema_before_clients_stay_as_they_are(
     with monkeypatch.context() as patch:
         patch.setattr(migrating, "_LOCATION", str(folder))
         old = Store(path, url)
-        assert newest_revision() == "0015"
+        last = newest_revision()
         blob = "'\\x01'" if old.is_shared else "x'01'"
         old.run("INSERT INTO account (id, name, opened_at_s) VALUES ('acc_1', 'Acme', 1)")
         old.run(
@@ -173,7 +172,8 @@ def test_tokens_of_the_schema_before_clients_stay_as_they_are(
             f"VALUES ({blob}, 'tok_1', 'acc_1', 'live', 'till', 'tw_live_abcd', 1)"
         )
     before, after = old.do(migrate)
-    assert (before, after) == ("0015", newest_revision())
+    assert last < "0016"
+    assert (before, after) == (last, newest_revision())
     (token,) = old.do(lambda database: list_tokens(database, "Acme"))
     assert (token.id, token.label, token.client_id) == ("tok_1", "till", None)
     old.do(lambda database: revoke_token(database, WORLD, "tok_1"))

@@ -1,6 +1,7 @@
 """Old months of a shared database are dropped as a whole, with all that counts them."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -151,7 +152,7 @@ def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
     # Forgetting its counts now takes its time.
     store.run(
         "CREATE FUNCTION dally() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$"
+        "$$ BEGIN PERFORM pg_sleep(4); RETURN NULL; END $$"
     )
     store.run(
         "CREATE TRIGGER slowly BEFORE DELETE ON order_count "
@@ -159,7 +160,7 @@ def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
     )
 
     async def work() -> None:
-        hurried = open_database(store.url, Metrics(), 0.3)
+        hurried = open_database(store.url, Metrics(), 2)
         of_orders, *_ = await retention_of(hurried, keep_orders_days=30).apply(NOW_MS)
         await hurried.close()
         assert of_orders.rows == 1
@@ -176,13 +177,14 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
     if not is_closed:
         monkeypatch.setattr(dropping, "close_month", _leave_open)
     divided = dropping._KINDS["orders"]
-    forgotten = asyncio.Event()
+    forgotten, stored = asyncio.Event(), asyncio.Event()
 
     async def see_to_and_dally(transaction: Transaction, month: Month) -> int | None:
         rows = await divided.see_to(transaction, month)
         forgotten.set()
         # Whoever stores an order now either waits for the end of this, or is done meanwhile.
-        await asyncio.sleep(0.5)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stored.wait(), 0.5 if is_closed else 20)
         return rows
 
     slow = divided._replace(see_to=see_to_and_dally)
@@ -194,6 +196,7 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
             # On a day that has no count yet, so that nobody waits for one.
             late = order("late", confirm_time=OLD_MS + 3 * 86_400_000)
             await store_orders(database, sealer_of(store), [late])
+            stored.set()
 
         retention = retention_of(database, keep_orders_days=30)
         await asyncio.gather(retention.apply(NOW_MS), store_late())

@@ -1,18 +1,16 @@
 """Clients for tests: an account that has one, and how it asks for a token."""
 
 from base64 import b64encode
-from time import monotonic
 from typing import Any, NamedTuple
 
 import httpx
 
 from tests.support.books import WORLD, Caller, new_caller
+from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
 from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.ledger.clients import add_client, revoke_client
-
-_WITHIN_S = 1.0
 
 
 class OwnClient(NamedTuple):
@@ -63,9 +61,6 @@ def obtain(gateway: Gateway, client: OwnClient) -> str:
     return token
 
 
-def refused_soon(gateway: Gateway, token: str, question: dict[str, str]) -> None:
-    """Waits until a token is refused: on the next call, or on a shared database within a second."""
-    began_s = monotonic()
-    while gateway.get(token=token, query=question).code != 401:
-        assert gateway.store.is_shared
-        assert monotonic() - began_s < _WITHIN_S
+def assert_refused(gateway: Gateway, token: str, question: dict[str, str]) -> None:
+    """That a call sees that a token was just ended."""
+    assert_seen(gateway.store, lambda: gateway.get(token=token, query=question).code, 401)

@@ -2,10 +2,13 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,7 +152,9 @@ class Gateway:
     def kill(self) -> None:
         """Ends all of it without a warning."""
         for pid in (self.process.pid, *self.workers()):
-            os.kill(pid, signal.SIGKILL)
+            # A worker that sees its main process end does so too.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> int:
         """Asks the gateway to stop, and gives its exit status."""
@@ -157,6 +162,16 @@ class Gateway:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=START_TIMEOUT_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._wait_for_workers()
         return status
+
+    def _wait_for_workers(self) -> None:
+        """Waits until the last worker is gone: only then does the output end, and with it what
+        keeps another gateway from the same file."""
+        assert self.process.stdout is not None
+        ends_at_s = time.monotonic() + START_TIMEOUT_S
+        with self.process.stdout as output:
+            while select.select([output], [], [], max(0, ends_at_s - time.monotonic()))[0]:
+                if not os.read(output.fileno(), 65_536):
+                    return
+        raise AssertionError("a worker goes on without its main process")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from urllib.parse import urlencode
@@ -19,6 +19,7 @@ from tollway.ledger.identity import World
 from tollway.store.database import Database
 
 _LENGTH = re.compile(rb"content-length: (\d+)")
+_FLOOD_S_MAX = 20
 _REQUEST_ID = re.compile(rb"x-request-id: ([0-9a-f]+)")
 
 
@@ -28,6 +29,9 @@ class Told:
 
     codes: Counter[int] = field(default_factory=Counter)
     acknowledged: list[str] = field(default_factory=list)
+    # Of a flood: from before its first call until after the last answer, and whether it was enough.
+    lasted_s: float = 0
+    was_enough: bool = False
 
     def hear(self, code: int, request_id: str) -> None:
         self.codes[code] += 1
@@ -54,19 +58,30 @@ async def fire(
 
 
 async def flood(
-    gateway: Gateway, token: str, query: dict[str, str], clients: int, lasting_s: float
+    gateways: Sequence[Gateway],
+    token: str,
+    query: dict[str, str],
+    clients_each: int,
+    is_enough: Callable[[Told], bool],
 ) -> Told:
-    """Calls from several connections as fast as they are answered, for so long."""
+    """Calls from several connections to each gateway as fast as they are answered, until that is
+    enough."""
     told = Told()
-    ends_at_s = monotonic() + lasting_s
+    connections = [
+        await asyncio.open_connection("127.0.0.1", gateway.port)
+        for gateway in gateways
+        for _ in range(clients_each)
+    ]
+    began_s = monotonic()
 
-    async def one() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        while monotonic() < ends_at_s:
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not told.was_enough and told.lasted_s < _FLOOD_S_MAX:
             told.hear(*await _call(reader, writer, _request(token, query)))
+            told.lasted_s = monotonic() - began_s
+            told.was_enough = told.was_enough or is_enough(told)
         writer.close()
 
-    await asyncio.gather(*(one() for _ in range(clients)))
+    await asyncio.gather(*(one(*each) for each in connections))
     return told
 
 

@@ -172,6 +172,19 @@ def _create(template: str) -> str:
     return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
 
+@contextmanager
+def locked(url: str, *tables: str) -> Iterator[None]:
+    """Nobody else can write to these tables meanwhile."""
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(url))
+        try:
+            names = ", ".join(f'"{table}"' for table in tables)
+            runner.run(connection.execute(f"BEGIN; LOCK TABLE {names} IN EXCLUSIVE MODE"))
+            yield
+        finally:
+            runner.run(connection.close())
+
+
 def run_on(url: str, statement: str) -> list[tuple[object, ...]]:
     """Runs one statement in a transaction of its own."""
 

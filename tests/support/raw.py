@@ -30,7 +30,7 @@ class Talk(NamedTuple):
         return [reply.envelope["code"] for reply in self.replies if reply.envelope]
 
 
-def talk(port: int, sent: bytes, *, patience_s: float = 5, expected: int | None = None) -> Talk:
+def talk(port: int, sent: bytes, *, patience_s: float = 30, expected: int | None = None) -> Talk:
     """Sends bytes, then reads until the other side closes, or `expected` responses are there."""
     began_s = time.monotonic()
     received, is_closed = b"", False

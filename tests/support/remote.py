@@ -2,11 +2,15 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
+import httpx
+import pytest
+
 from tests.support.books import Caller
-from tests.support.fake_carrier import SECRET, FakeCarrier
+from tests.support.fake_carrier import ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
@@ -18,9 +22,11 @@ from tollway.store.open import open_sealer
 
 T = TypeVar("T")
 _PATIENCE_S = 30
-# A link whose deadlines are never felt on a busy machine, and one whose a test can wait for.
+# A link whose deadlines are never felt on a busy machine, and one whose a test can wait for. The
+# half of a deadline is for connecting, in which a busy gateway may be held up.
 PATIENT = {"deadline_ms": 20_000, "settle_after_s": 60}
-HASTY = {"deadline_ms": 300, "settle_after_s": 1}
+HASTY = {"deadline_ms": 2000, "settle_after_s": 60}
+_DAY_S = 86_400
 _carriers = count(1)
 
 
@@ -58,13 +64,38 @@ def left_pending(
 ) -> tuple[Caller, dict[str, Any]]:
     """A customer with a waybill whose answer never came, and no gateway that would settle it."""
     customer = new_customer(books)
-    body = request(connected_carrier(books, carrier, **{**HASTY, **link}))
+    body = request(connected_carrier(books, carrier, **{**PATIENT, **link}))
     gateway = Gateway(books, reconcile_interval_s=3600)
-    carrier.misbehave(fault)
-    assert issue(gateway, customer.token, body).code == 101
+    carrier.misbehave(fault, message=ISSUE)
+    # A carrier that does not want to tell is not asked again, so that no deadline is waited for.
+    carrier.misbehave("refuse", message=LOOK_UP)
+    reply = issue(gateway, customer.token, body)
+    assert (reply.code, "credits are held" in reply.msg) == (101, True)
     assert gateway.stop() == 0
     carrier.misbehave("none")
     return customer, body
+
+
+def age_pending(store: Store) -> None:
+    """As if all that is pending had been asked for a day ago."""
+    store.run(f"UPDATE waybill SET asked_at_s = asked_at_s - {_DAY_S} WHERE state = 'pending'")
+    store.run(
+        f"UPDATE hold SET deadline_at_ms = deadline_at_ms - {_DAY_S * 1000} WHERE state = 'held'"
+    )
+
+
+def kill_while_asking(
+    gateway: Gateway, carrier: FakeCarrier, caller: Caller, body: object, **headers: str
+) -> None:
+    """Ends a gateway once the carrier has its message; the carrier must not answer it."""
+    before = carrier.received(ISSUE)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(issue, gateway, caller.token, body, **headers)
+        eventually(lambda: carrier.received(ISSUE), lambda received: received > before)
+        gateway.kill()
+        with pytest.raises(httpx.TransportError):
+            call.result()
+    gateway.stop()
 
 
 def books_of(store: Store, caller: Caller) -> Books:

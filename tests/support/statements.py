@@ -24,7 +24,7 @@ _READS = re.compile(
 # A function of the schema, which may change what it likes.
 _CALLS_OURS = re.compile(r"\btollway_\w+\(")
 # With this a node asks whether the server is still there; no call waits for it.
-_HEARTBEAT = "SELECT 1"
+_HEARTBEAT = "tollway_listens"
 _OURS = "tollway"
 _numbers = count(1)
 
@@ -84,7 +84,7 @@ def _sorted_out(lines: Iterable[Line]) -> Asked:
     in_transaction: set[int] = set()
     for line in lines:
         found = _ASKED.match(line.message)
-        if found is None or found[1] == _HEARTBEAT:
+        if found is None or _HEARTBEAT in found[1]:
             continue
         if _BEGINS.match(found[1]):
             in_transaction.add(line.pid)

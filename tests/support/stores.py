@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import apsw
-import asyncpg
 
 from tests.support import engines
-from tests.support.postgresql import copy_of, new_database, run_on
+from tests.support.postgresql import copy_of, locked, new_database, run_on
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.sqlite.database import SqliteDatabase
@@ -112,7 +111,7 @@ class Store:
     def held(self) -> Iterator[None]:
         """Nobody else can write meanwhile, as if another writer took its time."""
         if self.is_shared:
-            with self._held_tables():
+            with locked(self.url, *(name for (name,) in run_on(self.url, _TABLES))):
                 yield
             return
         connection = apsw.Connection(str(self.path))
@@ -123,18 +122,6 @@ class Store:
         finally:
             connection.execute("ROLLBACK")
             connection.close()
-
-    @contextmanager
-    def _held_tables(self) -> Iterator[None]:
-        with asyncio.Runner() as runner:
-            connection = runner.run(asyncpg.connect(self.url))
-            try:
-                tables = runner.run(connection.fetch(_TABLES))
-                names = ", ".join(f'"{table["tablename"]}"' for table in tables)
-                runner.run(connection.execute(f"BEGIN; LOCK TABLE {names} IN EXCLUSIVE MODE"))
-                yield
-            finally:
-                runner.run(connection.close())
 
 
 @cache

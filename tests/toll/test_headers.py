@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.books import Caller, new_caller
 from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 
@@ -42,8 +43,10 @@ def test_a_caller_cannot_choose_the_request_id(
 def test_a_failed_call_tells_where_the_account_stands(
     gateway: Gateway, store: Store, query: str, code: int
 ) -> None:
-    caller = new_caller(store)
-    replies = [gateway.get(token=caller.token, query=query) for _ in range(3)]
+    _, replies = at_once(
+        lambda: new_caller(store),
+        lambda caller: [gateway.get(token=caller.token, query=query) for _ in range(3)],
+    )
     assert {reply.code for reply in replies} == {code}
     assert [reply.headers["ratelimit"] for reply in replies] == [
         f'"{NAME}";r={left};t=1' for left in (9, 8, 7)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.books import CALLS, CREDITS, Caller, new_caller, newest_entry
+from tests.support.changes import assert_seen
 from tests.support.five import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway, Reply
 from tests.support.receipts import ask_receipt, notes_of, receipt_of
@@ -181,8 +182,13 @@ def test_a_closed_operation_and_a_missing_consent_have_receipts(
     caller = new_caller(world, operations=OPERATIONS, credits_=100)
     not_allowed = ask(served, ORDERS, caller.token, {"owner_id": SHOP.id})
     world.do(lambda database: set_closed(database, COUPON_CLAIMS.name, is_closed=True))
+
+    def call() -> Reply:
+        return ask(served, COUPON_CLAIMS, caller.token, wanted(COUPON_CLAIMS, today))
+
     try:
-        closed = ask(served, COUPON_CLAIMS, caller.token, wanted(COUPON_CLAIMS, today))
+        assert_seen(world, lambda: call().code, 203)
+        closed = call()
     finally:
         world.do(lambda database: set_closed(database, COUPON_CLAIMS.name, is_closed=False))
     told = [receipt_of(served, caller.token, reply) for reply in (not_allowed, closed)]

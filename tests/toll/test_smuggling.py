@@ -12,6 +12,8 @@ from tests.support.stores import Store
 
 HOST = "Host: 127.0.0.1"
 CHUNKED = "Transfer-Encoding: chunked"
+# Less than the gateway itself waits for what does not come.
+IN_TIME_S = 9
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_what_stands_behind_a_doubtful_body_is_never_a_second_request(
     victim = new_caller(store)
     hidden = request(path, HOST, f"Authorization: Bearer {victim.token}", "Connection: close")
     sent = request(path, HOST, f"Authorization: Bearer {honest.token}", *headers, body=body)
-    spoken = talk(gateway.port, sent + hidden, patience_s=2)
+    spoken = talk(gateway.port, sent + hidden)
     assert spoken.codes in ([], [0])
     assert calls_left(store, victim) == 100
     assert calls_left(store, honest) == 100 - spoken.codes.count(0)
@@ -82,7 +84,7 @@ def test_ten_gibibytes_announced_on_a_get_are_not_waited_for(
     bearer = f"Authorization: Bearer {honest.token}"
     sent = request(path, HOST, bearer, f"Content-Length: {10 * 2**30}", body=b"x" * 100_000)
     spoken = talk(gateway.port, sent, expected=1)
-    assert spoken.codes == [0] and spoken.elapsed_s < 4
+    assert spoken.codes == [0] and spoken.elapsed_s < IN_TIME_S
     assert calls_left(store, honest) == 99
 
 
@@ -91,4 +93,4 @@ def test_a_body_that_never_ends_is_not_read(gateway: Gateway, honest: Caller) ->
     endless = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     sent = request(ANALYSIS, HOST, bearer, CHUNKED, method="POST", body=endless * 200)
     spoken = talk(gateway.port, sent)
-    assert spoken.codes in ([404], []) and spoken.elapsed_s < 4
+    assert spoken.codes in ([404], []) and spoken.elapsed_s < IN_TIME_S

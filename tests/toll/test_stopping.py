@@ -32,7 +32,7 @@ def caller(own_store: Store) -> Caller:
 
 
 def under_way(gateway: Gateway) -> int:
-    told = httpx.get(f"{gateway.base_url}/metrics").text
+    told = gateway.client.get("/metrics").text
     (line,) = [line for line in told.splitlines() if line.startswith("tollway_calls_under_way ")]
     return int(float(line.split()[1]))
 
@@ -128,7 +128,7 @@ def _wait_until_ready(gateway: Gateway) -> None:
     deadline_s = time.monotonic() + DEADLINE_S
     while True:
         try:
-            if httpx.get(f"{gateway.base_url}/readyz").status_code == 200:
+            if gateway.client.get("/readyz").status_code == 200:
                 return
         except httpx.TransportError:
             assert time.monotonic() < deadline_s

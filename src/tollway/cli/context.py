@@ -85,7 +85,7 @@ async def _with_database(settings: Settings, work: Callable[[Session], Awaitable
             await database.close()
     except StoreBusyError:
         raise StoreError(
-            f"The database {shown} is busy: another program has been writing to it "
+            f"The database {shown} is busy: another program has been using it "
             "for a long time. Try again."
         ) from None
     except StoreUnavailableError as error:

@@ -15,7 +15,7 @@ from tollway.cli.output import print_json, print_sentence
 from tollway.cli.restoring import check_copy, copied, keys_to_place, placed
 from tollway.ledger.identity import World
 from tollway.settings import Settings, load_settings
-from tollway.store.open import sqlite_path
+from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.files import put_in_place, side_files_of
 from tollway.store.sqlite.lock import ServingLock
 
@@ -60,6 +60,11 @@ def restore(
 ) -> None:
     """Check a backup in full, and make it the database."""
     settings, _ = load_settings({"database": database})
+    if is_shared(settings.database):
+        raise CommandError(
+            "A backup becomes a file: name one with --database sqlite:///FILE, and then bring it "
+            "to PostgreSQL with `tollway move`. A dump of PostgreSQL is restored with pg_restore."
+        )
     path = Path(sqlite_path(settings.database))
     _refuse_wrong_places(backup, path, replace)
     # Nobody can begin to serve it meanwhile.

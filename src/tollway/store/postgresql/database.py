@@ -51,6 +51,8 @@ _HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # A migration may have to copy tables.
 _MIGRATION_TIMEOUT_S = 24 * 3600
+# While it waits for the lock of a table, everybody else waits behind it.
+_BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 T = TypeVar("T")
 
@@ -197,6 +199,7 @@ class PostgresqlDatabase:
                     # Nodes that start together wait here for the first, then find nothing to do.
                     await session.execute(_PATIENT)
                     await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
+                    await session.execute(_BE_BRIEF)
                     if await session.fetchval(_HAS_NODES):
                         await session.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
                     found = await revision_of(session)

@@ -13,8 +13,10 @@ import asyncpg
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.postgresql.errors import our_errors
 
-# One host that swallows packets must leave time for the next one.
-HOST_TIMEOUT_S = 2.0
+# One host that swallows packets must leave time for the next one, while a call waits.
+_HOST_TIMEOUT_S = 2.0
+# Nobody waits for a command as for a call, and a machine may be busy for longer than that.
+_PATIENT_HOST_TIMEOUT_S = 10.0
 _STATEMENTS_KEPT = 256
 # How soon after a failure the hosts are tried again.
 _AGAIN_AFTER_S = 0.1
@@ -33,6 +35,8 @@ class Hosts:
     def __init__(self, url: str, call_timeout_s: float | None, session: str) -> None:
         self._urls = urls_by_host(url)
         self._settings = _server_settings(call_timeout_s)
+        is_of_calls = call_timeout_s is not None
+        self._host_timeout_s = _HOST_TIMEOUT_S if is_of_calls else _PATIENT_HOST_TIMEOUT_S
         # The server ends a statement by itself; this is for when nothing more is heard from it.
         self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
         is_chosen = "target_session_attrs" in parse_qs(urlsplit(url).query)
@@ -45,7 +49,7 @@ class Hosts:
     @property
     def timeout_s(self) -> float:
         """How long it takes at most until every host was tried."""
-        return HOST_TIMEOUT_S * len(self._urls)
+        return self._host_timeout_s * len(self._urls)
 
     async def connect(self) -> Connection:
         """A connection to the host that was good the last time, or else to the next good one."""
@@ -78,7 +82,7 @@ class Hosts:
         with our_errors():
             return await asyncpg.connect(
                 self._urls[index],
-                timeout=HOST_TIMEOUT_S,
+                timeout=self._host_timeout_s,
                 command_timeout=self._command_timeout_s,
                 statement_cache_size=_STATEMENTS_KEPT,
                 max_cached_statement_lifetime=0,

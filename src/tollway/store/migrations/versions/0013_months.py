@@ -32,6 +32,12 @@ _TABLES = (
         indexes=("entry_request ON entry (request_id)",),
     ),
     _Divided(
+        "consent_use",
+        "at_ms",
+        1000,
+        "owner_kind, owner_id, consent_id, request_id",
+    ),
+    _Divided(
         "uncharged_call",
         "at_ms",
         1000,
@@ -134,7 +140,6 @@ BEGIN
         IF to_regclass(name) IS NOT NULL THEN
             CONTINUE;
         END IF;
-        PERFORM pg_advisory_xact_lock(7012605121);
         first_s := extract(epoch FROM month);
         end_s := extract(epoch FROM month + interval '1 month');
         IF per_s > 0 THEN
@@ -144,12 +149,14 @@ BEGIN
             lowest := end_s * per_s + 1;
             beyond := first_s * per_s + 1;
         END IF;
-        EXECUTE 'LOCK TABLE ' || rest || ' IN ACCESS EXCLUSIVE MODE';
-        CONTINUE WHEN to_regclass(name) IS NOT NULL;
         of_month := ' FROM ' || rest || ' WHERE ' || quote_ident(key) || ' >= ' || lowest
             || ' AND ' || quote_ident(key) || ' < ' || beyond;
+        PERFORM pg_advisory_xact_lock(7012605121);
+        -- Before the lock: whoever finds too many each time must not hold others up each time.
         EXECUTE 'SELECT count(*) FROM (SELECT' || of_month || ' LIMIT 10001) AS few' INTO strays;
         CONTINUE WHEN strays > 10000;
+        EXECUTE 'LOCK TABLE ' || rest || ' IN ACCESS EXCLUSIVE MODE';
+        CONTINUE WHEN to_regclass(name) IS NOT NULL;
         EXECUTE 'CREATE TABLE ' || name || ' (LIKE ' || rest || ' INCLUDING ALL)';
         EXECUTE 'WITH stray AS (DELETE' || of_month || ' RETURNING *) INSERT INTO ' || name
             || ' SELECT * FROM stray';

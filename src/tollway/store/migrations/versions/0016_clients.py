@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0016"
-down_revision = "0015"
+down_revision = "0014"
 # Gateways of the schema before it refuse such tokens when they must: each has its own end.
 safe_while_serving = True
 

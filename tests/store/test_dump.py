@@ -1,0 +1,46 @@
+"""A PostgreSQL database is copied and restored with its own tools, as the page says."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, blocks_of
+from tests.support.months import OLD_MS
+from tests.support.orders import miscounted, order, put_orders
+from tests.support.postgresql import BIN, new_database
+from tests.support.stores import Store
+from tollway.audit.report import audit
+from tollway.ledger.identity import World
+
+pytestmark = pytest.mark.postgresql
+
+
+def test_a_dump_is_restored_to_a_new_database(tmp_path: Path) -> None:
+    store, empty = Store(tmp_path / "tollway.db"), new_database(is_migrated=False)
+    (block,) = [each for each in blocks_of(DOCS / "operate.md") if "pg_restore" in each.text]
+    dump, restore = (line.removeprefix("$ ") for line in block.text.splitlines())
+
+    def run(command: str) -> None:
+        subprocess.run(
+            ["bash", "-ec", command],
+            env={
+                "PATH": f"{BIN}:/usr/bin:/bin",
+                "TOLLWAY_DATABASE": store.url,
+                "NEW_DATABASE": empty,
+            },
+            cwd=tmp_path,
+            check=True,
+        )
+
+    put_orders(store, [order("first", confirm_time=OLD_MS)])
+    run(dump)
+    put_orders(store, [order("later", confirm_time=OLD_MS)])
+    run(restore)
+    restored = Store(store.path, empty)
+    assert restored.run("SELECT order_sn FROM shop_order") == [("first",)]
+    assert restored.do(miscounted) == {}
+    assert restored.do(lambda database: audit(database, World().at_ms())).breaches == []
+    # It goes on from there.
+    put_orders(restored, [order("next", confirm_time=OLD_MS)])
+    assert restored.do(miscounted) == {}
