@@ -7,6 +7,7 @@ from openapi_spec_validator import validate
 
 from tests.support.gateway import Gateway
 from tollway.contract.decoding import declared_fields
+from tollway.contract.oauth import TOKEN_PATH, Unobtained
 from tollway.contract.operation import Operation
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
@@ -61,3 +62,13 @@ def test_with_mapped_statuses_each_reason_stands_under_its_own() -> None:
         for reason in operation.reasons:
             response = described["responses"][str(reason.value.status)]
             assert reason.name in response["content"]["application/json"]["examples"]
+
+
+def test_where_clients_obtain_tokens_is_described_with_every_error() -> None:
+    document = openapi(OPERATIONS, "http://127.0.0.1:8080", mapped=False)
+    described = document["paths"][TOKEN_PATH]["post"]
+    for reason in Unobtained:
+        media = described["responses"][str(reason.value.status)]["content"]["application/json"]
+        assert media["examples"][reason.name]["value"]["error"] == reason.value.error
+    flow = document["components"]["securitySchemes"]["client"]["flows"]["clientCredentials"]
+    assert flow["tokenUrl"] == f"http://127.0.0.1:8080{TOKEN_PATH}"

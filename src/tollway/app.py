@@ -18,6 +18,7 @@ from tollway.consent.links import Links
 from tollway.consent.standing import Standings
 from tollway.console.routes import console_routes
 from tollway.demo.sandbox import Sandbox
+from tollway.ledger.client_tokens import sweep_client_tokens
 from tollway.ledger.directory import Directory
 from tollway.ledger.holds import count_open_holds
 from tollway.ledger.identity import World
@@ -25,6 +26,7 @@ from tollway.ledger.keeping import sweep_kept
 from tollway.ledger.settlement import Settler
 from tollway.ledger.tokens import record_use
 from tollway.ledger.uncharged import UnchargedCalls
+from tollway.oauth.routes import oauth_routes
 from tollway.openapi import openapi
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
@@ -124,6 +126,7 @@ class Gateway:
             *probe_routes(self._worker.metrics, self.is_ready, description),
             *console_routes(self._database, settings, secret, links),
             *push_routes(self._database, vault.sealer, settings),
+            *oauth_routes(self._database, settings, metrics),
             *template_routes(),
         ]
         self._pages = Starlette(routes=routes)
@@ -180,6 +183,7 @@ class Gateway:
         now_ms = World().at_ms()
         await self._presence.refresh(now_ms)
         await sweep_kept(self._database, now_ms)
+        await sweep_client_tokens(self._database, now_ms // 1000)
         used = self._toll.authenticate.take_used()
         if used:
             await record_use(self._database, used)

@@ -1,4 +1,5 @@
-"""The OpenAPI description: the operations, made from their descriptors, and their receipts."""
+"""The OpenAPI description: the operations, made from their descriptors, their receipts, and where
+clients obtain tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +8,7 @@ import msgspec
 
 from tollway import __version__
 from tollway.contract.decoding import DeclaredField, declared_fields
+from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
@@ -33,7 +35,7 @@ _HEADERS = {
 
 def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
     """The whole document."""
-    types = [*(operation.response_type for operation in operations), Receipt]
+    types = [*(operation.response_type for operation in operations), Receipt, TokenAnswer]
     _, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -46,12 +48,15 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
             "only success is charged.",
         },
         "servers": [{"url": base_url}],
-        "security": [{"token": []}],
+        "security": [{"token": []}, {"client": []}],
         "paths": {each.path: {each.method.lower(): _operation(each, mapped)} for each in operations}
-        | {f"{RECEIPTS_PATH}{{request_id}}": {"get": _receipt(mapped)}},
+        | {
+            f"{RECEIPTS_PATH}{{request_id}}": {"get": _receipt(mapped)},
+            TOKEN_PATH: {"post": _token()},
+        },
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": _security_schemes(base_url),
         },
     }
 
@@ -102,6 +107,47 @@ def _receipt(mapped: bool) -> Json:
             }
         ],
         "responses": _responses(Receipt, messages, mapped),
+    }
+
+
+def _security_schemes(base_url: str) -> Json:
+    flow = {"tokenUrl": f"{base_url}{TOKEN_PATH}", "scopes": {}}
+    return {
+        "token": {"type": "http", "scheme": "bearer"},
+        "client": {"type": "oauth2", "flows": {"clientCredentials": flow}},
+        "client_secret": {"type": "http", "scheme": "basic"},
+    }
+
+
+def _token() -> Json:
+    """Plain OAuth: no envelope, and a status of its own for every error."""
+    texts = {name: {"type": "string"} for name in ("client_id", "client_secret")}
+    form = {
+        "type": "object",
+        "properties": {"grant_type": {"const": GRANT_TYPE}, **texts},
+        "required": ["grant_type"],
+    }
+    answer = {"$ref": f"#/components/schemas/{TokenAnswer.__name__}"}
+    told = {name: {"type": "string"} for name in ("error", "error_description")}
+    error = {"type": "object", "properties": told, "required": ["error"]}
+    responses: dict[str, Json] = {
+        "200": {"description": "A token.", "content": {"application/json": {"schema": answer}}}
+    }
+    for reason in Unobtained:
+        fault = reason.value
+        media: Json = {"schema": error, "examples": {}}
+        response = {"description": "No token.", "content": {"application/json": media}}
+        described = responses.setdefault(str(fault.status), response)
+        described["content"]["application/json"]["examples"][reason.name] = {
+            "value": {"error": fault.error, "error_description": fault.sentence}
+        }
+    return {
+        "operationId": "token",
+        "summary": "A token for a client; free of charge",
+        # The id and secret as HTTP Basic, or in the form.
+        "security": [{"client_secret": []}, {}],
+        "requestBody": {"required": True, "content": {k: {"schema": form} for k in _FORM_TYPES}},
+        "responses": responses,
     }
 
 

@@ -34,7 +34,9 @@ TOKEN = {
     "expires_at_s",
     "revoked_at_s",
     "last_used_at_s",
+    "client_id",
 }
+CLIENT = {"id", "account_id", "kind", "label", "start", "added_at_s", "revoked_at_s"}
 ACCOUNT = {"id", "name", "opened_at_s", "closed_at_s"}
 GRANT = {"account_id", "operation", "is_granted", "price", "rate_limit"}
 OPERATION = {
@@ -78,6 +80,8 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("account list", [ACCOUNT]),
     ("token issue acme --test", {"text", "token"}),
     ("token list acme", [TOKEN]),
+    ("client add acme", {"client_id", "client_secret", "client"}),
+    ("client list acme", [CLIENT]),
     ("credit add acme 10 --calls product_analysis", ENTRY),
     ("grant acme product_analysis --price 3", GRANT),
     ("account show acme", {"account", "balances", "grants", "tokens"}),

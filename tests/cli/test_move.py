@@ -18,9 +18,12 @@ from tests.support.gateway import Gateway
 from tests.support.ports import free_port
 from tests.support.postgresql import locked, new_database, run_on
 from tests.support.stores import Store
+from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.demo.figures import product_ids
 from tollway.demo.filling import fill_figures, fill_orders
 from tollway.ledger.accounts import open_account
+from tollway.ledger.client_tokens import obtain_token
+from tollway.ledger.clients import recognise
 from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant
@@ -345,3 +348,31 @@ def test_the_target_is_used_with_the_keys_of_the_source(
     refused = tollway("source", "add", "another", "--database", target.url)
     assert refused.status == 1
     assert f"The key file {target.key_file} has another key 1 than" in refused.err
+
+
+def test_clients_are_moved_with_their_tokens_and_go_on(
+    tollway: Command, old: Path, target: Store
+) -> None:
+    added = tollway("client", "add", "Blue Harbour", "--json", "--database", FROM).json
+
+    tokens: list[str] = []
+
+    async def obtain(database: OpenDatabase) -> None:
+        found = await recognise(database, added["client_id"], added["client_secret"])
+        assert found is not None
+        issued = await obtain_token(database, World(), found, 3600)
+        assert issued is not None
+        tokens.append(issued.text)
+
+    _do(FROM, obtain)
+    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
+    _assert_same(old, target.url)
+    gateway = Gateway(target)
+    try:
+        form = {name: added[name] for name in ("client_id", "client_secret")}
+        asked = gateway.client.post(TOKEN_PATH, data={**form, "grant_type": GRANT_TYPE})
+        question = {"product_id": product_ids(1)[0], "query_date": DAY.isoformat()}
+        for token in (*tokens, asked.json()["access_token"]):
+            assert gateway.get(token=token, query=question).code == 0
+    finally:
+        assert gateway.stop() == 0

@@ -21,6 +21,7 @@ from tests.docs.pages import (
     rows_of,
 )
 from tollway.cli.main import app
+from tollway.contract.oauth import Unobtained
 from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
@@ -117,6 +118,12 @@ def test_every_reason_is_documented_with_its_code_and_status_and_no_other() -> N
     assert documented == {
         name: (str(cause.code), str(cause.status)) for name, cause in _causes().items()
     }
+
+
+def test_every_error_of_the_token_endpoint_is_documented_with_its_status_and_no_other() -> None:
+    rows = [row for row in rows_of(CALL) if len(row) == 4 and row[1].isdigit()]
+    documented = {(row[0].strip("`"), int(row[1])) for row in rows}
+    assert documented == {(each.value.error, each.value.status) for each in Unobtained}
 
 
 def test_every_operation_and_parameter_is_documented() -> None:

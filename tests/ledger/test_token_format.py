@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.ledger.token_format import TOKEN_LENGTH, is_well_formed, mint, token_hash
+from tollway.ledger.token_format import (
+    SECRET,
+    TOKEN_LENGTH,
+    is_well_formed,
+    mint,
+    token_hash,
+)
 
 TOKENS = st.builds(
     lambda kind, seed: mint(kind, random.Random(seed).choice),
@@ -66,3 +72,16 @@ def test_other_text_is_not_well_formed_and_never_an_error(text: str) -> None:
 def test_the_hash_tells_nothing_of_the_token(token: str) -> None:
     assert len(token_hash(token)) == 32
     assert token.encode() not in token_hash(token)
+
+
+@given(st.integers(), st.integers(0, TOKEN_LENGTH + 1), st.characters())
+def test_a_secret_is_recognised_and_passes_for_no_token(
+    seed: int, position: int, other: str
+) -> None:
+    secret = mint(SECRET, random.Random(seed).choice)
+    assert secret.startswith("tw_secret_")
+    assert is_well_formed(secret, [SECRET])
+    assert not is_well_formed(secret)
+    changed = secret[:position] + other + secret[position + 1 :]
+    assert is_well_formed(changed, [SECRET]) == (changed == secret)
+    assert not is_well_formed(mint("live", random.Random(seed).choice), [SECRET])

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import forks
 from tests.support.books import CALLS, WORLD, new_caller
+from tests.support.clients import new_client, obtain, revoke
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.postgresql import run_on
@@ -85,6 +86,24 @@ def test_a_revoked_token(
         assert [code(node) for node in nodes] == [0, 0]
         cut_off()
         own_store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+        return seconds_until(code, nodes, 401)
+
+    assert_soon(revoked)
+
+
+def test_a_revoked_client(
+    own_store: Store, nodes: list[Gateway], question: dict[str, str], cut_off: Callable[[], None]
+) -> None:
+    def revoked() -> float:
+        client = new_client(own_store, rate_limit=1_000_000, calls=100_000)
+        token = obtain(nodes[0], client)
+
+        def code(node: Gateway) -> int:
+            return node.get(token=token, query=question).code
+
+        assert [code(node) for node in nodes] == [0, 0]
+        cut_off()
+        revoke(own_store, client)
         return seconds_until(code, nodes, 401)
 
     assert_soon(revoked)

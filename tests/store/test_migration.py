@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import pytest
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from tests.support.books import WORLD
+from tests.support.postgresql import new_database
 from tests.support.stores import Store
+from tollway.ledger.tokens import list_tokens, revoke_token
+from tollway.store import migrate as migrating
 from tollway.store.database import StoreError, StoreUnavailableError, Transaction
 from tollway.store.migrate import (
     SchemaError,
@@ -143,3 +148,32 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError):
         open_database(f"sqlite:///{path}", Metrics())
     assert path.read_text() == "Dear all, " * 1000
+
+
+def test_tokens_of_the_schema_before_clients_stay_as_they_are(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrating._LOCATION, folder)
+    (folder / "versions" / "0016_clients.py").unlink()
+    path = tmp_path / "old.db"
+    url = new_database(is_migrated=False) if engine == "postgresql" else f"sqlite:///{path}"
+    if engine == "sqlite":
+        # An empty file, so that the store does not begin with a migrated one.
+        path.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(migrating, "_LOCATION", str(folder))
+        old = Store(path, url)
+        last = newest_revision()
+        blob = "'\\x01'" if old.is_shared else "x'01'"
+        old.run("INSERT INTO account (id, name, opened_at_s) VALUES ('acc_1', 'Acme', 1)")
+        old.run(
+            "INSERT INTO token (hash, id, account_id, kind, label, start, issued_at_s) "
+            f"VALUES ({blob}, 'tok_1', 'acc_1', 'live', 'till', 'tw_live_abcd', 1)"
+        )
+    before, after = old.do(migrate)
+    assert last < "0016"
+    assert (before, after) == (last, newest_revision())
+    (token,) = old.do(lambda database: list_tokens(database, "Acme"))
+    assert (token.id, token.label, token.client_id) == ("tok_1", "till", None)
+    old.do(lambda database: revoke_token(database, WORLD, "tok_1"))

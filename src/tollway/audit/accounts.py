@@ -6,13 +6,14 @@ from sqlalchemy import Table, func, literal, select, union_all
 from sqlalchemy.sql import Select
 
 from tollway.audit.check import Breach, Check
+from tollway.store.client_tables import client
 from tollway.store.consent_tables import consent
 from tollway.store.database import Row
 from tollway.store.schema import account, balance, permission, token
 from tollway.store.waybill_tables import waybill
 
 # Entries are not among them: each has a balance, or the check of balances misses it.
-_OF_AN_ACCOUNT = (token, permission, balance, consent, waybill)
+_OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
 
 
 def _orphans(table: Table) -> Select[tuple[object, ...]]:
@@ -31,7 +32,7 @@ def _tell(row: Row) -> Iterator[Breach]:
 
 ACCOUNTS = Check(
     "accounts",
-    "tokens, permissions, balances, consents and waybills are of an account",
+    "tokens, clients, permissions, balances, consents and waybills are of an account",
     account,
     union_all(*map(_orphans, _OF_AN_ACCOUNT)),
     _tell,

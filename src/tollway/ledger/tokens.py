@@ -27,6 +27,7 @@ class Token(msgspec.Struct, frozen=True):
     expires_at_s: int | None
     revoked_at_s: int | None
     last_used_at_s: int | None
+    client_id: str | None
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
@@ -72,28 +73,43 @@ async def issue_token(
     label: str = "",
     lifetime_s: int | None = None,
 ) -> IssuedToken:
-    text = mint(kind, world.pick)
-    now_s = world.at_s()
-
-    async def work(transaction: Transaction) -> Token:
+    async def work(transaction: Transaction) -> IssuedToken:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
-        issued = Token(
-            id=world.new_id("tok_"),
-            account_id=found.id,
-            kind=kind,
-            label=label,
-            start=text[:12],
-            issued_at_s=now_s,
-            expires_at_s=None if lifetime_s is None else now_s + lifetime_s,
-            revoked_at_s=None,
-            last_used_at_s=None,
+        return await put_token(
+            transaction, world, found.id, kind=kind, label=label, lifetime_s=lifetime_s
         )
-        await transaction.execute(_INSERT, hash=token_hash(text), **msgspec.structs.asdict(issued))
-        return issued
 
-    return IssuedToken(text, await database.write(work))
+    return await database.write(work)
+
+
+async def put_token(
+    transaction: Transaction,
+    world: World,
+    account_id: str,
+    *,
+    kind: str,
+    label: str,
+    lifetime_s: int | None,
+    client_id: str | None = None,
+) -> IssuedToken:
+    """Makes a token for an account that is there and open."""
+    text, now_s = mint(kind, world.pick), world.at_s()
+    issued = Token(
+        id=world.new_id("tok_"),
+        account_id=account_id,
+        kind=kind,
+        label=label,
+        start=text[:12],
+        issued_at_s=now_s,
+        expires_at_s=None if lifetime_s is None else now_s + lifetime_s,
+        revoked_at_s=None,
+        last_used_at_s=None,
+        client_id=client_id,
+    )
+    await transaction.execute(_INSERT, hash=token_hash(text), **msgspec.structs.asdict(issued))
+    return IssuedToken(text, issued)
 
 
 async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:

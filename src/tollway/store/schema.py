@@ -43,6 +43,7 @@ token = Table(
     Column("expires_at_s", BigInteger),
     Column("revoked_at_s", BigInteger),
     Column("last_used_at_s", BigInteger),
+    Column("client_id", String),
     CheckConstraint("kind IN ('live', 'test')", name="token_kind"),
     sqlite_with_rowid=False,
 )

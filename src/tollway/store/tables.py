@@ -2,6 +2,7 @@
 
 from tollway.store import (
     carrier_tables,
+    client_tables,
     consent_tables,
     node_tables,
     order_tables,
@@ -15,6 +16,7 @@ __all__ = [
     "ALL_TABLES",
     "SEALED_TABLES",
     "carrier_tables",
+    "client_tables",
     "consent_tables",
     "node_tables",
     "order_tables",

@@ -46,6 +46,7 @@ class Metrics(Collector):
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
         self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
+        self._tokens_asked: defaultdict[str, int] = defaultdict(int)
         self._reads = 0
         self._read_s = 0.0
         self.registry = CollectorRegistry()
@@ -96,6 +97,9 @@ class Metrics(Collector):
     def receipt_dropped(self, cause: str) -> None:
         self._receipts_dropped[cause] += 1
 
+    def token_asked(self, answer: str) -> None:
+        self._tokens_asked[answer] += 1
+
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
@@ -125,6 +129,14 @@ class Metrics(Collector):
         for cause, count in self._receipts_dropped.items():
             dropped.add_metric((cause,), count)
         yield dropped
+        asked = CounterMetricFamily(
+            "tollway_tokens_asked",
+            "Requests of clients for a token, by answer: issued, or the error.",
+            labels=("answer",),
+        )
+        for answer, count in self._tokens_asked.items():
+            asked.add_metric((answer,), count)
+        yield asked
         yield self._latency_family(self._latencies.items())
         yield SummaryMetricFamily(
             "tollway_database_read_seconds",

@@ -1,0 +1,155 @@
+"""Clients: programs of an account that obtain tokens themselves. Only a secret's hash is kept."""
+
+import hmac
+import re
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from tollway.ledger.accounts import find_account
+from tollway.ledger.errors import LedgerError
+from tollway.ledger.identity import World
+from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
+from tollway.store.client_tables import client
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema import account, token
+from tollway.store.versions import directory_changed
+
+_CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
+# What a secret is compared with when there is no such client: no text has this hash.
+_NOBODY = bytes(32)
+
+
+class Client(msgspec.Struct, frozen=True):
+    """A client as the operator sees it: never the secret itself, only how it starts."""
+
+    id: str
+    account_id: str
+    kind: str
+    label: str
+    start: str
+    added_at_s: int
+    revoked_at_s: int | None
+
+
+class AddedClient(msgspec.Struct, frozen=True):
+    """A client just added; the only time its secret is seen."""
+
+    client_id: str
+    client_secret: str
+    client: Client
+
+
+_COLUMNS = tuple(client.c[name] for name in Client.__struct_fields__)
+_INSERT = Query(
+    client.insert().values({name: bindparam(name) for name in ("hash", *Client.__struct_fields__)})
+)
+_OF_ACCOUNT = Query(
+    select(*_COLUMNS)
+    .where(client.c.account_id == bindparam("of_account"))
+    .order_by(client.c.added_at_s, client.c.id)
+)
+_FIND = Query(select(*_COLUMNS).where(client.c.id == bindparam("wanted")))
+_FIND_BY_HASH = Query(select(*_COLUMNS).where(client.c.hash == bindparam("wanted")))
+_IN_FORCE = Query(
+    select(client.c.hash, *_COLUMNS)
+    .join(account, account.c.id == client.c.account_id)
+    .where(
+        client.c.id == bindparam("wanted"),
+        client.c.revoked_at_s.is_(None),
+        account.c.closed_at_s.is_(None),
+    )
+)
+_REVOKE = Query(
+    client.update()
+    .where(client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None))
+    .values(revoked_at_s=bindparam("now_s"))
+)
+_REVOKE_TOKENS = Query(
+    token.update()
+    .where(
+        token.c.client_id == bindparam("wanted"),
+        token.c.revoked_at_s.is_(None),
+        token.c.expires_at_s > bindparam("now_s"),
+    )
+    .values(revoked_at_s=bindparam("now_s"))
+)
+
+
+async def add_client(
+    database: Database, world: World, account_wanted: str, *, kind: str = "live", label: str = ""
+) -> AddedClient:
+    secret = mint(SECRET, world.pick)
+
+    async def work(transaction: Transaction) -> Client:
+        found = await find_account(transaction, account_wanted)
+        if found.closed_at_s is not None:
+            raise LedgerError(f"Account {account_wanted} is closed: it can have no new client.")
+        added = Client(
+            id=world.new_id("cli_"),
+            account_id=found.id,
+            kind=kind,
+            label=label,
+            start=secret[:14],
+            added_at_s=world.at_s(),
+            revoked_at_s=None,
+        )
+        await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
+        return added
+
+    added = await database.write(work)
+    return AddedClient(added.id, secret, added)
+
+
+async def list_clients(reader: Reader, account_wanted: str) -> list[Client]:
+    found = await find_account(reader, account_wanted)
+    return [Client(*row) for row in await reader.fetch_all(_OF_ACCOUNT, of_account=found.id)]
+
+
+async def revoke_client(database: Database, world: World, wanted: str) -> Client:
+    """Revokes the client with this id, or this very secret, and every token that it obtained."""
+
+    async def work(transaction: Transaction) -> Client:
+        found = await _find_client(transaction, wanted)
+        await one_at_a_time(transaction, found.id)
+        now_s = world.at_s()
+        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
+            raise LedgerError(f"Client {found.id} is revoked already.")
+        await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
+        await directory_changed(transaction)
+        return await _find_client(transaction, found.id)
+
+    return await database.write(work)
+
+
+async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
+    """Whoever counts, adds or ends the tokens of a client is the only one to do so meanwhile."""
+    await transaction.take_turns([f"tokens of {client_id}"])
+
+
+async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
+    """The client that has this id and secret; None whatever is wrong with them. What cannot be one
+    is refused without asking the database."""
+    if not (_CLIENT_ID.fullmatch(client_id) and is_well_formed(secret, [SECRET])):
+        return None
+    row = await reader.fetch_one(_IN_FORCE, wanted=client_id)
+    hashed, *facts = row or (_NOBODY,)
+    # The same work for a client that is not there, in the same time for every wrong secret.
+    is_right = hmac.compare_digest(hashed, token_hash(secret))
+    return Client(*facts) if is_right else None
+
+
+async def is_in_force(reader: Reader, client_id: str) -> bool:
+    """Whether neither the client is revoked nor its account closed."""
+    return await reader.fetch_one(_IN_FORCE, wanted=client_id) is not None
+
+
+async def _find_client(reader: Reader, wanted: str) -> Client:
+    if is_well_formed(wanted, [SECRET]):
+        row = await reader.fetch_one(_FIND_BY_HASH, wanted=token_hash(wanted))
+    else:
+        row = await reader.fetch_one(_FIND, wanted=wanted)
+    if row is None:
+        raise LedgerError("There is no such client: `tollway client list ACCOUNT` shows their ids.")
+    return Client(*row)
