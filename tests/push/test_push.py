@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,20 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.orders import START_MS, miscounted, order, sealer_of
+from tests.support.postgresql import locked
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
 from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
 from tollway.push.signature import SignatureError, read_claim, sign, signing_key
 
 SOURCE = "market"
+# Of whoever has its turns, and waits for the table of counts.
+_TURNS_TAKEN = """
+SELECT count(*) FROM pg_locks AS taken JOIN pg_locks AS waiting USING (pid)
+JOIN pg_database ON pg_database.oid = waiting.database AND datname = current_database()
+WHERE taken.locktype = 'advisory' AND waiting.relation = 'order_count'::regclass
+AND NOT waiting.granted"""
 
 
 @pytest.fixture
@@ -192,6 +201,34 @@ def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: S
 def test_400_malformed(gateway: Gateway, own: Store, secret: str, body: bytes) -> None:
     assert _push(gateway, secret, body).status_code == 400
     assert own.do(list_rejected) == []
+
+
+def test_400_over_a_thousand_wrong_records(gateway: Gateway, own: Store, secret: str) -> None:
+    def pushed(wrong: int) -> httpx.Response:
+        return _push(gateway, secret, _json(order(), *({"number": n} for n in range(wrong))))
+
+    refused = pushed(1001)
+    assert refused.status_code == 400
+    assert "Over 1000 records" in refused.json()["error"]
+    assert "owner_id" in refused.json()["error"]
+    assert (_stored(own), own.do(list_rejected)) == ([], [])
+    assert pushed(1000).json() == {"stored": 1, "unchanged": 0, "rejected": 1000}
+    assert len(own.do(list_rejected)) == 1000
+
+
+@pytest.mark.postgresql
+def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
+    """The server has one table for the locks of all, and those who find it full fail."""
+    # The push waits for longer than this test may be held up.
+    gateway = Gateway(own, call_timeout_s=60)
+    body = _json(*(order(f"sn-{n}", owner_id=f"88{n:07}") for n in range(200)))
+    with ThreadPoolExecutor(1) as beside:
+        with locked(own.url, "order_count"):
+            answer = beside.submit(_push, gateway, secret, body)
+            ((turns,),) = eventually(lambda: own.run(_TURNS_TAKEN), lambda found: found != [(0,)])
+        assert answer.result().json() == {"stored": 200, "unchanged": 0, "rejected": 0}
+    assert turns <= 64
+    assert gateway.stop() == 0
 
 
 def test_413_too_large(gateway: Gateway, secret: str) -> None:

@@ -114,6 +114,7 @@ class CouponClaims:
 
     def __init__(self) -> None:
         self.months = MonthsOf(coupon_claim)
+        self.owner_of = None
 
     def check(self, values: dict[str, object]) -> ClaimRow:
         record = msgspec.convert(values, ClaimRecord, strict=False)

@@ -8,6 +8,7 @@ kept in the same transaction, so that it is true at every moment.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -108,6 +109,7 @@ class Orders:
 
     def __init__(self, sealer: Sealer) -> None:
         self.months = MonthsOf(shop_order)
+        self.owner_of = attrgetter("owner_id")
         self._sealer = sealer
         self._expects_new = True
 

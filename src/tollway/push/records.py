@@ -11,10 +11,12 @@ _decoder = msgspec.json.Decoder()
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
 _raw_item = msgspec.json.Decoder(msgspec.Raw)
 _NOT_OBJECT = "the record is not a JSON object"
+# Those that are wrong are kept, so there must be an end to them: a body may have a million.
+_WRONG_MAX = 1000
 
 
 class MalformedError(Exception):
-    """Nothing in the body can be taken for a record; the text is one sentence for the sender."""
+    """Nothing of the body is taken; the text says why to the sender."""
 
 
 class Pushed(NamedTuple):
@@ -38,6 +40,11 @@ def read_push(loader: Loader, body: bytes) -> Pushed:
             wrong.append((record, _reason(error)))
         except RecursionError:
             wrong.append((record, _NOT_OBJECT))
+        if len(wrong) > _WRONG_MAX:
+            raise MalformedError(
+                f"Over {_WRONG_MAX} records are wrong, so nothing was stored: mend them, or send "
+                f"fewer at once. Of the first one: {wrong[0][1]}"
+            )
     if not good and all(reason == _NOT_OBJECT for _, reason in wrong):
         raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
     return Pushed(good, wrong)

@@ -95,18 +95,21 @@ class Pushes:
         In several commits if it is large: should the last of them fail, nothing is acknowledged,
         and pushing all of it again stores what is missing.
         """
-        at_s = int(self._now_s())
-        rejects = [
-            sealed_reject(self._sealer, key, source, self._kind, record, reason, at_s)
-            for record, reason in pushed.wrong
-        ]
-        if rejects:
+        if pushed.wrong:
+            rejects = await asyncio.to_thread(self._sealed, source, key, pushed)
             await self._database.write(lambda tx: keep_rejects(tx, rejects))
         stored = 0
         for start in range(0, len(pushed.good), _CHUNK_RECORDS):
             chunk = pushed.good[start : start + _CHUNK_RECORDS]
             stored += await store_records(self._database, self._loader, chunk)
         return stored
+
+    def _sealed(self, source: str, key: bytes, pushed: Pushed) -> list[dict[str, object]]:
+        at_s = int(self._now_s())
+        return [
+            sealed_reject(self._sealer, key, source, self._kind, record, reason, at_s)
+            for record, reason in pushed.wrong
+        ]
 
 
 class _TooLargeError(Exception):
