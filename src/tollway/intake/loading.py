@@ -6,6 +6,8 @@ loaded again, and what is stored already does not change.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +17,9 @@ from tollway.store.database import Database, Transaction
 from tollway.store.months import MonthsOf
 
 CHUNK_RECORDS = 2000
+# Each has a turn of its own, which is a lock: as many as a server that is set up as usual has room
+# for in every transaction.
+_OWNERS_AT_ONCE = 64
 
 
 class Loader(Protocol):
@@ -23,6 +28,10 @@ class Loader(Protocol):
     @property
     def months(self) -> MonthsOf | None:
         """Those of the table whose rows its records are, if that is divided by month."""
+
+    @property
+    def owner_of(self) -> Callable[[Any], str] | None:
+        """Whose record one is, if storing it takes a turn of this owner."""
 
     def check(self, values: dict[str, object]) -> Any:
         """The typed record; raises msgspec.ValidationError with what is wrong."""
@@ -108,11 +117,23 @@ def _check(loader: Loader, raw: RawRecord) -> Any:
 
 
 async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:
-    """Stores checked records in one transaction; tells how many rows changed by it."""
+    """Stores checked records; tells how many rows changed by it.
+
+    In one transaction, but for those of many owners on a shared database: its table of locks is
+    everybody's, and who finds it full fails.
+    """
     if loader.months is not None:
         await loader.months.make_for(database, records)
+    if not database.is_shared or loader.owner_of is None:
+        return await database.write(partial(_store, loader, records))
+    by_owner: dict[str, list[Any]] = {}
+    for record in records:
+        by_owner.setdefault(loader.owner_of(record), []).append(record)
+    changed, owners = 0, iter(by_owner.values())
+    while some := list(chain.from_iterable(islice(owners, _OWNERS_AT_ONCE))):
+        changed += await database.write(partial(_store, loader, some))
+    return changed
 
-    async def store(transaction: Transaction) -> int:
-        return await loader.store(transaction, records)
 
-    return await database.write(store)
+async def _store(loader: Loader, records: Sequence[Any], transaction: Transaction) -> int:
+    return await loader.store(transaction, records)

@@ -8,6 +8,7 @@ kept in the same transaction, so that it is true at every moment.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -25,7 +26,6 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 
 from tollway.intake.order_counts import Bucket, counted, recount
 from tollway.intake.order_record import OrderRow, checked_record, row_of
-from tollway.intake.turns import turn_of
 from tollway.store.database import Row, Transaction
 from tollway.store.months import MonthsOf
 from tollway.store.order_tables import shop_order
@@ -109,6 +109,7 @@ class Orders:
 
     def __init__(self, sealer: Sealer) -> None:
         self.months = MonthsOf(shop_order)
+        self.owner_of = attrgetter("owner_id")
         self._sealer = sealer
         self._expects_new = True
 
@@ -140,7 +141,7 @@ class Orders:
 async def _take_turns(transaction: Transaction, owners: Iterable[str]) -> None:
     """An owner's orders are changed by one transaction at a time: so what is decided by those that
     are there is still true when it is written."""
-    await transaction.take_turns(f"orders {turn_of(owner)}" for owner in owners)
+    await transaction.take_turns(f"orders of {owner}" for owner in owners)
 
 
 async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:

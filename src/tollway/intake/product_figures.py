@@ -66,6 +66,7 @@ class ProductFigures:
     """The loader of product figures."""
 
     months = None
+    owner_of = None
 
     def check(self, values: dict[str, object]) -> Record:
         day = values.get("day")

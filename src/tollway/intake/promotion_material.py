@@ -76,6 +76,7 @@ class PromotionMaterials:
     """The loader of promotion material."""
 
     months = None
+    owner_of = None
 
     def check(self, values: dict[str, object]) -> MaterialRecord:
         record = msgspec.convert(values, MaterialRecord, strict=False)
