@@ -24,6 +24,7 @@ from tollway.store.database import (
     StoreUnavailableError,
     Transaction,
 )
+from tollway.store.places import Places
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts, Session
@@ -81,7 +82,10 @@ class PostgresqlDatabase:
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()
-        self._long_reads = asyncio.Semaphore(max(1, min(_LONG_READS_MAX, connections - 1)))
+        self._call_timeout_s = call_timeout_s
+        self._long_reads = Places(
+            max(1, min(_LONG_READS_MAX, connections - 1)), "other long reads take their time"
+        )
         self._writes: set[asyncio.Task[Any]] = set()
         self._is_closed = False
         self._metrics = metrics
@@ -93,8 +97,10 @@ class PostgresqlDatabase:
         rows = await self._read(query, values)
         return rows[0] if rows else None
 
-    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
-        async with self._long_reads:
+    async def fetch_long(
+        self, query: Query, caller: str | None = None, /, **values: object
+    ) -> Sequence[Row]:
+        async with self._long_reads.taken(self._call_timeout_s, by=caller):
             return await self._read(query, values)
 
     async def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
