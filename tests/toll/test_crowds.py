@@ -1,5 +1,7 @@
 """Whoever sends how much: no crowd takes the connections to the database that others need."""
 
+import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -7,11 +9,12 @@ from datetime import date
 from pathlib import Path
 from urllib.parse import urlencode
 
+import msgspec
 import pytest
 
 from tests.support.books import Caller, new_caller
-from tests.support.gateway import Gateway
-from tests.support.orders import OWNER, order, put_orders
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
 from tests.support.postgresql import locked, run_on
 from tests.support.raw import RawReply, request, talk
@@ -20,8 +23,11 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
 from tollway.demo.filling import fill_figures
+from tollway.intake.sources import add_source, key_of
+from tollway.ledger.token_format import mint
 from tollway.operations.orders.descriptor import ORDERS
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.push.signature import sign
 
 pytestmark = pytest.mark.postgresql
 
@@ -126,3 +132,77 @@ def test_101_a_long_read_that_gets_no_turn_in_time(hasty: tuple[Gateway, Wire]) 
     # Not even preparing such a statement can be done while the table is held.
     asked = sum(count for text, count in wire.trips.items() if "replace(" in text)
     assert 0 < asked < CROWD, "the others were told without asking the database"
+
+
+def assert_paid(gateway: Gateway, caller: Caller, question: dict[str, str]) -> None:
+    for _ in range(3):
+        paid = gateway.get(token=caller.token, query=question)
+        assert paid.code == 0, paid.envelope
+
+
+def strangers() -> list[bytes]:
+    tokens = [mint("live", secrets.choice) for _ in range(CROWD)]
+    return [
+        request(ANALYSIS, "Host: gateway", f"Authorization: Bearer {token}") for token in tokens
+    ]
+
+
+def pushes(store: Store) -> list[bytes]:
+    """Each of another source."""
+
+    def push(number: int) -> bytes:
+        name = f"source-{number}-{secrets.token_hex(4)}"
+        secret = store.do(lambda database: add_source(database, sealer_of(store), name, 1)).secret
+        body, at = msgspec.json.encode(order(f"pushed-{name}")), str(int(time.time()))
+        headers = (
+            "Host: gateway",
+            f"webhook-source: {name}",
+            "webhook-id: 1",
+            f"webhook-timestamp: {at}",
+            f"webhook-signature: {sign(key_of(secret), '1', at, body)}",
+            f"Content-Length: {len(body)}",
+        )
+        return request("/push/orders", *headers, method="POST", body=body)
+
+    return [push(number) for number in range(CROWD)]
+
+
+# How many of them are at the database at once, and one of what a gateway does now and then.
+@pytest.mark.parametrize(
+    ("who", "most"),
+    [("strangers", 2 + 1), ("readers", 6 + 1), ("sources", 1 + 1), ("probes", 1 + 1)],
+)
+def test_whoever_crowds_the_database_calls_are_paid(
+    own: Store, served: Gateway, question: dict[str, str], who: str, most: int
+) -> None:
+    caller = new_shopper(own)
+    made = {
+        "strangers": lambda: ("token", strangers(), "ACCESS EXCLUSIVE"),
+        "readers": lambda: (
+            "shop_order",
+            [asking_for_orders(caller.token)] * CROWD,
+            "ACCESS EXCLUSIVE",
+        ),
+        "sources": lambda: ("shop_order", pushes(own), "EXCLUSIVE"),
+        "probes": lambda: (
+            "version",
+            [request("/readyz", "Host: gateway")] * CROWD,
+            "EXCLUSIVE",
+        ),
+    }
+    table, sent, mode = made[who]()
+    assert_paid(served, caller, question)
+    with crowd(served, table, sent, mode):
+        assert_paid(served, caller, question)
+        assert waiting(own) <= most
+
+
+def test_a_crowd_does_take_the_connections_that_are_not_kept(
+    own: Store, question: dict[str, str]
+) -> None:
+    gateway = Gateway(own, call_timeout_s=120, database_connections=1)
+    caller = new_shopper(own)
+    assert_paid(gateway, caller, question)
+    with crowd(gateway, "token", strangers()):
+        assert gateway.get(token=caller.token, query=question).code == 101
+    assert gateway.stop() == 0

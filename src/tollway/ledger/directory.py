@@ -58,7 +58,8 @@ class Directory:
 
     async def refresh(self) -> None:
         """Forgets what is out of date."""
-        await self._versions.refresh()
+        if not self._versions.is_fresh:
+            await self._versions.refresh()
         version = self._versions.directory
         if version != self._version:
             self._passports.clear()
