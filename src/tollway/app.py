@@ -52,9 +52,10 @@ from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.store.open import open_database, open_reading
+from tollway.store.readiness import Readiness
 from tollway.store.secret import load_secret
 from tollway.store.signing import load_signer
-from tollway.store.versions import Versions, write_nothing_new
+from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
 from tollway.templates import TEMPLATES_PATH, template_routes
@@ -79,6 +80,7 @@ class Gateway:
         self._database = open_database(
             settings.database, metrics, settings.call_timeout_s, settings.database_connections
         )
+        self._readiness = Readiness(self._database)
         self._retention = Retention(self._database, settings)
         self._sandbox = Sandbox(self._zone, self._calendar.today)
         self._remotes = Remotes(open_client())
@@ -211,11 +213,7 @@ class Gateway:
     async def is_ready(self) -> bool:
         if self._worker.crew.is_draining:
             return False
-        try:
-            await self._database.write(write_nothing_new)
-        except StoreError:
-            return False
-        return True
+        return await self._readiness.takes_writes()
 
     async def stop(self) -> None:
         await self._worker.close()

@@ -173,13 +173,13 @@ def _create(template: str) -> str:
 
 
 @contextmanager
-def locked(url: str, *tables: str) -> Iterator[None]:
-    """Nobody else can write to these tables meanwhile."""
+def locked(url: str, *tables: str, mode: str = "EXCLUSIVE") -> Iterator[None]:
+    """Nobody else can write to these tables meanwhile, nor read them in another mode."""
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(url))
         try:
             names = ", ".join(f'"{table}"' for table in tables)
-            runner.run(connection.execute(f"BEGIN; LOCK TABLE {names} IN EXCLUSIVE MODE"))
+            runner.run(connection.execute(f"BEGIN; LOCK TABLE {names} IN {mode} MODE"))
             yield
         finally:
             runner.run(connection.close())

@@ -129,6 +129,14 @@ def test_a_gateway_whose_database_cannot_be_written_lives_but_is_not_ready(
     assert gateway.stop() == 0
 
 
+def test_whoever_asks_all_the_time_whether_it_is_ready_costs_few_writes(gateway: Gateway) -> None:
+    name, asked = "tollway_database_write_seconds_count", 200
+    before = sample(metrics(gateway), name)
+    for _ in range(asked):
+        assert gateway.client.get("/readyz").status_code == 200
+    assert sample(metrics(gateway), name) - before < asked / 2
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 def test_probes_need_no_token_and_take_no_other_method(gateway: Gateway, path: str) -> None:
     assert gateway.client.get(path).status_code == 200

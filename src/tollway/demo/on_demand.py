@@ -38,9 +38,11 @@ class OnDemandDatabase:
         await self._ready()
         return await self._inner.fetch_one(query, **values)
 
-    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
+    async def fetch_long(
+        self, query: Query, caller: str | None = None, /, **values: object
+    ) -> Sequence[Row]:
         await self._ready()
-        return await self._inner.fetch_long(query, **values)
+        return await self._inner.fetch_long(query, caller, **values)
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         await self._ready()

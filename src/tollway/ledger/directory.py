@@ -62,7 +62,8 @@ class Directory:
 
     async def refresh(self) -> None:
         """Forgets what is out of date."""
-        await self._versions.refresh()
+        if not self._versions.is_fresh:
+            await self._versions.refresh()
         version, reading = self._versions.directory, self._versions.reading
         if version == self._version:
             return

@@ -199,7 +199,10 @@ async def _consent(
         return None
     # Aside: an account may have the grants of very many shops.
     rows = await database.fetch_long(
-        _CONSENT, of_account=receipt.account_id, wanted=receipt.request_id
+        _CONSENT,
+        receipt.account_id,
+        of_account=receipt.account_id,
+        wanted=receipt.request_id,
     )
     return ReceiptConsent(*rows[0]) if rows else None
 

@@ -16,10 +16,24 @@ from tollway.push.records import MalformedError, Pushed, read_push
 from tollway.push.signature import Claimed, SignatureError, read_claim, signing_key
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
+from tollway.store.places import Places
 from tollway.store.sealing import Sealer
 
 # Records per commit: the calls that are charged meanwhile wait for one of these at most.
 _CHUNK_RECORDS = 1000
+# One push is stored at a time, and the sources take turns.
+_STORED_AT_ONCE = 1
+# Before its signature is checked, a push may be anybody's.
+_LOOKED_UP_AT_ONCE = 1
+_PATIENCE_S = 20.0
+
+
+class Turns:
+    """What the pushes of all kinds wait for."""
+
+    def __init__(self) -> None:
+        self.look_up = Places(_LOOKED_UP_AT_ONCE, "too many pushes at once")
+        self.store = Places(_STORED_AT_ONCE, "other pushes take their time")
 
 
 class Pushes:
@@ -32,6 +46,7 @@ class Pushes:
         database: Database,
         sealer: Sealer,
         settings: Settings,
+        turns: Turns,
         now_s: Callable[[], float] = time,
     ) -> None:
         self._database = database
@@ -40,6 +55,7 @@ class Pushes:
         self._now_s = now_s
         self._kind = kind
         self._loader = loader
+        self._turns = turns
 
     async def __call__(self, request: Request) -> Response:
         try:
@@ -50,13 +66,15 @@ class Pushes:
                 request.headers.get("webhook-signature", ""),
                 self._now_s(),
             )
-            keys = await active_keys(self._database, self._sealer, source)
+            async with self._turns.look_up.taken(_PATIENCE_S):
+                keys = await active_keys(self._database, self._sealer, source)
             if not keys:
                 raise SignatureError
             body = await self._body(request)
             # Beside the event loop: a large push takes as long as hundreds of calls.
             key, pushed = await asyncio.to_thread(self._read, claimed, keys, body)
-            stored = await self._store(source, key, pushed)
+            async with self._turns.store.taken(_PATIENCE_S, by=source):
+                stored = await self._store(source, key, pushed)
         except SignatureError:
             return _error(401, "The push is not signed by a known source just now.")
         except MalformedError as error:
@@ -117,8 +135,10 @@ class _TooLargeError(Exception):
 
 
 def push_routes(database: Database, sealer: Sealer, settings: Settings) -> list[Route]:
+    turns = Turns()
+
     def route(kind: str, loader: Loader) -> Route:
-        take = Pushes(kind, loader, database, sealer, settings)
+        take = Pushes(kind, loader, database, sealer, settings, turns)
 
         async def push(request: Request) -> Response:
             return await take(request)

@@ -86,8 +86,12 @@ class Database(Reader, Protocol):
         """Runs one statement that is a transaction of its own, in one round trip where there are
         any; returns only after its commit is durable."""
 
-    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
-        """Like fetch_all, for a read that may take long: it holds up nobody else."""
+    async def fetch_long(
+        self, query: Query, caller: str | None = None, /, **values: object
+    ) -> Sequence[Row]:
+        """Like fetch_all, for a read that may take long: it holds up nobody else.
+
+        A caller has one such read at a time; one that gets no turn in time is told so."""
 
     def change_mark(self) -> object:
         """A value that is unequal to an earlier one if anything was committed in between."""

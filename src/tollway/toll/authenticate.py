@@ -5,10 +5,14 @@ from collections.abc import Awaitable
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Directory, Passport
 from tollway.ledger.token_format import is_well_formed, token_hash
+from tollway.store.places import Places
 from tollway.store.versions import Versions
 from tollway.toll.call import Call
 
 _KNOWN_MAX = 20_000
+# Anybody can make up tokens that have to be looked up. Those of callers have no part in this wait.
+_STRANGERS_AT_ONCE = 2
+_STRANGERS_WAIT_S = 3.0
 
 
 class Authenticate:
@@ -20,6 +24,7 @@ class Authenticate:
         self._used_at_s: dict[str, int] = {}
         # Hashes of the headers seen last, so that a well-known token is not hashed again.
         self._hashes: dict[bytes, bytes] = {}
+        self._strangers = Places(_STRANGERS_AT_ONCE, "too many unknown tokens at once")
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         header = call.headers.get(b"authorization", b"")
@@ -33,14 +38,22 @@ class Authenticate:
         return None
 
     async def _look_up(self, call: Call, header: bytes, hashed: bytes) -> None:
-        await self._directory.refresh()
-        passport = await self._directory.passport(hashed)
+        if header in self._hashes:
+            passport = await self._find(hashed)
+        else:
+            async with self._strangers.taken(_STRANGERS_WAIT_S):
+                passport = await self._find(hashed)
         if passport is None:
+            self._hashes.pop(header, None)
             raise Refusal(Reason.CREDENTIAL_INVALID)
         if len(self._hashes) >= _KNOWN_MAX:
             self._hashes.clear()
         self._hashes[header] = hashed
         self._enter(call, passport)
+
+    async def _find(self, hashed: bytes) -> Passport | None:
+        await self._directory.refresh()
+        return await self._directory.passport(hashed)
 
     def _enter(self, call: Call, passport: Passport) -> None:
         if passport.expires_at_s is not None and passport.expires_at_s <= call.at_s:

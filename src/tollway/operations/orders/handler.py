@@ -36,7 +36,9 @@ class OrdersHandler:
         wanted = self._filter(request)
         offset, size = request.page * request.pageSize, request.pageSize
         if request.remark is not None:
-            total, orders = await search_page(self._database, wanted, request.remark, offset, size)
+            total, orders = await search_page(
+                self._database, caller.account_id, wanted, request.remark, offset, size
+            )
         else:
             total, orders = await read_page(self._database, wanted, offset, size)
         return encode_data(

@@ -37,7 +37,7 @@ _PAGE = Query(beside(_count.scalar_subquery(), _page, KEY))
 
 
 async def search_page(
-    database: Database, wanted: Filter, part: str, offset: int, size: int
+    database: Database, account_id: str, wanted: Filter, part: str, offset: int, size: int
 ) -> tuple[int, Sequence[OrderFacts]]:
     """The exact total of orders whose remark contains a part, and those of a page."""
     values: dict[str, object] = {
@@ -48,5 +48,6 @@ async def search_page(
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
     }
-    total, rows = told(await database.fetch_long(_PAGE, **values, offset=offset, take=size))
+    found = await database.fetch_long(_PAGE, account_id, **values, offset=offset, take=size)
+    total, rows = told(found)
     return total, [OrderFacts._make(row) for row in rows]

@@ -9,7 +9,7 @@ host that is no longer the one that takes writes.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -24,15 +24,17 @@ from tollway.store.database import (
     StoreUnavailableError,
     Transaction,
 )
+from tollway.store.places import Places
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts, Session
-from tollway.store.postgresql.revision import revision_of, unfinished_move_of
+from tollway.store.postgresql.revision import revision_of, unfinished_move_of, upgrade
 from tollway.store.postgresql.transaction import (
     PostgresqlTransaction,
     fetch,
     give_up,
     undo,
+    waited_for,
 )
 from tollway.store.query import CompiledQuery, Query
 from tollway.telemetry.metrics import Metrics
@@ -40,19 +42,12 @@ from tollway.telemetry.metrics import Metrics
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
+# Reads leave these to writes: two charge, one stores pushes, one is for all the rest.
+_KEPT_FOR_WRITES = 4
+_IN_USE = "all connections to the database are in use"
 _WAIT_FOR_CONNECTION_S = 1.0
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
-_PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
-# Any number, the same for all nodes: whoever migrates holds it.
-_LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
-# Gateways that start meanwhile wait, and then find the new schema.
-_HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
-_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
-# A migration may have to copy tables.
-_MIGRATION_TIMEOUT_S = 24 * 3600
-# While it waits for the lock of a table, everybody else waits behind it.
-_BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 T = TypeVar("T")
 
@@ -83,7 +78,13 @@ class PostgresqlDatabase:
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()
-        self._long_reads = asyncio.Semaphore(max(1, min(_LONG_READS_MAX, connections - 1)))
+        # Nothing is written to a replica.
+        kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)
+        self._reads = Places(connections - kept, _IN_USE)
+        self._call_timeout_s = call_timeout_s
+        self._long_reads = Places(
+            max(1, min(_LONG_READS_MAX, connections - 1)), "other long reads take their time"
+        )
         self._writes: set[asyncio.Task[Any]] = set()
         self._is_closed = False
         self._metrics = metrics
@@ -99,14 +100,16 @@ class PostgresqlDatabase:
         rows = await self._read(query, values)
         return rows[0] if rows else None
 
-    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
-        async with self._long_reads:
+    async def fetch_long(
+        self, query: Query, caller: str | None = None, /, **values: object
+    ) -> Sequence[Row]:
+        async with self._long_reads.taken(self._call_timeout_s, by=caller):
             return await self._read(query, values)
 
     async def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()
         compiled = query.postgresql
-        async with self._session() as session:
+        async with self._reads.taken(self._acquire_timeout_s), self._session() as session:
             with our_errors():
                 rows = await fetch(session, compiled, compiled.arguments(values))
         self._metrics.read(perf_counter() - began_s)
@@ -159,7 +162,7 @@ class PostgresqlDatabase:
                 raise
             try:
                 with our_errors():
-                    async with _waited_for(session):
+                    async with waited_for(session):
                         await transaction.commit()
             except StoreUnavailableError as error:
                 raise StoreDoubtError(str(error)) from error
@@ -169,7 +172,7 @@ class PostgresqlDatabase:
         async with self._session() as session:
             try:
                 with our_errors():
-                    async with _waited_for(session):
+                    async with waited_for(session):
                         return await fetch(session, compiled, arguments)
             except StoreUnavailableError as error:
                 # The server commits by itself, perhaps just before it was lost.
@@ -198,19 +201,7 @@ class PostgresqlDatabase:
         self, plan: Callable[[Transaction, str | None], Awaitable[str]]
     ) -> str | None:
         async with self._session() as session:
-            with our_errors():
-                async with session.transaction():
-                    # Nodes that start together wait here for the first, then find nothing to do.
-                    await session.execute(_PATIENT)
-                    await session.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
-                    await session.execute(_BE_BRIEF)
-                    if await session.fetchval(_HAS_NODES):
-                        await session.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
-                    found = await revision_of(session)
-                    script = await plan(PostgresqlTransaction(session), found)
-                    if script.strip():
-                        await session.execute(script, timeout=_MIGRATION_TIMEOUT_S)
-                    return found
+            return await upgrade(session, plan)
 
     def back_up(self, *_: object) -> None:
         raise StoreError(
@@ -228,7 +219,7 @@ class PostgresqlDatabase:
             try:
                 session = await pool.acquire(timeout=self._acquire_timeout_s)
             except TimeoutError as error:
-                raise StoreBusyError("all connections to the database are in use") from error
+                raise StoreBusyError(_IN_USE) from error
         try:
             yield session
         except StoreUnavailableError:
@@ -242,29 +233,6 @@ class PostgresqlDatabase:
 
     async def _connect(self, *_: object, **__: object) -> Connection:
         return await self._hosts.connect()
-
-
-@asynccontextmanager
-async def _waited_for(session: Session) -> AsyncIterator[None]:
-    """Around a commit: fails when the server says that it was made but not waited for.
-
-    So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
-    was committed is then on this server alone, and gone if the standby takes its place.
-    """
-    warnings: list[str] = []
-
-    def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
-        warnings.append(message.message)
-
-    session.add_log_listener(hear)
-    try:
-        yield
-    finally:
-        # One that was lost meanwhile is no longer of the pool, and hears nothing.
-        with suppress(asyncpg.InterfaceError):
-            session.remove_log_listener(hear)
-    if warnings:
-        raise StoreUnavailableError(warnings[0])
 
 
 async def _leave_as_it_is(_: object) -> None:

@@ -106,13 +106,15 @@ class ReadingDatabase:
         rows = await self.fetch_all(query, **values)
         return rows[0] if rows else None
 
-    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
+    async def fetch_long(
+        self, query: Query, caller: str | None = None, /, **values: object
+    ) -> Sequence[Row]:
         if await self._will_do():
             try:
-                return await self._replica.fetch_long(query, **values)
+                return await self._replica.fetch_long(query, caller, **values)
             except _PASSED_OVER:
                 self._forget()
-        return await self._primary.fetch_long(query, **values)
+        return await self._primary.fetch_long(query, caller, **values)
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._primary.write(work)

@@ -1,10 +1,24 @@
-"""What a database says of itself: its schema's revision, and whether it is whole."""
+"""What a database says of itself: its schema's revision, and whether it is whole. Migrating it."""
 
+from collections.abc import Awaitable, Callable
+
+from tollway.store.database import Transaction
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import AnyConnection
+from tollway.store.postgresql.transaction import PostgresqlTransaction
 
 # There only while a move into this database is not finished; it names what is moved.
 UNFINISHED_MOVE = "unfinished_move"
+_PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
+# Any number, the same for all nodes: whoever migrates holds it.
+_LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
+# Gateways that start meanwhile wait, and then find the new schema.
+_HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
+_LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
+# A migration may have to copy tables.
+_MIGRATION_TIMEOUT_S = 24 * 3600
+# While it waits for the lock of a table, everybody else waits behind it.
+_BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 
 async def revision_of(connection: AnyConnection) -> str | None:
@@ -13,6 +27,25 @@ async def revision_of(connection: AnyConnection) -> str | None:
 
 async def unfinished_move_of(connection: AnyConnection) -> str | None:
     return await _only(connection, UNFINISHED_MOVE, "source")
+
+
+async def upgrade(
+    connection: AnyConnection, plan: Callable[[Transaction, str | None], Awaitable[str]]
+) -> str | None:
+    """Runs the script that is planned for the revision that is found; gives that revision."""
+    with our_errors():
+        async with connection.transaction():
+            # Nodes that start together wait here for the first, then find nothing to do.
+            await connection.execute(_PATIENT)
+            await connection.execute(_LOCK_MIGRATION, timeout=_MIGRATION_TIMEOUT_S)
+            await connection.execute(_BE_BRIEF)
+            if await connection.fetchval(_HAS_NODES):
+                await connection.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
+            found = await revision_of(connection)
+            script = await plan(PostgresqlTransaction(connection), found)
+            if script.strip():
+                await connection.execute(script, timeout=_MIGRATION_TIMEOUT_S)
+            return found
 
 
 async def _only(connection: AnyConnection, table: str, column: str) -> str | None:

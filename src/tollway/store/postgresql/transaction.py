@@ -6,9 +6,9 @@ from zlib import crc32
 
 import asyncpg
 
-from tollway.store.database import Row, RowValues
+from tollway.store.database import Row, RowValues, StoreUnavailableError
 from tollway.store.postgresql.errors import our_errors
-from tollway.store.postgresql.hosts import AnyConnection
+from tollway.store.postgresql.hosts import AnyConnection, Session
 from tollway.store.query import CompiledQuery, Query
 
 # Where the keys of turns begin; no other lock has a number there.
@@ -107,6 +107,29 @@ def give_up(session: AnyConnection) -> None:
     """Closes a connection at once; one that was lost already has left the pool by itself."""
     with suppress(asyncpg.InterfaceError):
         session.terminate()
+
+
+@asynccontextmanager
+async def waited_for(session: Session) -> AsyncIterator[None]:
+    """Around a commit: fails when the server says that it was made but not waited for.
+
+    So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
+    was committed is then on this server alone, and gone if the standby takes its place.
+    """
+    warnings: list[str] = []
+
+    def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
+        warnings.append(message.message)
+
+    session.add_log_listener(hear)
+    try:
+        yield
+    finally:
+        # One that was lost meanwhile is no longer of the pool, and hears nothing.
+        with suppress(asyncpg.InterfaceError):
+            session.remove_log_listener(hear)
+    if warnings:
+        raise StoreUnavailableError(warnings[0])
 
 
 async def fetch(

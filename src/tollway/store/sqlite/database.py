@@ -14,6 +14,7 @@ from typing import TypeVar
 import apsw
 
 from tollway.store.database import Row, Transaction
+from tollway.store.places import Places
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
@@ -35,6 +36,8 @@ class SqliteDatabase:
         # One long read at a time: a second core is not theirs to take.
         self._long_reader = Connection(path, busy_timeout_ms)
         self._long_read = threading.Lock()
+        self._long_reads = Places(1, "another long read takes its time")
+        self._patience_s = busy_timeout_s
         self._writer = Writer(path, busy_timeout_ms, metrics)
         # The index exists once something was read.
         self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -49,10 +52,15 @@ class SqliteDatabase:
         rows = self._read(query, values)
         return rows[0] if rows else None
 
-    async def fetch_long(self, query: Query, **values: object) -> Sequence[Row]:
-        return await asyncio.to_thread(self._read_long, query, values)
+    async def fetch_long(
+        self, query: Query, caller: str | None = None, /, **values: object
+    ) -> Sequence[Row]:
+        # Waited for here, and not in one of the threads, which are few and not for this alone.
+        async with self._long_reads.taken(self._patience_s, by=caller):
+            return await asyncio.to_thread(self._read_long, query, values)
 
     def _read_long(self, query: Query, values: Mapping[str, object]) -> list[Row]:
+        # A caller that goes away leaves its place, but what it asked for is read to the end.
         with self._long_read:
             return self._long_reader.fetch_all(query, values)
 
