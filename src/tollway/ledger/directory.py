@@ -62,8 +62,7 @@ class Directory:
 
     async def refresh(self) -> None:
         """Forgets what is out of date."""
-        if not self._versions.is_fresh:
-            await self._versions.refresh()
+        await self._versions.refresh()
         version, reading = self._versions.directory, self._versions.reading
         if version == self._version:
             return
