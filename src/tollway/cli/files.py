@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tollway.cli.errors import CommandError
+from tollway.store.durable_files import to_disk
 from tollway.store.sqlite.files import problems_of
 
 
@@ -44,12 +45,3 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
-
-
-def to_disk(path: Path) -> None:
-    """Returns once a file's content, or the names in a folder, would survive a loss of power."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,9 +17,10 @@ from tollway.cli.backup_files import (
 )
 from tollway.cli.context import Session, run_on_any_schema
 from tollway.cli.errors import CommandError
-from tollway.cli.files import refuse_damaged, to_disk, write_private
+from tollway.cli.files import refuse_damaged, write_private
 from tollway.cli.progress import percent_bar, progress_bar
 from tollway.settings import Settings
+from tollway.store.durable_files import to_disk
 from tollway.store.key_marks import MarkedFile, files_of, refuse_others
 from tollway.store.migrate import check_known, migrate, newest_revision
 from tollway.store.sqlite.files import side_files_of

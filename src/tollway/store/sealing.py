@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tollway.store.database import StoreError
-from tollway.store.private_files import make_private
+from tollway.store.durable_files import make_private
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12

@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 
 from tollway.store.database import StoreError
-from tollway.store.private_files import make_private
+from tollway.store.durable_files import make_private
 
 _SECRET_BYTES = 32
 

@@ -1,4 +1,4 @@
-"""Making a file that nobody but its owner can read, and that may never be lost."""
+"""Files that may never be lost: on disk before anybody relies on them."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,9 @@ from tempfile import mkstemp
 
 
 def make_private(path: Path, content: bytes) -> None:
-    """Makes a file, unless it is there by then: two processes may start at once. It is whole from
-    its first moment, and on disk before anything is sealed or signed with what is in it."""
+    """Makes a file that nobody but its owner can read, unless it is there by then: two processes
+    may start at once. It is whole from its first moment, and on disk before anything is sealed or
+    signed with what is in it."""
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:
@@ -21,11 +22,12 @@ def make_private(path: Path, content: bytes) -> None:
             return
     finally:
         unfinished.unlink()
-    _names_to_disk(path.parent)
+    to_disk(path.parent)
 
 
-def _names_to_disk(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def to_disk(path: Path) -> None:
+    """Returns once a file's content, or the names in a folder, would survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
