@@ -20,7 +20,7 @@ from tests.support.waybills import request
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.waybills.descriptor import WAYBILLS
 
-DEADLINE_S = 3.0
+DEADLINE_S = 5.0
 # Without a deadline it would be the client that gives up, after 30 s.
 ANSWERED_WITHIN_S = 20
 AT_ONCE = 20
@@ -51,7 +51,8 @@ def test_waybills_answer_101_at_the_deadline_and_the_others_go_on(
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         waiting = [pool.submit(waybill) for _ in range(AT_ONCE)]
-        eventually(lambda: carrier.received(ISSUE), lambda count: count == AT_ONCE)
+        # Not until all have come: on a busy machine the first might be given up by then.
+        eventually(lambda: carrier.received(ISSUE), bool)
         answered = 0
         while not any(each.done() for each in waiting):
             for operation in OTHERS:
