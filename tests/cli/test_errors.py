@@ -119,7 +119,7 @@ def test_a_url_that_cannot_be_understood_is_told_without_its_password(
     # Without one, the password stands where a port is read.
     url = f"postgresql://me:{password}@127.0.0.1:1/books" if password else "postgresql://me:sec/b"
     answer = tollway("account", "list", "--database", url)
-    assert_one_sentence(answer, 1, "URL cannot be understood", "%2F for /")
+    assert_one_sentence(answer, 1, "URL cannot be read", "%2F for /")
     assert not password or password not in answer.err
 
 
