@@ -61,5 +61,5 @@ $(RUNTIME): $(BIN)/python requirements/runtime.lock pyproject.toml
 
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"
-	@$(PIP) --require-hashes -r requirements/tools.lock
+	@$(PIP) --no-compile --require-hashes -r requirements/tools.lock
 	@touch $@

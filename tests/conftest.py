@@ -46,7 +46,7 @@ os.environ["SSL_CERT_DIR"] = str(_TESTS)
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.
 settings.register_profile(
-    "tollway", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "tollway", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("long", deadline=None, max_examples=5000)
 settings.load_profile("tollway")

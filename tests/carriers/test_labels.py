@@ -91,7 +91,7 @@ def test_long_and_odd_addresses_stay_on_the_paper(size: LabelSize, detail: str) 
     assert "\x1b" not in zpl(label, FONTS).decode("ascii")
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.text("ABCXYZ0123456789", min_size=4, max_size=32))
 def test_any_number_can_be_scanned(number: str) -> None:
     widths = bar_widths(number)

@@ -90,7 +90,7 @@ def test_numbers_of_an_unknown_carrier_are_not_loaded(empty_store: Store) -> Non
         load_numbers(empty_store, "X", ["YT0000000000001"])
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(st.sampled_from(["load", "take", "take shop", "load shop"]), max_size=14))
 def test_whatever_is_loaded_and_taken_no_number_comes_twice(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

@@ -108,7 +108,7 @@ versions = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(chunks=st.lists(st.lists(versions, max_size=8), max_size=6))
 def test_counts_are_always_what_they_count(
     chunks: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory

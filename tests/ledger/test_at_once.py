@@ -155,7 +155,7 @@ def check(pair: tuple[Store, Store]) -> Check:
     return same
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(openings=OPENINGS, batches=BATCHES)
 def test_any_batches_come_out_the_same(
     check: Check, openings: dict[tuple[str, str], int], batches: list[list[Wish]]

@@ -89,7 +89,7 @@ async def check(
         assert all(entry.kind == "charge" and entry.balance_after >= 0 for entry in entries)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(openings=OPENINGS, batches=BATCHES)
 def test_any_batches_come_out_as_if_charged_one_by_one(
     books: Store,

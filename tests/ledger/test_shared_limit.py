@@ -110,7 +110,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return made
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(steps=STEPS)
 def test_the_definition_holds(limited: Store, steps: list[Step]) -> None:
     limited.do(lambda database: check(database, steps))

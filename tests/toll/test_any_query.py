@@ -57,7 +57,7 @@ QUERIES = st.text(LEGAL, max_size=60) | st.lists(
 ).map("&".join)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(query=QUERIES)
 def test_the_answer_is_0_or_100_and_only_0_is_charged(wire: Wire, query: str) -> None:
     before = wire.left()
