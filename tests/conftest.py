@@ -42,6 +42,7 @@ _ALONE = {
 os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 # No test speaks TLS to the world, and every HTTP client would load all authorities again.
 os.environ["SSL_CERT_DIR"] = str(_TESTS)
+os.environ.pop("SSL_CERT_FILE", None)
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.

@@ -39,12 +39,19 @@ class Command(Protocol):
 
 
 @pytest.fixture(autouse=True)
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Path:
+def workplace(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine,
+    request: pytest.FixtureRequest,
+) -> Path:
     """An empty working directory, and an environment that sets nothing but the database."""
     for variable in [name for name in os.environ if name.startswith("TOLLWAY_")]:
         monkeypatch.delenv(variable)
     if engine == "postgresql":
-        monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
+        # Whoever has books is told where they are.
+        if "books" not in request.fixturenames:
+            monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
         monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "books.db.keys"))
         monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "books.db.secret"))
     else:

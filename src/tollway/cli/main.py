@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, NoReturn
 
 import typer
@@ -98,10 +99,14 @@ def _root(
     """Tollway: a self-hosted, paid gateway for merchant data and tools."""
 
 
+# Made of the groups once, however often a process runs commands.
+_command = cache(lambda: typer.main.get_command(app))
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with its status: 0, 1 for an error, 2 for wrong usage."""
     try:
-        status = app(arguments, standalone_mode=False, prog_name="tollway")
+        status = _command()(arguments, standalone_mode=False, prog_name="tollway")
         sys.stdout.flush()
     except typer.TyperException as error:
         _end(sentence_of_usage(error), error.exit_code)

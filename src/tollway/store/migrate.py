@@ -8,6 +8,7 @@ and once it is done, their versions refuse the database: `schema_floor` tells th
 import io
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from importlib.resources import files
 from typing import Protocol
 
@@ -50,7 +51,7 @@ class SchemaError(StoreError):
 
 
 def newest_revision() -> str:
-    head = ScriptDirectory.from_config(_config()).get_current_head()
+    head = _migrations(_LOCATION).get_current_head()
     assert head is not None
     return head
 
@@ -146,7 +147,13 @@ def _known() -> set[str]:
 
 
 def _scripts() -> list[Script]:
-    return list(ScriptDirectory.from_config(_config()).walk_revisions())
+    return list(_migrations(_LOCATION).walk_revisions())
+
+
+@cache
+def _migrations(_: str) -> ScriptDirectory:
+    """Read once per place: they do not change while a program runs."""
+    return ScriptDirectory.from_config(_config())
 
 
 def _config(output: io.StringIO | None = None) -> Config:
