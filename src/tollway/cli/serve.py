@@ -11,10 +11,12 @@ from tollway.cli.demo import curl_line, ensure_world
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
 from tollway.demo.world import DemoWorld
+from tollway.ledger.identity import World
 from tollway.settings import Settings, SettingsError, load_settings
 from tollway.store.key_marks import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
 from tollway.store.open import is_shared, sqlite_path, unverified_links
+from tollway.store.postgresql.allowance import crowding
 from tollway.store.sqlite.lock import ServingLock
 from tollway.telemetry.logs import configure_logging
 
@@ -63,6 +65,11 @@ def serve(
         await migrate(session.database, is_alone=lock is not None)
         await check_current(session.database)
         await use_files(session.database, files)
+        warnings.extend(
+            await crowding(
+                session.database, settings.workers, settings.database_connections, World().at_ms()
+            )
+        )
         return await ensure_world(session) if with_demo else None
 
     world = run_on_any_schema(database, work, options)

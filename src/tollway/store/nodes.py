@@ -4,7 +4,7 @@ Every serving process has a row, refreshed twice a minute and removed when it st
 counts as serving until its row is too old, by the clock that all go by.
 """
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 import tollway
 from tollway.store.clock import common_ms
@@ -24,6 +24,9 @@ _OLDER = Query(
     .where(node.c.seen_at_ms >= bindparam("since_ms"), node.c.knows_schema < bindparam("revision"))
     .distinct()
     .order_by(node.c.name)
+)
+_SERVING = Query(
+    select(func.count()).select_from(node).where(node.c.seen_at_ms >= bindparam("since_ms"))
 )
 
 
@@ -63,3 +66,10 @@ async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list
     since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
     rows = await reader.fetch_all(_OLDER, since_ms=since_ms, revision=older_than)
     return [row[0] for row in rows]
+
+
+async def count_serving(reader: Reader, own_ms: int) -> int:
+    """How many processes serve now."""
+    since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
+    ((count,),) = await reader.fetch_all(_SERVING, since_ms=since_ms)
+    return int(count)
