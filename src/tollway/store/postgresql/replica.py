@@ -87,6 +87,8 @@ class ReadingDatabase:
         # When the replica had all of the primary, and the version of the figures it then had.
         self._level_at_s = float("-inf")
         self._figures = -1
+        # How often that was forgotten: what was asked before is no answer after.
+        self._forgotten = 0
         self._is_used = False
         # Why it was not used, as far as that was told.
         self._reasons: set[str] = set()
@@ -134,10 +136,13 @@ class ReadingDatabase:
         if monotonic() - self._level_at_s > self._lag_s:
             return False
         if self._figures < self._versions.figures:
+            forgotten = self._forgotten
             try:
                 row = await self._replica.fetch_one(_FIGURES)
             except _PASSED_OVER:
                 self._forget()
+                return False
+            if forgotten != self._forgotten:
                 return False
             self._figures = -1 if row is None else row[0]
         return self._figures >= self._versions.figures
@@ -146,6 +151,7 @@ class ReadingDatabase:
         """The next connection may lead to another replica."""
         self._level_at_s = float("-inf")
         self._figures = -1
+        self._forgotten += 1
 
     async def _check(self, connection: Connection) -> None:
         (row,) = await fetch(connection, _PLACE.postgresql, ())
@@ -155,19 +161,20 @@ class ReadingDatabase:
         while True:
             try:
                 await self._catch_up()
-                self._tell(_BEHIND)
             except Exception as error:
                 # Whatever it was: nobody else would ask again.
                 self._tell(str(error) or type(error).__name__)
             await asyncio.sleep(_ASK_EVERY_S)
 
     async def _catch_up(self) -> None:
-        asked_s = monotonic()
+        asked_s, forgotten = monotonic(), self._forgotten
         primary = await _place(self._primary)
         while await self._replayed(primary) < primary.position:
             self._tell(_BEHIND)
             await asyncio.sleep(_ASK_EVERY_S)
-        self._level_at_s = asked_s
+        if forgotten == self._forgotten:
+            self._level_at_s = asked_s
+            self._tell(_BEHIND)
 
     async def _replayed(self, primary: _Place) -> Decimal:
         found = await _place(self._replica)
