@@ -342,7 +342,7 @@ def test_who_finds_no_free_connection_is_told_so(store: Store) -> None:
         database = PostgresqlDatabase(store.url, 2, Metrics(), connections=1)
         assert await count(database) == 0
         # From now on nobody has to connect, only to find the connection free.
-        database._acquire_timeout_s = 0.1
+        database._patience_s = 0.1
         slow = asyncio.ensure_future(database.fetch_one(SLEEP))
         await asyncio.sleep(0)
         with pytest.raises(StoreBusyError, match="in use"):

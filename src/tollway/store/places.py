@@ -21,6 +21,21 @@ class Places:
         # Each is forgotten with the last one who waits for it.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
+    async def take(self, patience_s: float | None) -> None:
+        """Takes a place, to be left by `leave`; fails if none is free in time."""
+        if not self._free.locked():
+            # Without a timer, which would take longer than all the rest.
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise StoreBusyError(self._busy) from error
+
+    def leave(self) -> None:
+        self._free.release()
+
     @asynccontextmanager
     async def taken(self, patience_s: float | None, by: str | None = None) -> AsyncIterator[None]:
         """Has a place meanwhile; fails if none was free in time."""

@@ -14,11 +14,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-import asyncpg
-
 from tollway.store.database import (
     Row,
-    StoreBusyError,
     StoreDoubtError,
     StoreError,
     StoreUnavailableError,
@@ -27,12 +24,12 @@ from tollway.store.database import (
 from tollway.store.places import Places
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
-from tollway.store.postgresql.hosts import Connection, Hosts, Session
+from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.pool import Pool
 from tollway.store.postgresql.revision import revision_of, unfinished_move_of, upgrade
 from tollway.store.postgresql.transaction import (
     PostgresqlTransaction,
     fetch,
-    give_up,
     undo,
     waited_for,
 )
@@ -44,7 +41,6 @@ CONNECTIONS_MAX = 10
 _LONG_READS_MAX = 2
 # Reads leave these to writes: two charge, one stores pushes, one is for all the rest.
 _KEPT_FOR_WRITES = 4
-_IN_USE = "all connections to the database are in use"
 _WAIT_FOR_CONNECTION_S = 1.0
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
@@ -68,25 +64,19 @@ class PostgresqlDatabase:
         session: str = "read-write",
     ) -> None:
         self._hosts = Hosts(url, call_timeout_s, session)
-        self._pool = asyncpg.create_pool(
-            min_size=0,
-            max_size=connections,
-            connect=self._connect,
-            reset=_leave_as_it_is,
-        )
-        self._acquire_timeout_s = self._hosts.timeout_s + _WAIT_FOR_CONNECTION_S
+        self._patience_s = self._hosts.timeout_s + _WAIT_FOR_CONNECTION_S
+        self._pool = Pool(self._hosts.connect, connections, self._patience_s)
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()
         # Nothing is written to a replica.
         kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)
-        self._reads = Places(connections - kept, _IN_USE)
+        self._reads = Places(connections - kept, "all connections for reads are in use")
         self._call_timeout_s = call_timeout_s
         self._long_reads = Places(
             max(1, min(_LONG_READS_MAX, connections - 1)), "other long reads take their time"
         )
         self._writes: set[asyncio.Task[Any]] = set()
-        self._is_closed = False
         self._metrics = metrics
 
     def check_connections(self, check: Callable[[Connection], Awaitable[None]]) -> None:
@@ -109,9 +99,13 @@ class PostgresqlDatabase:
     async def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()
         compiled = query.postgresql
-        async with self._reads.taken(self._acquire_timeout_s), self._session() as session:
-            with our_errors():
-                rows = await fetch(session, compiled, compiled.arguments(values))
+        await self._reads.take(self._patience_s)
+        try:
+            async with self._session() as session:
+                with our_errors():
+                    rows = await fetch(session, compiled, compiled.arguments(values))
+        finally:
+            self._reads.leave()
         self._metrics.read(perf_counter() - began_s)
         return rows
 
@@ -153,8 +147,13 @@ class PostgresqlDatabase:
     async def _commit(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with self._session() as session:
             transaction = session.transaction()
-            with our_errors():
-                await transaction.start()
+            try:
+                with our_errors():
+                    await transaction.start()
+            except BaseException:
+                # It may have begun, or not.
+                session.terminate()
+                raise
             try:
                 result = await work(PostgresqlTransaction(session))
             except BaseException:
@@ -181,13 +180,8 @@ class PostgresqlDatabase:
     async def close(self) -> None:
         """Finishes what was handed in, then closes the connections."""
         await asyncio.gather(*self._writes, return_exceptions=True)
-        self._is_closed = True
         await self._changes.close()
-        try:
-            async with asyncio.timeout(self._acquire_timeout_s):
-                await (await self._pool).close()
-        except TimeoutError:
-            self._pool.terminate()
+        await self._pool.close()
 
     async def schema_revision(self) -> str | None:
         async with self._session() as session:
@@ -210,30 +204,14 @@ class PostgresqlDatabase:
         )
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Session]:
-        """A connection of the pool, within a bounded time."""
-        if self._is_closed:
-            raise StoreUnavailableError("the database is closed")
-        pool = await self._pool
-        with our_errors():
+    async def _session(self) -> AsyncIterator[Connection]:
+        """A connection that nobody else uses meanwhile."""
+        async with self._pool.session() as session:
             try:
-                session = await pool.acquire(timeout=self._acquire_timeout_s)
-            except TimeoutError as error:
-                raise StoreBusyError(_IN_USE) from error
-        try:
-            yield session
-        except StoreUnavailableError:
-            # Lost, or to a host that no longer takes writes.
-            give_up(session)
-            await pool.expire_connections()
-            self._changes.renew()
-            raise
-        finally:
-            await pool.release(session)
-
-    async def _connect(self, *_: object, **__: object) -> Connection:
-        return await self._hosts.connect()
-
-
-async def _leave_as_it_is(_: object) -> None:
-    """Nothing is ever set on a session, so the round trip of a reset would be for nothing."""
+                yield session
+            except StoreUnavailableError:
+                # Lost, or to a host that no longer takes writes.
+                session.terminate()
+                self._pool.renew()
+                self._changes.renew()
+                raise

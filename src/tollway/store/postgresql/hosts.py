@@ -26,9 +26,6 @@ _AGAIN_AFTER_S = 0.1
 _LOCK_TIMEOUT_S = 10.0
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-Session: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-# With or without a pool.
-AnyConnection: TypeAlias = "Connection | Session"
 
 
 class Hosts:

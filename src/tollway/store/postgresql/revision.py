@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from tollway.store.database import Transaction
 from tollway.store.postgresql.errors import our_errors
-from tollway.store.postgresql.hosts import AnyConnection
+from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 
 # There only while a move into this database is not finished; it names what is moved.
@@ -21,16 +21,16 @@ _MIGRATION_TIMEOUT_S = 24 * 3600
 _BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 
-async def revision_of(connection: AnyConnection) -> str | None:
+async def revision_of(connection: Connection) -> str | None:
     return await _only(connection, "alembic_version", "version_num")
 
 
-async def unfinished_move_of(connection: AnyConnection) -> str | None:
+async def unfinished_move_of(connection: Connection) -> str | None:
     return await _only(connection, UNFINISHED_MOVE, "source")
 
 
 async def upgrade(
-    connection: AnyConnection, plan: Callable[[Transaction, str | None], Awaitable[str]]
+    connection: Connection, plan: Callable[[Transaction, str | None], Awaitable[str]]
 ) -> str | None:
     """Runs the script that is planned for the revision that is found; gives that revision."""
     with our_errors():
@@ -48,7 +48,7 @@ async def upgrade(
             return found
 
 
-async def _only(connection: AnyConnection, table: str, column: str) -> str | None:
+async def _only(connection: Connection, table: str, column: str) -> str | None:
     """The value in a table of one row, which need not be there."""
     with our_errors():
         if await connection.fetchval("SELECT to_regclass($1)", table) is None:

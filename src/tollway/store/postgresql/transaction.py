@@ -1,14 +1,14 @@
 """One transaction on one connection."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from zlib import crc32
 
 import asyncpg
 
 from tollway.store.database import Row, RowValues, StoreUnavailableError
 from tollway.store.postgresql.errors import our_errors
-from tollway.store.postgresql.hosts import AnyConnection, Session
+from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import CompiledQuery, Query
 
 # Where the keys of turns begin; no other lock has a number there.
@@ -22,7 +22,7 @@ class PostgresqlTransaction:
 
     is_shared = True
 
-    def __init__(self, session: AnyConnection) -> None:
+    def __init__(self, session: Connection) -> None:
         self._session = session
         # As long as is usual on this connection.
         self._timeout_s: float | None = None
@@ -94,23 +94,17 @@ class PostgresqlTransaction:
             await part.commit()
 
 
-async def undo(session: AnyConnection, transaction: asyncpg.transaction.Transaction) -> None:
+async def undo(session: Connection, transaction: asyncpg.transaction.Transaction) -> None:
     """Rolls back, or, when not even that can be done, gives the connection up: it is then undone
     by the server."""
     try:
         await transaction.rollback()
     except Exception:
-        give_up(session)
-
-
-def give_up(session: AnyConnection) -> None:
-    """Closes a connection at once; one that was lost already has left the pool by itself."""
-    with suppress(asyncpg.InterfaceError):
         session.terminate()
 
 
 @asynccontextmanager
-async def waited_for(session: Session) -> AsyncIterator[None]:
+async def waited_for(session: Connection) -> AsyncIterator[None]:
     """Around a commit: fails when the server says that it was made but not waited for.
 
     So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
@@ -125,15 +119,13 @@ async def waited_for(session: Session) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # One that was lost meanwhile is no longer of the pool, and hears nothing.
-        with suppress(asyncpg.InterfaceError):
-            session.remove_log_listener(hear)
+        session.remove_log_listener(hear)
     if warnings:
         raise StoreUnavailableError(warnings[0])
 
 
 async def fetch(
-    session: AnyConnection,
+    session: Connection,
     compiled: CompiledQuery,
     arguments: tuple[object, ...],
     timeout_s: float | None = None,

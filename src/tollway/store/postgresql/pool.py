@@ -1,0 +1,129 @@
+"""The connections to PostgreSQL: made when they are needed, and used again.
+
+The driver has a pool too. This one takes a tenth of its time, which was more than that of a short
+read: giving a connection back is a line here, and there a task of its own, since the driver cannot
+know that nothing was ever set on ours.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import monotonic
+
+from tollway.store.database import StoreBusyError, StoreUnavailableError
+from tollway.store.postgresql.hosts import Connection
+
+# What was needed in the busiest minute is not kept for the rest of the day.
+_IDLE_S = 300.0
+# A server's process has a memory of all that it ever looked at.
+_LIFE_S = 3600.0
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    connection: Connection
+    generation: int
+    made_at_s: float
+    free_since_s: float
+
+
+class Pool:
+    """A number of connections at most; whoever wants one more waits, and not without an end."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        size: int,
+        patience_s: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._connect = connect
+        self._size = size
+        self._patience_s = patience_s
+        self._clock = clock
+        self._places = asyncio.Semaphore(size)
+        # The last one to come back is the first to go out, so that the others can grow old.
+        self._free: list[_Member] = []
+        self._members: set[_Member] = set()
+        self._generation = 0
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Connection]:
+        """A connection that nobody else uses meanwhile."""
+        member = await self._take()
+        try:
+            yield member.connection
+        finally:
+            self._give_back(member)
+
+    def renew(self) -> None:
+        """From now on, only connections are used that were made later."""
+        self._generation += 1
+        while self._free:
+            self._drop(self._free.pop())
+
+    async def close(self) -> None:
+        """Waits until all have come back, but not without an end."""
+        self._is_closed = True
+        try:
+            async with asyncio.timeout(self._patience_s):
+                for _ in range(self._size):
+                    await self._places.acquire()
+                closing = [member.connection.close() for member in self._free]
+                await asyncio.gather(*closing, return_exceptions=True)
+        except TimeoutError:
+            for member in self._members:
+                member.connection.terminate()
+
+    async def _take(self) -> _Member:
+        if self._is_closed:
+            raise StoreUnavailableError("the database is closed")
+        if self._free and not self._places.locked():
+            await self._places.acquire()
+            return await self._member()
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._places.acquire()
+                return await self._member()
+        except TimeoutError as error:
+            raise StoreBusyError("all connections to the database are in use") from error
+
+    async def _member(self) -> _Member:
+        """For whoever has a place."""
+        while self._free:
+            member = self._free.pop()
+            if not member.connection.is_closed():
+                return member
+            self._members.discard(member)
+        generation = self._generation
+        try:
+            connection = await self._connect()
+        except BaseException:
+            self._places.release()
+            raise
+        now_s = self._clock()
+        member = _Member(connection, generation, now_s, now_s)
+        self._members.add(member)
+        return member
+
+    def _give_back(self, member: _Member) -> None:
+        now_s, connection = self._clock(), member.connection
+        if (
+            member.generation != self._generation
+            or connection.is_closed()
+            or connection.is_in_transaction()
+            or now_s - member.made_at_s > _LIFE_S
+        ):
+            self._drop(member)
+        else:
+            member.free_since_s = now_s
+            self._free.append(member)
+        if self._free and now_s - self._free[0].free_since_s > _IDLE_S:
+            self._drop(self._free.pop(0))
+        self._places.release()
+
+    def _drop(self, member: _Member) -> None:
+        self._members.discard(member)
+        member.connection.terminate()

@@ -1,0 +1,212 @@
+"""The connections to PostgreSQL: used again, never more than allowed, and not without a bound."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from tests.support.postgresql import new_database, run_on
+from tollway.store.database import StoreBusyError, StoreUnavailableError
+from tollway.store.postgresql.hosts import Connection
+from tollway.store.postgresql.pool import Pool
+
+pytestmark = pytest.mark.postgresql
+
+SIZE = 2
+PATIENT_S = 30.0
+HASTY_S = 0.05
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class World:
+    """A pool on a real server, and how many connections it has made."""
+
+    def __init__(self, url: str, patience_s: float) -> None:
+        self._url = url
+        self.made = 0
+        self.problem: Exception | None = None
+        self.clock = Clock()
+        self.pool = Pool(self._connect, SIZE, patience_s, self.clock)
+
+    async def _connect(self) -> Connection:
+        if self.problem is not None:
+            raise self.problem
+        self.made += 1
+        return await asyncpg.connect(self._url)
+
+    async def pid(self) -> int:
+        """The server's process behind the connection that is used next."""
+        async with self.pool.session() as session:
+            return session.get_server_pid()
+
+    @asynccontextmanager
+    async def all_in_use(self) -> AsyncIterator[list[Connection]]:
+        async with self.pool.session() as first, self.pool.session() as second:
+            yield [first, second]
+
+
+@pytest.fixture(scope="module")
+def url(engine: str) -> str:
+    return new_database(is_migrated=False)
+
+
+def run(url: str, work: Callable[[World], Awaitable[None]], patience_s: float = PATIENT_S) -> None:
+    async def run() -> None:
+        world = World(url, patience_s)
+        try:
+            await work(world)
+        finally:
+            await world.pool.close()
+
+    asyncio.run(run())
+
+
+def test_a_connection_is_used_again(url: str) -> None:
+    async def work(world: World) -> None:
+        assert len({await world.pid() for _ in range(5)}) == 1
+        async with world.all_in_use() as (first, second):
+            assert first is not second
+        await world.pid()
+        assert world.made == SIZE
+
+    run(url, work)
+
+
+def test_whoever_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
+    async def work(world: World) -> None:
+        async with world.all_in_use():
+            waiting = [asyncio.ensure_future(world.pid()) for _ in range(20)]
+            # One who goes away takes nobody's turn along.
+            await asyncio.sleep(0)
+            waiting.pop(0).cancel()
+        assert len(set(await asyncio.gather(*waiting))) <= SIZE
+        assert world.made == SIZE
+
+    run(url, work)
+
+
+def test_but_not_without_an_end(url: str) -> None:
+    async def work(world: World) -> None:
+        async with world.all_in_use():
+            with pytest.raises(StoreBusyError, match="in use"):
+                await world.pid()
+        assert await world.pid()
+
+    run(url, work, HASTY_S)
+
+
+def test_a_connection_that_cannot_be_made_takes_no_place(url: str) -> None:
+    async def work(world: World) -> None:
+        world.problem = StoreUnavailableError("no host")
+        for _ in range(SIZE + 1):
+            with pytest.raises(StoreUnavailableError, match="no host"):
+                await world.pid()
+        world.problem = None
+        async with world.all_in_use():
+            assert world.made == SIZE
+
+    run(url, work)
+
+
+def test_one_that_was_lost_is_not_used_again(url: str) -> None:
+    async def work(world: World) -> None:
+        async with world.pool.session() as session:
+            lost = session.get_server_pid()
+            session.terminate()
+        assert await world.pid() != lost
+        # Lost while nobody used it.
+        lost = await world.pid()
+        await asyncio.to_thread(run_on, url, f"SELECT pg_terminate_backend({lost}, 10000)")
+        async with asyncio.timeout(PATIENT_S):
+            while await world.pid() == lost:  # noqa: ASYNC110 - nothing tells of it but asking
+                await asyncio.sleep(0)
+
+    run(url, work)
+
+
+def test_one_with_an_open_transaction_is_not_used_again(url: str) -> None:
+    async def work(world: World) -> None:
+        async with world.pool.session() as session:
+            await session.execute("BEGIN")
+            left = session.get_server_pid()
+        assert await world.pid() != left
+
+    run(url, work)
+
+
+@pytest.mark.parametrize("is_renewed", [True, False])
+def test_after_a_renewal_all_are_new(url: str, is_renewed: bool) -> None:
+    async def work(world: World) -> None:
+        free = await world.pid()
+        async with world.pool.session() as session:
+            used = session.get_server_pid()
+            if is_renewed:
+                world.pool.renew()
+            assert await session.fetchval("SELECT 1") == 1, "what is in use goes on"
+        async with world.all_in_use() as now:
+            kept = {free, used} & {each.get_server_pid() for each in now}
+        assert bool(kept) is not is_renewed
+
+    run(url, work)
+
+
+@pytest.mark.parametrize(("later_s", "made"), [(299, 2), (301, 3)])
+def test_what_nobody_needs_is_closed_after_five_minutes(
+    url: str, later_s: float, made: int
+) -> None:
+    async def work(world: World) -> None:
+        async with world.all_in_use():
+            pass
+        world.clock.now_s = later_s
+        await world.pid()
+        async with world.all_in_use():
+            pass
+        assert world.made == made
+
+    run(url, work)
+
+
+@pytest.mark.parametrize(("later_s", "made"), [(3599, 1), (3601, 2)])
+def test_none_lives_longer_than_an_hour(url: str, later_s: float, made: int) -> None:
+    async def work(world: World) -> None:
+        await world.pid()
+        world.clock.now_s = later_s
+        await world.pid()
+        await world.pid()
+        assert world.made == made
+
+    run(url, work)
+
+
+@pytest.mark.parametrize("patience_s", [PATIENT_S, HASTY_S])
+def test_closing_waits_for_what_is_in_use_but_not_without_an_end(
+    url: str, patience_s: float
+) -> None:
+    async def work(world: World) -> None:
+        async with world.pool.session() as session:
+            closing = asyncio.ensure_future(world.pool.close())
+            await asyncio.sleep(0)
+            with pytest.raises(StoreUnavailableError, match="closed"):
+                await world.pid()
+            if patience_s == HASTY_S:
+                await closing
+                assert session.is_closed()
+            else:
+                assert await session.fetchval("SELECT 1") == 1
+        await closing
+        assert session.is_closed()
+
+    async def run() -> None:
+        await work(World(url, patience_s))
+
+    asyncio.run(run())
