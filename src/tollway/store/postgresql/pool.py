@@ -1,8 +1,8 @@
 """The connections to PostgreSQL: made when they are needed, and used again.
 
-The driver has a pool too. This one takes a tenth of its time, which was more than that of a short
-read: giving a connection back is a line here, and there a task of its own, since the driver cannot
-know that nothing was ever set on ours.
+The driver has a pool too, but a short read on it took longer for the pool than for the read: there,
+giving a connection back is a task of its own, because anything may have been set on it. On ours
+nothing ever is, so here it is a line.
 """
 
 import asyncio
