@@ -206,7 +206,4 @@ def test_closing_waits_for_what_is_in_use_but_not_without_an_end(
         await closing
         assert session.is_closed()
 
-    async def run() -> None:
-        await work(World(url, patience_s))
-
-    asyncio.run(run())
+    run(url, work, patience_s)

@@ -66,6 +66,8 @@ class Pool:
 
     async def close(self) -> None:
         """Waits until all have come back, but not without an end."""
+        if self._is_closed:
+            return
         self._is_closed = True
         try:
             async with asyncio.timeout(self._patience_s):
