@@ -1,4 +1,4 @@
-"""The example configuration of nginx on the page about scale: run, and called through."""
+"""The example configurations of proxies: what they let through; nginx is run and called through."""
 
 import re
 import shutil
@@ -14,11 +14,28 @@ from tests.docs.pages import ROOT, blocks_of
 from tests.support.books import Caller
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ports import free_port
+from tollway.consent.links import AUTHORIZE_PATH
+from tollway.console.owner import OWNER_PATH
+from tollway.contract.oauth import TOKEN_PATH
+from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.operations.catalogue import OPERATIONS
+from tollway.templates import TEMPLATES_PATH
 
-pytestmark = [
-    pytest.mark.sqlite,
-    pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed"),
+pytestmark = pytest.mark.sqlite
+with_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+PUBLIC = [
+    *(operation.path for operation in OPERATIONS),
+    f"{RECEIPTS_PATH}req_1",
+    TOKEN_PATH,
+    "/openapi.json",
+    "/push/orders",
+    AUTHORIZE_PATH,
+    OWNER_PATH,
+    f"{OWNER_PATH}/grants",
+    "/console.css",
+    f"{TEMPLATES_PATH}/1",
 ]
+PROBES = ["/metrics", "/readyz", "/healthz"]
 _TIMEOUT_S = 30
 _AROUND = """
 daemon off;
@@ -64,11 +81,21 @@ def _answers(address: str) -> bool:
     return True
 
 
+def test_what_is_for_others_is_let_through_and_probes_are_not() -> None:
+    text = "".join((ROOT / "docs" / page).read_text("utf-8") for page in ("scale.md", "operate.md"))
+    let_through = re.findall(r"(\^/\(papi\S+)", text)
+    assert len(let_through) == 3
+    for pattern in let_through:
+        assert [path for path in PUBLIC if not re.search(pattern, path)] == []
+        assert [path for path in PROBES if re.search(pattern, path)] == []
+
+
+@with_nginx
 def test_calls_come_through_and_probes_do_not(
     proxy: str, caller: Caller, question: dict[str, str]
 ) -> None:
     sent = {"Authorization": f"Bearer {caller.token}"}
     answer = httpx.get(f"{proxy}{ANALYSIS}", params=question, headers=sent, timeout=_TIMEOUT_S)
     assert answer.json()["code"] == 0
-    for path in ("/metrics", "/readyz", "/healthz"):
+    for path in PROBES:
         assert httpx.get(f"{proxy}{path}", timeout=_TIMEOUT_S).status_code == 404
