@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tollway.serving import http_server
+from tollway.serving.server import http_server
 from tollway.settings import load_settings
 
 

@@ -46,7 +46,7 @@ def serve(
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
     # Imported here: every other command would pay for loading the HTTP server.
-    from tollway.serving import free_address, serve_http  # noqa: PLC0415
+    from tollway.serving.server import free_address, serve_http  # noqa: PLC0415
 
     options = {"database": database, "host": host, "port": port, "workers": workers}
     settings, _ = load_settings(options)
