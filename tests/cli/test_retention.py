@@ -18,11 +18,11 @@ from tests.support.months import make_month
 from tests.support.orders import miscounted, order, put_orders
 from tests.support.stores import Store
 from tollway.app import Gateway
+from tollway.cli.setting_sources import load_settings
 from tollway.ledger.identity import World
 from tollway.operations.catalogue import OPERATIONS
 from tollway.retention import pieces
 from tollway.retention.job import JOB
-from tollway.settings import load_settings
 from tollway.store.key_marks import files_of, use_files
 from tollway.store.order_facets import DAY_MS
 from tollway.workers import Crew

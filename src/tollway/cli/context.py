@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tollway.carriers.vault import Vault, load_vault
+from tollway.cli.setting_sources import load_settings
 from tollway.ledger.identity import World
-from tollway.settings import Settings, load_settings
+from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.key_marks import key_file_of, use_files
 from tollway.store.migrate import check_current

@@ -18,9 +18,10 @@ from tollway.cli.options import JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table
 from tollway.cli.progress import progress_bar
 from tollway.cli.restoring import files_beside, keys_to_place, placed
+from tollway.cli.setting_sources import load_settings
 from tollway.demo.world import demo_file
 from tollway.ledger.identity import World
-from tollway.settings import Settings, load_settings
+from tollway.settings import Settings
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.key_marks import refuse_other
 from tollway.store.moving.copying import copy_rows, refuse_other_schema
