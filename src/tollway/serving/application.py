@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-from tollway.app import Gateway
+from tollway.app.gateway import Gateway
 from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
@@ -64,15 +64,16 @@ class Application:
 
     def _background(self, gateway: Gateway) -> Iterable[Coroutine[None, None, None]]:
         """What goes on beside the calls. Each for itself, so that none waits for a long one."""
+        upkeep = gateway.upkeep
         yield self._greet()
         yield _end_with_parent(os.getppid())
-        yield _regularly("the regular work", gateway.tend, _TEND_INTERVAL_S, _TEND_INTERVAL_S)
+        yield _regularly("the regular work", upkeep.tend, _TEND_INTERVAL_S, _TEND_INTERVAL_S)
         yield _regularly(
-            "dropping what is old", gateway.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
+            "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
         # At once: what is pending at the start is what the process before this one left behind.
         interval_s = self._settings.reconcile_interval_s
-        yield _regularly("reconciliation", gateway.reconcile, interval_s)
+        yield _regularly("reconciliation", upkeep.reconcile, interval_s)
 
     async def _start(self) -> Gateway:
         gateway, parent = Gateway(self._settings, self._crew, self._number), os.getppid()
