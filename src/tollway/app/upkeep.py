@@ -7,9 +7,9 @@ from tollway.app.resources import Resources
 from tollway.carriers.connectors.breaker import State
 from tollway.carriers.reconciling import Reconciler
 from tollway.ledger.client_tokens import sweep_client_tokens
-from tollway.ledger.holds import count_open_holds
 from tollway.ledger.identity import World
 from tollway.ledger.keeping import sweep_kept
+from tollway.ledger.open_holds import count_open_holds
 from tollway.ledger.tokens import record_use
 from tollway.retention.applying import Retention
 from tollway.settings import Settings
