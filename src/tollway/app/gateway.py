@@ -18,7 +18,7 @@ from tollway.ledger.identity import World
 from tollway.ledger.settlement import Settler
 from tollway.ledger.uncharged import UnchargedCalls
 from tollway.oauth.routes import oauth_routes
-from tollway.openapi import openapi
+from tollway.openapi.document import openapi
 from tollway.operations.catalogue import OPERATIONS
 from tollway.probes import probe_routes
 from tollway.push.routes import push_routes
