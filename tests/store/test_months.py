@@ -37,11 +37,6 @@ pytestmark = pytest.mark.postgresql
 TABLES = ("entry", "consent_use", "uncharged_call", "coupon_claim", "shop_order")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
-
-
 def test_this_month_and_the_next_two_are_there(store: Store) -> None:
     this = month_of(NOW_MS // 1000)
     next_one = month_of(this.end_s)
