@@ -12,7 +12,7 @@ from tollway.store.schema import product
 from tollway.telemetry.metrics import Metrics
 
 DEADLINE_S = 20
-_ADD = Query(
+ADD = Query(
     product.insert().values(
         product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
     )
@@ -25,7 +25,7 @@ def opened(url: str, call_timeout_s: float | None = None) -> PostgresqlDatabase:
 
 
 async def add(transaction: Transaction, name: str = "a") -> None:
-    await transaction.execute(_ADD, product_id=name)
+    await transaction.execute(ADD, product_id=name)
 
 
 async def count(database: PostgresqlDatabase) -> int:

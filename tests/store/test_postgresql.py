@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 from sqlalchemy import bindparam, func, select
 
-from tests.store.on_postgresql import COUNT, add, count, opened
+from tests.store.on_postgresql import ADD, COUNT, add, count, opened
 from tests.support.pair import Pair
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
@@ -136,6 +136,30 @@ def test_who_finds_no_free_connection_is_told_so(store: Store) -> None:
         with pytest.raises(StoreBusyError, match="statement timeout"):
             await slow
         assert await count(database) == 0
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_any_other_warning_of_the_server_is_no_doubt(store: Store) -> None:
+    """Such as that its transaction ids run out: calls go on, and whoever runs it reads its log."""
+    run_on(
+        store.url,
+        """CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN RAISE WARNING ''look here''; RETURN NULL; END'""",
+    )
+    run_on(
+        store.url,
+        """CREATE CONSTRAINT TRIGGER warning AFTER INSERT ON product DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION warn()""",
+    )
+
+    async def work() -> None:
+        database = opened(store.url)
+        # Both ways to commit; the trigger fires with the commit itself.
+        await database.write(add)
+        await database.write_at_once(ADD, product_id="b")
+        assert await count(database) == 2
         await database.close()
 
     asyncio.run(work())

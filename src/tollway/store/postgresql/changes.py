@@ -70,6 +70,9 @@ class ChangeListener:
                     self._connection = None
             except StoreError as error:
                 self._tell_of_loss(str(error))
+                # Neither the old connection nor a new one is answered: so it is for all others.
+                if self._hosts.is_silent:
+                    self._hosts.on_silence()
                 await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def _hear(self, connection: Connection) -> None:

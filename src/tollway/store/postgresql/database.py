@@ -66,6 +66,7 @@ class PostgresqlDatabase:
         self._hosts = Hosts(url, call_timeout_s, session)
         self._patience_s = self._hosts.timeout_s + _WAIT_FOR_CONNECTION_S
         self._pool = Pool(self._hosts.connect, connections, self._patience_s)
+        self._hosts.on_silence = self._pool.abandon
         self._changes = ChangeListener(self._hosts)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()

@@ -42,6 +42,10 @@ class Hosts:
         self._session = None if is_chosen else session
         # Raises for a connection that will not do.
         self.check: Callable[[Connection], Awaitable[None]] | None = None
+        # Told when the connections that there are lead to where nobody answers any more.
+        self.on_silence: Callable[[], None] = _do_nothing
+        # Whether the host that was good gave no answer in time when it was last tried.
+        self.is_silent = False
         self._good = 0
         self._problem: str | None = None
         self._again_at_s = 0.0
@@ -66,18 +70,24 @@ class Hosts:
 
     async def _try_all(self) -> Connection:
         problems: list[str] = []
+        is_silent, good = False, self._good
         for turn in range(len(self._urls)):
-            index = (self._good + turn) % len(self._urls)
+            index = (good + turn) % len(self._urls)
             try:
                 made = await self._try(index)
                 await self._check(made)
             except StoreError as error:
+                is_silent = is_silent or (turn == 0 and isinstance(error.__cause__, TimeoutError))
                 problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
             except ValueError:
                 raise StoreUnavailableError(UNREADABLE) from None
             else:
-                self._good, self._problem = index, None
+                self._good, self._problem, self.is_silent = index, None, False
+                if is_silent:
+                    # Another host has taken over: nobody need wait for that one.
+                    self.on_silence()
                 return made
+        self.is_silent = is_silent
         self._problem, self._again_at_s = "; ".join(problems), monotonic() + _AGAIN_AFTER_S
         raise StoreUnavailableError(self._problem)
 
@@ -116,6 +126,10 @@ class Hosts:
                 target_session_attrs=self._session,  # type: ignore[arg-type]
                 server_settings=self._settings,
             )
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _server_settings(call_timeout_s: float | None) -> dict[str, str]:

@@ -64,6 +64,12 @@ class Pool:
         while self._free:
             self._drop(self._free.pop())
 
+    def abandon(self) -> None:
+        """Ends also those in use: whoever waits for an answer there is told that none comes."""
+        self.renew()
+        for member in self._members:
+            member.connection.terminate()
+
     async def close(self) -> None:
         """Waits until all have come back, but not without an end."""
         if self._is_closed:

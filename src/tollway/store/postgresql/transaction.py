@@ -14,6 +14,7 @@ from tollway.store.query import CompiledQuery, Query
 # Where the keys of turns begin; no other lock has a number there.
 _FIRST_TURN = 7 << 32
 _PATIENCE_S = 24 * 3600.0
+_SYNCHRONOUS_REPLICATION = "syncrep.c"
 _TAKE_TURNS = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
 
 
@@ -108,20 +109,23 @@ async def waited_for(session: Connection) -> AsyncIterator[None]:
     """Around a commit: fails when the server says that it was made but not waited for.
 
     So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
-    was committed is then on this server alone, and gone if the standby takes its place.
+    was committed is then on this server alone, and gone if the standby takes its place. Any other
+    warning is for whoever runs the server, and in its log.
     """
-    warnings: list[str] = []
+    unwaited: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
-        warnings.append(message.message)
+        # Its text may be in any language; where it comes from is not.
+        if message.server_source_filename == _SYNCHRONOUS_REPLICATION:
+            unwaited.append(message.message)
 
     session.add_log_listener(hear)
     try:
         yield
     finally:
         session.remove_log_listener(hear)
-    if warnings:
-        raise StoreUnavailableError(warnings[0])
+    if unwaited:
+        raise StoreUnavailableError(unwaited[0])
 
 
 async def fetch(
