@@ -28,6 +28,11 @@ class Crew:
     def drain(self) -> None:
         self._is_draining.value = 1
 
+    @property
+    def has_started(self) -> bool:
+        """Whether there was a moment at which all had started."""
+        return bool(self._started.value >= self.size)
+
     def completes_start(self) -> bool:
         """Counts a worker that has started; true for the one that all others were waited for."""
         with self._started.get_lock():

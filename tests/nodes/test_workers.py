@@ -33,8 +33,12 @@ def gateway(own_store: Store) -> Iterator[Gateway]:
 
 
 def metrics(gateway: Gateway) -> str:
-    """What any of the workers tells: the connection is a new one each time."""
-    return httpx.get(f"{gateway.base_url}/metrics", timeout=DEADLINE_S).text
+    """What any of the workers tells: the connection is a new one each time. Nothing if it was one
+    that is just dying."""
+    try:
+        return httpx.get(f"{gateway.base_url}/metrics", timeout=DEADLINE_S).text
+    except httpx.TransportError:
+        return ""
 
 
 def calls_by_worker(gateway: Gateway) -> Counter[str]:
@@ -83,6 +87,18 @@ def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
     assert {before[0], before[2]} < set(gateway.workers())
     wait_for(lambda: 'worker="2"' in metrics(gateway))
     assert gateway.get(token=caller.token, query=question).code == 0
+
+
+@pytest.mark.postgresql
+def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
+    *others, dies = gateway.workers()
+    for _ in range(3):
+        os.kill(dies, signal.SIGKILL)
+        # The newest is the last one, and has the number of the one that it replaces.
+        wait_for(lambda: gateway.workers()[:-1] == others and gateway.workers()[-1] != dies)  # noqa: B023
+        wait_for(lambda: f'worker="{WORKERS}"' in metrics(gateway))
+        dies = gateway.workers()[-1]
+    assert gateway.log().count("worker 3 ended with status -9, and is replaced") == 3
 
 
 @pytest.mark.postgresql

@@ -1,8 +1,10 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
+import logging
 import signal
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -24,10 +26,16 @@ _GRANIAN_LOGGING = {
     "disable_existing_loggers": False,
     "loggers": {"_granian": {"level": "WARNING", "propagate": True, "handlers": []}},
 }
+# One that dies again and again must not keep the machine busy with starting it.
+_SOON_S = 5.0
+_PAUSE_S = 1.0
+
+logger = logging.getLogger("tollway.serving")
 
 
 class GatewayServer(MPServer):
-    """The HTTP server of a gateway: its workers know their number, and it drains before it stops.
+    """The HTTP server of a gateway: its workers know their number, are replaced when they die, and
+    are drained before it stops.
 
     Only SIGTERM drains. Ctrl+C is for somebody who waits at the terminal, and reaches the workers
     themselves as well.
@@ -38,6 +46,7 @@ class GatewayServer(MPServer):
         self._crew = crew
         self._drain_s = settings.drain_s
         self._is_asked_to_drain = False
+        self._replaced_at_s: dict[int, float] = {}
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
         self._is_asked_to_drain = args[0] == signal.SIGTERM
@@ -47,6 +56,21 @@ class GatewayServer(MPServer):
         self, idx: int, target: Any, callback_loader: Callable[[int], Application]
     ) -> WorkerProcess:
         return super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
+
+    def _respawn_workers(
+        self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
+    ) -> None:
+        for index in workers:
+            status = self.wrks[index].inner.exitcode
+            logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
+            if time.monotonic() - self._replaced_at_s.get(index, float("-inf")) < _SOON_S:
+                time.sleep(_PAUSE_S)
+            self._replaced_at_s[index] = time.monotonic()
+        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        if self._crew.has_started:
+            # It could serve once, so it can again. The server would give up on all of them when one
+            # dies twice in a short time, as when the machine runs out of memory.
+            self.respawned_wrks.clear()
 
     def shutdown(self, exit_code: int = 0) -> None:
         if self._drain_s and self._is_asked_to_drain:
