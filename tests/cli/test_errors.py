@@ -104,10 +104,13 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
         ("sqlite:///text.db", "text.db cannot be read or written"),
         ("sqlite:///none/books.db", "There is no database file none/books.db"),
         ("mysql://localhost/books", "this one with mysql://"),
+        ("host=127.0.0.1 password=hush", "this one with something else"),
         ("sqlite:///", "names no file"),
         ("", "database"),
     ):
-        assert_one_sentence(tollway("account", "list", "--database", url), 1, part)
+        answer = tollway("account", "list", "--database", url)
+        assert_one_sentence(answer, 1, part)
+        assert "hush" not in answer.err
     migrated = tollway("migrate", "--database", "sqlite:///none/books.db")
     assert_one_sentence(migrated, 1, "folder of none/books.db does not exist")
 

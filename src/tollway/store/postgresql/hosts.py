@@ -4,7 +4,8 @@ While none does, one attempt is under way at a time, and whoever else wants a co
 at once: an outage is answered quickly, also when the hosts swallow every packet.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import TypeAlias
 from urllib.parse import parse_qs
@@ -116,7 +117,7 @@ class Hosts:
         return str(error)
 
     async def _try(self, index: int) -> Connection:
-        with our_errors():
+        with our_errors(), _url_errors():
             return await asyncpg.connect(
                 self._urls[index],
                 timeout=self._host_timeout_s,
@@ -126,6 +127,19 @@ class Hosts:
                 target_session_attrs=self._session,  # type: ignore[arg-type]
                 server_settings=self._settings,
             )
+
+
+@contextmanager
+def _url_errors() -> Iterator[None]:
+    """What the driver does not know of a URL's parameters, it hands on as settings of a session."""
+    try:
+        yield
+    except (
+        asyncpg.UndefinedObjectError,
+        asyncpg.InvalidParameterValueError,
+        asyncpg.CantChangeRuntimeParamError,
+    ) as error:
+        raise StoreUnavailableError(f"{told(error)}, which the URL sets") from error
 
 
 def _do_nothing() -> None:
@@ -146,13 +160,14 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "synchronous_commit": "on",
         "client_min_messages": "warning",
         "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
+        # A command takes its time, whatever the server lets others have.
+        "statement_timeout": _milliseconds(call_timeout_s),
     }
     if call_timeout_s is not None:
-        settings["statement_timeout"] = _milliseconds(call_timeout_s)
         # A node that vanished must not hold its locks.
         settings["idle_in_transaction_session_timeout"] = _milliseconds(call_timeout_s)
     return settings
 
 
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, round(seconds * 1000)))
+def _milliseconds(seconds: float | None) -> str:
+    return "0" if seconds is None else str(max(1, round(seconds * 1000)))
