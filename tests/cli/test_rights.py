@@ -1,5 +1,6 @@
 """A role that may not do what is asked of it is told so in one sentence."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_errors import assert_one_sentence
+from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
 from tests.support.postgresql import Server, run_on
@@ -62,6 +64,18 @@ def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
     gateway = Gateway(owned)
     assert "the coming months of entry cannot be made: The role" in gateway.log()
     assert gateway.stop() == 0
+
+
+def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workplace: Path) -> None:
+    run_on(server.url, "CREATE DATABASE third TEMPLATE template0")
+    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/third")
+    assert Gateway(owned).stop() == 0
+    owned.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO poor")
+    owned.url = _as_poor(owned.url)
+    ended = forks.run("tollway", "serve", env={**os.environ, **owned.settings}, cwd=workplace)
+    assert ended.returncode == 1
+    assert "the gateway cannot start: The role in the database's URL has too few" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def _as_poor(url: str) -> str:

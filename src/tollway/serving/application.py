@@ -47,7 +47,10 @@ class Application:
             gateway = await self._start()
         except Exception as error:
             # Whatever it was: the server would otherwise go on with nothing behind it.
-            logger.exception("the gateway cannot start")
+            if isinstance(error, StoreError):
+                logger.error("the gateway cannot start: %s", error)
+            else:
+                logger.exception("the gateway cannot start")
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         self._gateway = gateway
