@@ -61,7 +61,7 @@ class Gateway:
         self._edge = Edge(toll, settings, metrics)
         routes = self._routes()
         self._pages = Starlette(routes=routes)
-        self._page_paths = {route.path for route in routes}
+        self._page_paths = {route.path.encode() for route in routes}
         self.upkeep = Upkeep(
             settings, self._resources, self._presence, toll.authenticate.take_used, metrics
         )
@@ -101,8 +101,9 @@ class Gateway:
         ]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        # The toll is the default, so that every unknown path is answered with its envelope.
-        inner = self._pages if scope["path"] in self._page_paths else self._edge
+        # The toll is the default, so that every unknown path is answered with its envelope. Paths
+        # as they were sent: whoever stands in front lets them through by that.
+        inner = self._pages if scope["raw_path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
     async def start(self) -> None:
