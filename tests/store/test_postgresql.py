@@ -1,6 +1,7 @@
 """The shared engine: what comes in the way of a transaction, and what is left in doubt."""
 
 import asyncio
+from contextlib import suppress
 
 import asyncpg
 import pytest
@@ -10,7 +11,7 @@ from tests.store.on_postgresql import ADD, COUNT, add, count, opened
 from tests.support.pair import Pair
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
-from tollway.store.database import StoreBusyError, StoreDoubtError, Transaction
+from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError, Transaction
 from tollway.store.migrate import migrate, newest_revision
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
@@ -136,6 +137,34 @@ def test_who_finds_no_free_connection_is_told_so(store: Store) -> None:
         with pytest.raises(StoreBusyError, match="statement timeout"):
             await slow
         assert await count(database) == 0
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> None:
+    """The server undoes everything then, and answers the commit as if it had been asked to."""
+
+    async def work() -> None:
+        database = opened(store.url)
+
+        async def pass_over(transaction: Transaction) -> None:
+            await add(transaction)
+            with suppress(StoreError):
+                await add(transaction)
+
+        with pytest.raises(StoreError, match="a statement failed"):
+            await database.write(pass_over)
+        assert await count(database) == 0
+
+        async def mind(transaction: Transaction) -> None:
+            await add(transaction)
+            with suppress(StoreError):
+                async with transaction.savepoint():
+                    await add(transaction)
+
+        await database.write(mind)
+        assert await count(database) == 1
         await database.close()
 
     asyncio.run(work())

@@ -155,8 +155,11 @@ class PostgresqlDatabase:
                 # It may have begun, or not.
                 session.terminate()
                 raise
+            worked_in = PostgresqlTransaction(session)
             try:
-                result = await work(PostgresqlTransaction(session))
+                result = await work(worked_in)
+                if worked_in.has_failed:
+                    raise StoreError("a statement failed, and nobody minded")
             except BaseException:
                 await undo(session, transaction)
                 raise
