@@ -102,6 +102,20 @@ def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
 
 
 @pytest.mark.postgresql
+def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_store: Store) -> None:
+    gateway = Gateway(own_store, workers=2, drain_s=300)
+    gateway.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: httpx.get(f"{gateway.base_url}/readyz").status_code == 503)
+    dies, lives = gateway.workers()
+    os.kill(dies, signal.SIGKILL)
+    wait_for(lambda: "Unexpected exit from worker-1" in gateway.log())
+    assert lives in gateway.workers()
+    wait_for(lambda: 'worker="2"' in metrics(gateway))
+    # A second signal says that there is no time for a drain.
+    assert gateway.stop() == 0
+
+
+@pytest.mark.postgresql
 def test_the_greeting_comes_once(gateway: Gateway) -> None:
     os.kill(gateway.workers()[0], signal.SIGKILL)
     wait_for(lambda: 'worker="1"' in metrics(gateway))

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.store.on_postgresql import add, opened, settled, until_changed
-from tests.support.postgresql import run_on
+from tests.store.on_postgresql import DEADLINE_S, add, opened, settled, until_changed
+from tests.support.postgresql import run_on, server_url
 from tests.support.stores import Store
 from tollway.store.database import Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
@@ -67,3 +67,27 @@ def test_a_listener_that_was_cut_off_comes_back_and_vouches_for_nothing_meanwhil
         await until_changed(database, again)
 
     store.do(work)
+
+
+def test_a_listener_that_is_refused_for_any_reason_comes_back(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = store.url.rpartition("/")[2]
+
+    def allow(is_allowed: bool) -> None:
+        run_on(server_url(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS {is_allowed}")
+
+    async def work() -> None:
+        database = opened(store.url, 5)
+        await settled(database)
+        await asyncio.to_thread(allow, False)
+        end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        await asyncio.to_thread(run_on, server_url(), end)
+        async with asyncio.timeout(DEADLINE_S):
+            while "not currently accepting connections" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await asyncio.to_thread(allow, True)
+        await settled(database)
+        await database.close()
+
+    asyncio.run(work())

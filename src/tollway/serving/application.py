@@ -93,7 +93,7 @@ class Application:
                 return gateway
 
     async def _greet(self) -> None:
-        if not self._crew.completes_start():
+        if not self._crew.completes_start(self._number):
             return
         # The server begins to listen only some time after it was told that the start is complete.
         while not await _is_listening(  # noqa: ASYNC110 - nothing tells of it but asking

@@ -3,6 +3,7 @@
 import logging
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -46,9 +47,12 @@ class GatewayServer(MPServer):
         self._crew = crew
         self._drain_s = settings.drain_s
         self._is_asked_to_drain = False
-        self._replaced_at_s: dict[int, float] = {}
+        self._is_hurried = threading.Event()
+        self._replaced_at_s = float("-inf")
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        if self.interrupt_signal:
+            self._is_hurried.set()
         self._is_asked_to_drain = args[0] == signal.SIGTERM
         super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
 
@@ -61,11 +65,12 @@ class GatewayServer(MPServer):
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
     ) -> None:
         for index in workers:
-            status = self.wrks[index].inner.exitcode
-            logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
-            if time.monotonic() - self._replaced_at_s.get(index, float("-inf")) < _SOON_S:
-                time.sleep(_PAUSE_S)
-            self._replaced_at_s[index] = time.monotonic()
+            # One that still lives is replaced because somebody asked for it.
+            if (status := self.wrks[index].inner.exitcode) is not None:
+                logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
+        if time.monotonic() - self._replaced_at_s < _SOON_S:
+            time.sleep(_PAUSE_S)
+        self._replaced_at_s = time.monotonic()
         super()._respawn_workers(workers, spawn_target, target_loader, delay)
         if self._crew.has_started:
             # It could serve once, so it can again. The server would give up on all of them when one
@@ -76,8 +81,10 @@ class GatewayServer(MPServer):
         if self._drain_s and self._is_asked_to_drain:
             self._crew.drain()
             # Until the time is up, or a second signal says that there is none.
-            self.main_loop_interrupt.clear()
-            self.main_loop_interrupt.wait(self._drain_s)
+            self._is_hurried.wait(self._drain_s)
+        if self.interrupt_signal:
+            # It was told to stop. A worker that died meanwhile makes it no failure.
+            self.interrupt_children.clear()
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
 
 

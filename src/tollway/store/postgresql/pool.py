@@ -70,6 +70,13 @@ class Pool:
         for member in self._members:
             member.connection.terminate()
 
+    def is_current(self, connection: Connection) -> bool:
+        """Whether it was made since the last renewal."""
+        return any(
+            member.connection is connection and member.generation == self._generation
+            for member in self._members
+        )
+
     async def close(self) -> None:
         """Waits until all have come back, but not without an end."""
         if self._is_closed:
