@@ -13,6 +13,7 @@ from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
+from tollway.store.confirming import confirm_what_is_there
 
 pytestmark = pytest.mark.postgresql
 
@@ -76,6 +77,15 @@ def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workp
     assert ended.returncode == 1
     assert "the gateway cannot start: The role in the database's URL has too few" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_what_is_there_is_confirmed_without_any_right(server: Server, workplace: Path) -> None:
+    run_on(server.url, "CREATE DATABASE fourth TEMPLATE template0")
+    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/fourth")
+    before = owned.run("SELECT pg_current_wal_insert_lsn()::text")
+    owned.url = _as_poor(owned.url)
+    owned.do(lambda database: database.write(confirm_what_is_there))
+    assert owned.run("SELECT pg_current_wal_insert_lsn()::text") != before
 
 
 def _as_poor(url: str) -> str:
