@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from tests.support.books import Caller, new_caller
+from tests.support.books import WORLD, Caller, new_caller
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
@@ -22,9 +22,10 @@ from tests.support.receipts import ask_receipt
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
+from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.demo.filling import fill_figures
 from tollway.intake.sources import add_source, key_of
-from tollway.ledger.token_format import mint
+from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.orders.descriptor import ORDERS
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.push.signature import sign
@@ -147,6 +148,23 @@ def strangers() -> list[bytes]:
     ]
 
 
+def strange_clients() -> list[bytes]:
+    """Each with an id and a secret that somebody could have."""
+
+    def ask() -> bytes:
+        secret = mint(SECRET, secrets.choice)
+        form = {"grant_type": GRANT_TYPE, "client_id": WORLD.new_id("cli_"), "client_secret": secret}
+        body = urlencode(form).encode()
+        headers = (
+            "Host: gateway",
+            "Content-Type: application/x-www-form-urlencoded",
+            f"Content-Length: {len(body)}",
+        )
+        return request(TOKEN_PATH, *headers, method="POST", body=body)
+
+    return [ask() for _ in range(CROWD)]
+
+
 def pushes(store: Store) -> list[bytes]:
     """Each of another source."""
 
@@ -170,7 +188,13 @@ def pushes(store: Store) -> list[bytes]:
 # How many of them are at the database at once, and one of what a gateway does now and then.
 @pytest.mark.parametrize(
     ("who", "most"),
-    [("strangers", 2 + 1), ("readers", 6 + 1), ("sources", 1 + 1), ("probes", 1 + 1)],
+    [
+        ("strangers", 2 + 1),
+        ("strange clients", 2 + 1),
+        ("readers", 6 + 1),
+        ("sources", 1 + 1),
+        ("probes", 1 + 1),
+    ],
 )
 def test_whoever_crowds_the_database_calls_are_paid(
     own: Store, served: Gateway, question: dict[str, str], who: str, most: int
@@ -178,6 +202,7 @@ def test_whoever_crowds_the_database_calls_are_paid(
     caller = new_shopper(own)
     made = {
         "strangers": lambda: ("token", strangers(), "ACCESS EXCLUSIVE"),
+        "strange clients": lambda: ("client", strange_clients(), "ACCESS EXCLUSIVE"),
         "readers": lambda: (
             "shop_order",
             [asking_for_orders(caller.token)] * CROWD,
