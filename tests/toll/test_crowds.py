@@ -13,10 +13,12 @@ import msgspec
 import pytest
 
 from tests.support.books import WORLD, Caller, new_caller
+from tests.support.browsers import Browser
+from tests.support.consent import new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
-from tests.support.postgresql import locked, run_on
+from tests.support.postgresql import locked, waiting
 from tests.support.raw import RawReply, request, talk
 from tests.support.receipts import ask_receipt
 from tests.support.remote import eventually
@@ -34,9 +36,6 @@ pytestmark = pytest.mark.postgresql
 
 # More than a worker has connections.
 CROWD = 24
-_WAITING = """
-SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
-WHERE NOT granted AND datname = current_database()"""
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +72,6 @@ def asking_for_orders(token: str, **fields: str) -> bytes:
     return request(ORDERS.path, *headers, method="POST", body=body)
 
 
-def waiting(store: Store) -> int:
-    """How many statements wait for what is held."""
-    ((number,),) = run_on(store.url, _WAITING)
-    return int(str(number))
-
-
 @contextmanager
 def crowd(
     gateway: Gateway, table: str, sent: Sequence[bytes], mode: str = "ACCESS EXCLUSIVE"
@@ -91,7 +84,7 @@ def crowd(
 
     with ThreadPoolExecutor(len(sent)) as pool, locked(gateway.store.url, table, mode=mode):
         answers = [pool.submit(send, each) for each in sent]
-        eventually(lambda: waiting(gateway.store), lambda number: number > 0)
+        eventually(lambda: waiting(gateway.store.url), lambda number: number > 0)
         yield lambda: [answer.result() for answer in answers]
 
 
@@ -105,7 +98,7 @@ def test_the_long_reads_of_one_account_leave_room_for_those_of_others(
         for _ in range(3):
             receipt = ask_receipt(served, other.token, charged.headers["x-request-id"])
             assert receipt.code == 0, receipt.envelope
-        assert waiting(own) == 1
+        assert waiting(own.url) == 1
     assert [reply.envelope["code"] for reply in answers()] == [0] * CROWD, "each in its turn"
 
 
@@ -153,7 +146,11 @@ def strange_clients() -> list[bytes]:
 
     def ask() -> bytes:
         secret = mint(SECRET, secrets.choice)
-        form = {"grant_type": GRANT_TYPE, "client_id": WORLD.new_id("cli_"), "client_secret": secret}
+        form = {
+            "grant_type": GRANT_TYPE,
+            "client_id": WORLD.new_id("cli_"),
+            "client_secret": secret,
+        }
         body = urlencode(form).encode()
         headers = (
             "Host: gateway",
@@ -185,6 +182,16 @@ def pushes(store: Store) -> list[bytes]:
     return [push(number) for number in range(CROWD)]
 
 
+def pages(gateway: Gateway) -> list[bytes]:
+    """All of one owner, who has signed in."""
+    browser = Browser(gateway)
+    browser.open("/owner")
+    browser.sign_in(new_person(gateway.store).login)
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.client.cookies.items())
+    browser.client.close()
+    return [request("/owner", "Host: gateway", f"Cookie: {cookies}")] * CROWD
+
+
 # How many of them are at the database at once, and one of what a gateway does now and then.
 @pytest.mark.parametrize(
     ("who", "most"),
@@ -194,6 +201,7 @@ def pushes(store: Store) -> list[bytes]:
         ("readers", 6 + 1),
         ("sources", 1 + 1),
         ("probes", 1 + 1),
+        ("pages", 2 + 1),
     ],
 )
 def test_whoever_crowds_the_database_calls_are_paid(
@@ -214,12 +222,13 @@ def test_whoever_crowds_the_database_calls_are_paid(
             [request("/readyz", "Host: gateway")] * CROWD,
             "EXCLUSIVE",
         ),
+        "pages": lambda: ("consent", pages(served), "ACCESS EXCLUSIVE"),
     }
     table, sent, mode = made[who]()
     assert_paid(served, caller, question)
     with crowd(served, table, sent, mode):
         assert_paid(served, caller, question)
-        assert waiting(own) <= most
+        assert waiting(own.url) <= most
 
 
 def test_a_crowd_does_take_the_connections_that_are_not_kept(
