@@ -117,7 +117,8 @@ class Web:
         try:
             yield
         finally:
-            await self._places.take(None)
+            # Shielded: whoever is cancelled here still gives back no more than was taken.
+            await asyncio.shield(self._places.take(None))
 
     async def _answer(self, page: Page, request: Request) -> Response:
         """The page with its visit found, its errors told and its headers set."""
