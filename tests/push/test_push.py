@@ -1,13 +1,10 @@
 """Pushed orders over HTTP: signed, stored once, acknowledged only when they are durable."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from select import select
 from typing import Any
 
 import httpx
@@ -17,7 +14,6 @@ import pytest
 from tests.support.gateway import Gateway
 from tests.support.orders import START_MS, miscounted, order, sealer_of
 from tests.support.postgresql import locked
-from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
@@ -25,8 +21,6 @@ from tollway.intake.sources import add_source, key_of, list_sources, rotate_secr
 from tollway.push.signature import SignatureError, read_claim, sign, signing_key
 
 SOURCE = "market"
-# More than what is read without waiting for a place.
-LARGE = 70_000
 # Of whoever has its turns, and waits for the table of counts.
 _TURNS_TAKEN = """
 SELECT count(*) FROM pg_locks AS taken JOIN pg_locks AS waiting USING (pid)
@@ -239,80 +233,6 @@ def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
 
 def test_413_too_large(gateway: Gateway, secret: str) -> None:
     assert _push(gateway, secret, b" " * 100_001).status_code == 413
-
-
-def _head(secret: str, length: int, **changed: str) -> bytes:
-    """The beginning of a push whose body never comes."""
-    headers = {
-        "Host": "gateway",
-        "webhook-source": SOURCE,
-        "webhook-id": "1",
-        "webhook-timestamp": str(int(time.time())),
-        "webhook-signature": sign(key_of(secret), "1", "1", b""),
-        **{name.replace("_", "-"): value for name, value in changed.items()},
-        "Content-Length": str(length),
-    }
-    lines = (f"{name}: {value}" for name, value in headers.items())
-    return request("/push/orders", *lines, method="POST")
-
-
-@pytest.mark.parametrize("signature", ["x", "v2,AAAA", "V1,AAAA"])
-def test_401_without_a_signature_of_a_known_kind_comes_before_the_body(
-    gateway: Gateway, secret: str, signature: str
-) -> None:
-    sent = _head(secret, 100_000, webhook_signature=signature)
-    (reply,) = talk(gateway.port, sent, expected=1, patience_s=5).replies
-    assert reply.status == 401
-
-
-@contextmanager
-def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[socket.socket]]:
-    """So many announce a large push and send nothing of it; gives those that are being read, as
-    soon as every place is taken."""
-    with ExitStack() as stack:
-        senders = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
-            for _ in range(number)
-        ]
-        for sender in senders:
-            sender.sendall(_head(secret, LARGE, Expect="100-continue"))
-        # They are told to go on when somebody begins to read.
-        yield eventually(lambda: select(senders, [], [], 0)[0], lambda told: len(told) >= 4)
-
-
-def _large(order_sn: str) -> bytes:
-    return _json(order(order_sn)).ljust(LARGE)
-
-
-def test_503_large_pushes_wait_for_each_other_and_small_ones_for_none(
-    own: Store, secret: str
-) -> None:
-    gateway = Gateway(own, body_timeout_s=4)
-    # Those who get the places afterwards keep them for longer than the next one waits.
-    with _slow_senders(gateway, secret, 12) as read:
-        for _ in range(3):
-            assert _push(gateway, secret, _json(order("sn-small"))).status_code == 200
-        assert len(read) == 4
-        refused = _push(gateway, secret, _large("sn-large"))
-    assert refused.status_code == 503
-    assert int(refused.headers["retry-after"]) > 0
-    assert _stored(own) == [("sn-small", 1)]
-    assert gateway.stop() == 0
-
-
-def test_slow_senders_hold_up_large_pushes_for_the_time_of_a_body_only(
-    own: Store, secret: str
-) -> None:
-    other = own.do(lambda database: add_source(database, sealer_of(own), "other", 1)).secret
-    gateway = Gateway(own, body_timeout_s=2)
-    with _slow_senders(gateway, secret, 4) as read, ThreadPoolExecutor(2) as beside:
-        first = beside.submit(_push, gateway, secret, _large("sn-1"))
-        second = beside.submit(_push, gateway, other, _large("sn-2"), source="other")
-        assert [first.result().status_code, second.result().status_code] == [200, 200]
-        for each in read:
-            assert b"HTTP/1.1 408" in each.makefile("rb").read()
-    assert _stored(own) == [("sn-1", 1), ("sn-2", 1)]
-    assert gateway.stop() == 0
 
 
 def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(
