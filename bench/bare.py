@@ -8,8 +8,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tollway.serving import http_server
-from tollway.settings import load_settings
+from tollway.cli.setting_sources import load_settings
+from tollway.serving.server import http_server
 
 
 async def _bare(head, body, scope, receive, send):

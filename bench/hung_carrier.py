@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 
 from tollway.carriers.carriers import add_carrier
 from tollway.carriers.links import Link, connect
-from tollway.ledger.holds import open_holds
+from tollway.ledger.open_holds import open_holds
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.store.database import Database

@@ -9,7 +9,7 @@ from tests.support.gateway import Gateway
 from tollway.contract.decoding import declared_fields
 from tollway.contract.oauth import TOKEN_PATH, Unobtained
 from tollway.contract.operation import Operation
-from tollway.openapi import openapi
+from tollway.openapi.document import openapi
 from tollway.operations.catalogue import OPERATIONS
 
 

@@ -1,23 +1,11 @@
 """Every setting: its name, default and meaning, in one class.
 
-A value comes from the first of: a command-line option, a `TOLLWAY_<NAME>` variable, `tollway.toml`
-in the working directory (or where `TOLLWAY_CONFIG` points), the default. `tollway settings` prints
-them all with their origin.
+Where their values come from is in `cli/setting_sources.py`.
 """
 
-import difflib
-import os
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-_VARIABLE = "TOLLWAY_"
-# Variables that are not settings of the gateway.
-_NOT_SETTINGS = ("TOLLWAY_CONFIG", "TOLLWAY_TEST_")
+from zoneinfo import ZoneInfo
 
 
 class SettingsError(Exception):
@@ -153,110 +141,3 @@ class Settings:
     def public_address(self) -> str:
         """Where the world finds it."""
         return self.public_url.rstrip("/") or self.address
-
-
-@dataclass(frozen=True)
-class Origin:
-    """One setting's value and where it came from."""
-
-    name: str
-    value: str | int
-    source: str
-    meaning: str
-
-
-def load_settings(
-    options: Mapping[str, object] | None = None, environment: Mapping[str, str] = os.environ
-) -> tuple[Settings, tuple[Origin, ...]]:
-    """The settings in force, and the origin of each."""
-    file_path = Path(environment.get("TOLLWAY_CONFIG", "tollway.toml"))
-    from_file = _read_file(file_path, required="TOLLWAY_CONFIG" in environment)
-    from_variables = _read_variables(environment)
-    layers: tuple[tuple[str, Mapping[str, object]], ...] = (
-        ("command line", {k: v for k, v in (options or {}).items() if v is not None}),
-        ("environment", from_variables),
-        (file_path.name, from_file),
-    )
-    origins = []
-    for spec in fields(Settings):
-        source, raw = next(
-            ((name, layer[spec.name]) for name, layer in layers if spec.name in layer),
-            ("default", spec.default),
-        )
-        value = _checked(spec.name, spec.type, spec.metadata, raw, source)
-        origins.append(Origin(spec.name, value, source, spec.metadata["meaning"]))
-    settings = Settings(**{origin.name: origin.value for origin in origins})  # type: ignore[arg-type]
-    _check_zone(settings.timezone)
-    _check_public_url(settings.public_url)
-    return settings, tuple(origins)
-
-
-def _read_file(path: Path, *, required: bool) -> dict[str, object]:
-    if not path.exists():
-        if required:
-            raise SettingsError(f"TOLLWAY_CONFIG names {path}, which does not exist.")
-        return {}
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}.") from None
-    for name in values:
-        _check_known(name, f"{path} sets {name}")
-    return values
-
-
-def _read_variables(environment: Mapping[str, str]) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for variable, value in environment.items():
-        if variable.startswith(_VARIABLE) and not variable.startswith(_NOT_SETTINGS):
-            name = variable.removeprefix(_VARIABLE).lower()
-            _check_known(name, f"The environment sets {variable}")
-            values[name] = value
-    return values
-
-
-def _check_known(name: str, subject: str) -> None:
-    known = [spec.name for spec in fields(Settings)]
-    if name in known:
-        return
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]}?" if close else " `tollway settings` lists them all."
-    raise SettingsError(f"{subject}, which is not a setting.{hint}")
-
-
-def _checked(
-    name: str, kind: object, metadata: Mapping[str, Any], raw: object, source: str
-) -> str | int:
-    where = f"Setting {name} (from {source})"
-    if kind in (int, "int"):
-        return _whole_number(raw, metadata["least"], metadata["most"], where)
-    if not isinstance(raw, str) or not (raw or metadata["may_be_empty"]):
-        raise SettingsError(f"{where} must be a text.")
-    if metadata["choices"] and raw not in metadata["choices"]:
-        raise SettingsError(f"{where} must be one of {', '.join(metadata['choices'])}.")
-    return raw
-
-
-def _whole_number(raw: object, least: int, most: int, where: str) -> int:
-    try:
-        number = int(raw) if isinstance(raw, (str, int)) and not isinstance(raw, bool) else None
-    except ValueError:
-        number = None
-    if number is None or not least <= number <= most:
-        raise SettingsError(f"{where} must be a whole number from {least:,} to {most:,}.")
-    return number
-
-
-def _check_zone(name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise SettingsError(f"Setting timezone: {name} is not a known time zone.") from None
-
-
-def _check_public_url(url: str) -> None:
-    parts = urlsplit(url)
-    is_address = parts.scheme in ("http", "https") and parts.netloc and not parts.query
-    # The pages have fixed paths: a gateway below a path of its own could not be reached.
-    if url and not (is_address and parts.path in ("", "/")):
-        raise SettingsError("Setting public_url must look like https://gateway.example.")

@@ -17,7 +17,7 @@ class Crew:
     def __init__(self, size: int, folder: str) -> None:
         self.size = size
         self.folder = Path(folder)
-        self._started = multiprocessing.Value("i", 0)
+        self._started = multiprocessing.Array("b", size)
         self._is_draining = multiprocessing.RawValue("b", 0)
 
     @property
@@ -28,11 +28,17 @@ class Crew:
     def drain(self) -> None:
         self._is_draining.value = 1
 
-    def completes_start(self) -> bool:
+    @property
+    def has_started(self) -> bool:
+        """Whether each of them has started, once at least."""
+        return all(self._started[:])
+
+    def completes_start(self, number: int) -> bool:
         """Counts a worker that has started; true for the one that all others were waited for."""
         with self._started.get_lock():
-            self._started.value += 1
-            return bool(self._started.value == self.size)
+            had_started = self.has_started
+            self._started[number - 1] = 1
+            return self.has_started and not had_started
 
 
 class Worker:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from tests.cli.moves import fill, in_source
 from tests.support import forks
 from tests.support.engines import Engine
 from tests.support.postgresql import new_database
@@ -67,6 +68,19 @@ def books(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     if store.is_shared:
         monkeypatch.setenv("TOLLWAY_DATABASE", store.url)
     return store
+
+
+@pytest.fixture
+def old(workplace: Path) -> Path:
+    """A file to move, with something of most kinds in it, and its keys."""
+    in_source(fill)
+    return workplace / "old.db"
+
+
+@pytest.fixture
+def target(workplace: Path) -> Store:
+    """An empty database to move it to, which the settings give a key file and a secret file."""
+    return Store(workplace / "books.db", new_database())
 
 
 @pytest.fixture

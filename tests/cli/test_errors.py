@@ -1,5 +1,6 @@
 """An error is one sentence on stderr and an exit status; nothing on stdout, never a traceback."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command
+from tests.support.late_answers import LateAnswers
 from tests.support.stores import Store
 from tollway.store.open import open_database
 
@@ -104,10 +106,13 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
         ("sqlite:///text.db", "text.db cannot be read or written"),
         ("sqlite:///none/books.db", "There is no database file none/books.db"),
         ("mysql://localhost/books", "this one with mysql://"),
+        ("host=127.0.0.1 password=hush", "this one with something else"),
         ("sqlite:///", "names no file"),
         ("", "database"),
     ):
-        assert_one_sentence(tollway("account", "list", "--database", url), 1, part)
+        answer = tollway("account", "list", "--database", url)
+        assert_one_sentence(answer, 1, part)
+        assert "hush" not in answer.err
     migrated = tollway("migrate", "--database", "sqlite:///none/books.db")
     assert_one_sentence(migrated, 1, "folder of none/books.db does not exist")
 
@@ -141,6 +146,28 @@ def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
         hurried.setattr("tollway.cli.context.open_database", impatient)
         assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
     assert tollway("account", "open", "acme").status == 0
+
+
+@pytest.mark.postgresql
+def test_a_commit_whose_answer_is_lost_is_told_as_one_that_may_have_been_made(
+    tollway: Command, process: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tollway("account", "open", "acme")
+    way = LateAnswers(books.url)
+    with monkeypatch.context() as elsewhere, ThreadPoolExecutor(1) as beside:
+        elsewhere.setenv("TOLLWAY_DATABASE", way.url)
+        with way.held("COMMIT") as answer:
+            credited = beside.submit(process, "credit", "add", "acme", "5")
+            answer.wait()
+            answer.lose()
+            told = credited.result()
+    way.close()
+    assert_one_sentence(
+        told, 1, "lost during the commit", "not known whether", "`tollway ledger show`"
+    )
+    # As it was here: whoever runs it again credits twice.
+    (entry,) = tollway("ledger", "show", "acme", "--json").json
+    assert entry["amount"] == 5
 
 
 def test_a_text_that_steers_terminals_is_shown_harmless(tollway: Command, books: Store) -> None:

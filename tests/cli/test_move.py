@@ -1,112 +1,39 @@
-"""A database moved to PostgreSQL: all of it, whatever comes between, or a sentence why not."""
+"""A database moved to PostgreSQL: all of it, whatever comes between."""
 
 import asyncio
-import os
-import shutil
 import signal
-from collections.abc import Awaitable, Callable
-from datetime import date
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import apsw
 import pytest
 
 from tests.cli.conftest import Command
+from tests.cli.moves import DAY, FROM, assert_same, in_source, unfinish
 from tests.support.forks import Fork
 from tests.support.gateway import Gateway
 from tests.support.ports import free_port
-from tests.support.postgresql import locked, new_database, run_on
+from tests.support.postgresql import locked, run_on
 from tests.support.stores import Store
 from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.demo.figures import product_ids
-from tollway.demo.filling import fill_figures, fill_orders
-from tollway.ledger.accounts import open_account
+from tollway.demo.filling import fill_figures
 from tollway.ledger.client_tokens import obtain_token
 from tollway.ledger.clients import recognise
-from tollway.ledger.entries import top_up
 from tollway.ledger.identity import World
-from tollway.ledger.permissions import Permission, grant
-from tollway.ledger.tokens import issue_token
 from tollway.store.database import StoreBusyError
-from tollway.store.migrate import migrate
 from tollway.store.moving.source import open_source
-from tollway.store.open import OpenDatabase, open_database, open_sealer
-from tollway.store.sealing import load_sealer
+from tollway.store.open import OpenDatabase
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.sqlite.lock import ServingLock
-from tollway.store.tables import ALL_TABLES
 from tollway.store.versions import write_nothing_new
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql
 
-ZONE = ZoneInfo("Asia/Shanghai")
-DAY = date(2026, 1, 31)
-FROM = "sqlite:///old.db"
-
-
-def _do(url: str, work: Callable[[OpenDatabase], Awaitable[object]]) -> None:
-    async def run() -> None:
-        database = open_database(url, Metrics())
-        try:
-            await migrate(database)
-            await work(database)
-        finally:
-            await database.close()
-
-    asyncio.run(run())
-
-
-async def _fill(database: OpenDatabase) -> None:
-    world = World()
-    await fill_figures(database, products=2, days=3, last=DAY)
-    sealer = open_sealer(FROM, "")
-    await fill_orders(database, sealer, per_year=400, days=365, today=DAY, zone=ZONE)
-    account = (await open_account(database, world, "Blue Harbour")).id
-    await grant(database, account, Permission("product_analysis", None, None))
-    await top_up(database, world, account, "calls:product_analysis", 5, "for a start")
-    await issue_token(database, world, account, label="till")
-
-
-@pytest.fixture
-def old(workplace: Path) -> Path:
-    """A file with something of most kinds in it, and its keys."""
-    _do(FROM, _fill)
-    return workplace / "old.db"
-
-
-@pytest.fixture
-def target(workplace: Path) -> Store:
-    """An empty database, which the settings give a key file and a secret file."""
-    return Store(workplace / "books.db", new_database())
-
-
-def _rows(name: str, columns: str, path: Path, url: str) -> tuple[object, object]:
-    """All rows of a table on both sides, read in a way of the test's own."""
-    connection = apsw.Connection(str(path))
-    here = connection.execute(f"SELECT {columns} FROM {name}").fetchall()
-    connection.close()
-    return sorted(map(repr, here)), sorted(map(repr, run_on(url, f"SELECT {columns} FROM {name}")))
-
-
-def _assert_same(path: Path, url: str) -> None:
-    for table in ALL_TABLES:
-        columns = ", ".join(f'"{column.name}"' for column in table.c)
-        here, there = _rows(table.name, columns, path, url)
-        assert here == there, table.name
-
-
-def _unfinish(url: str, old: Path) -> None:
-    """As if the move had been broken off after its last row."""
-    run_on(url, "CREATE TABLE unfinished_move (source text)")
-    run_on(url, f"INSERT INTO unfinished_move VALUES ('{old.resolve()}')")
-
 
 def test_everything_is_moved_and_serves(tollway: Command, old: Path, target: Store) -> None:
     moved = tollway("move", "--from", FROM, "--to", target.url, "--json")
     assert moved.status == 0, moved.err
-    _assert_same(old, target.url)
+    assert_same(old, target.url)
     counts = {each["name"]: each["rows"] for each in moved.json["tables"]}
     assert counts["shop_order"] == 400
     assert moved.json["differences"] == moved.json["breaches"] == []
@@ -126,7 +53,7 @@ def test_everything_is_moved_and_serves(tollway: Command, old: Path, target: Sto
 
 def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target: Store) -> None:
     path = workplace / "old.db"
-    _do(FROM, lambda database: fill_figures(database, products=8, days=365, last=DAY))
+    in_source(lambda database: fill_figures(database, products=8, days=365, last=DAY))
     connection = apsw.Connection(str(path))
     (total,) = connection.execute("SELECT count(*) FROM product_figure").fetchone()
     connection.close()
@@ -140,7 +67,7 @@ def test_a_move_that_is_killed_goes_on(tollway: Command, workplace: Path, target
     moved = tollway("move", "--from", FROM, "--to", target.url)
     assert moved.status == 0, moved.err
     assert "each is the same there" in moved.out
-    _assert_same(path, target.url)
+    assert_same(path, target.url)
     assert tollway("account", "list", "--database", target.url).status == 0
 
 
@@ -177,7 +104,7 @@ def test_a_row_that_differs_is_named(
     tollway: Command, old: Path, target: Store, sabotage: str, table: str, what: str
 ) -> None:
     assert tollway("move", "--from", FROM, "--to", target.url).status == 0
-    _unfinish(target.url, old)
+    unfinish(target.url, old)
     run_on(target.url, sabotage)
     moved = tollway("move", "--from", FROM, "--to", target.url, "--json")
     assert moved.status == 1
@@ -189,7 +116,7 @@ def test_a_row_that_differs_is_named(
         assert "is not finished: run `tollway move` again" in refused.err
     restarted = tollway("move", "--from", FROM, "--to", target.url, "--restart")
     assert restarted.status == 0, restarted.err
-    _assert_same(old, target.url)
+    assert_same(old, target.url)
 
 
 def test_a_breach_is_told_and_the_move_stays_unfinished(
@@ -218,138 +145,6 @@ def test_nobody_writes_to_the_source_meanwhile(old: Path) -> None:
     asyncio.run(write())
 
 
-def test_what_cannot_be_moved_is_told(tollway: Command, old: Path, target: Store) -> None:
-    connection = apsw.Connection(str(old))
-    connection.execute("UPDATE account SET name = 'Blue' || char(0)")
-    connection.close()
-    moved = tollway("move", "--from", FROM, "--to", target.url)
-    assert moved.status == 1
-    assert "PostgreSQL cannot hold a row of the source (table account, key acc_" in moved.err
-    assert ", column name): invalid byte sequence" in moved.err
-
-
-@pytest.mark.parametrize(
-    ("source", "to", "status", "sentence"),
-    [
-        ("TARGET", "TARGET", 2, "The source and the target are the same database."),
-        (FROM, FROM, 2, "The source and the target are the same database."),
-        ("TARGET", FROM, 2, "--from is a PostgreSQL database"),
-        (FROM, "sqlite:///new.db", 2, "The target is a file"),
-        (FROM, "mysql://host/name", 1, "A database URL begins with sqlite:/// or postgresql://"),
-        (
-            "mysql://host/name",
-            "TARGET",
-            1,
-            "A database URL begins with sqlite:/// or postgresql://",
-        ),
-        ("sqlite:///none.db", "TARGET", 1, "There is no database file none.db to move."),
-        (FROM, "EMPTY", 1, "The target is at schema none, this version needs"),
-        ("sqlite:///bare.db", "TARGET", 1, "The source is at schema none, this version needs"),
-        (FROM, "postgresql://127.0.0.1:1/x", 1, "The target postgresql://127.0.0.1:1/x cannot be"),
-    ],
-)
-def test_a_mistake_is_told(
-    tollway: Command, old: Path, target: Store, source: str, to: str, status: int, sentence: str
-) -> None:
-    apsw.Connection("bare.db").execute("CREATE TABLE mine (a)")
-    urls = {"TARGET": target.url, "EMPTY": os.environ["TOLLWAY_DATABASE"]}
-    answer = tollway("move", "--from", urls.get(source, source), "--to", urls.get(to, to))
-    assert (answer.status, answer.out) == (status, "")
-    assert answer.err.startswith(sentence)
-
-
-def test_a_source_that_is_served_is_refused(tollway: Command, old: Path, target: Store) -> None:
-    lock = ServingLock(str(old))
-    refused = tollway("move", "--from", FROM, "--to", target.url)
-    lock.release()
-    assert refused.status == 1
-    assert f"is already being served by process {os.getpid()}" in refused.err
-
-
-@pytest.mark.parametrize("how", [(), ("--restart",)])
-def test_a_target_that_is_served_is_refused(
-    tollway: Command, old: Path, target: Store, how: tuple[str, ...]
-) -> None:
-    shutil.copy(f"{old}.keys", target.key_file)
-    gateway = Gateway(target)
-    try:
-        if how:
-            # As if it had begun to serve before the move that is now to be begun anew.
-            _unfinish(target.url, old)
-        refused = tollway("move", "--from", FROM, "--to", target.url, *how)
-        assert (refused.status, refused.out) == (1, "")
-        assert refused.err.startswith("The target is being served by the gateways ")
-        assert f":{gateway.port}: stop them, then move." in refused.err
-        is_marked = run_on(target.url, "SELECT to_regclass('unfinished_move') IS NOT NULL")
-        assert is_marked == [(bool(how),)]
-    finally:
-        assert gateway.stop() == 0
-    assert tollway("move", "--from", FROM, "--to", target.url, *how).status == 0
-    _assert_same(old, target.url)
-
-
-def test_a_killed_gateway_counts_as_serving_for_a_while(
-    tollway: Command, old: Path, target: Store
-) -> None:
-    run_on(target.url, "INSERT INTO node VALUES ('node_1', 'gone:8080', '1', '0001', 0)")
-    seen = "UPDATE node SET seen_at_ms = (extract(epoch FROM now()) - {}) * 1000"
-    run_on(target.url, seen.format(0))
-    refused = tollway("move", "--from", FROM, "--to", target.url)
-    assert "gone:8080: stop them, then move. One that was killed counts for 90" in refused.err
-    run_on(target.url, seen.format(91))
-    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
-
-
-def test_another_unfinished_move_is_refused(tollway: Command, old: Path, target: Store) -> None:
-    _unfinish(target.url, Path("other.db"))
-    refused = tollway("move", "--from", FROM, "--to", target.url)
-    assert refused.status == 1
-    assert "has an unfinished move of" in refused.err
-    assert tollway("move", "--from", FROM, "--to", target.url, "--restart").status == 0
-    _assert_same(old, target.url)
-
-
-def test_the_keys_must_be_those_of_the_source(
-    tollway: Command, old: Path, target: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path(target.key_file).write_bytes(b"other keys")
-    other = tollway("move", "--from", FROM, "--to", target.url)
-    assert other.status == 1
-    assert "is there already and is not old.db.keys" in other.err
-    Path(target.key_file).unlink()
-    Path("old.db.keys").rename("elsewhere.keys")
-    missing = tollway("move", "--from", FROM, "--to", target.url)
-    assert missing.status == 1
-    assert "The source has sealed data, and neither old.db.keys nor" in missing.err
-    monkeypatch.setenv("TOLLWAY_KEY_FILE", "elsewhere.keys")
-    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
-    monkeypatch.delenv("TOLLWAY_KEY_FILE")
-    unset = tollway("move", "--from", FROM, "--to", target.url)
-    assert "set key_file to a file that is the same on every node" in unset.err
-
-
-def test_the_target_is_used_with_the_keys_of_the_source(
-    tollway: Command, old: Path, target: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOLLWAY_KEY_FILE", "old.db.keys")
-    assert tollway("source", "add", "market", "--database", FROM).status == 0
-    monkeypatch.setenv("TOLLWAY_KEY_FILE", target.key_file)
-    right = Path("old.db.keys").read_bytes()
-    load_sealer(Path("other.keys"))
-    other = Path("other.keys").read_bytes()
-    Path("old.db.keys").write_bytes(other)
-    refused = tollway("move", "--from", FROM, "--to", target.url)
-    assert refused.status == 1
-    assert "The key file old.db.keys has another key 1 than" in refused.err
-    assert not Path(target.key_file).exists()
-    Path("old.db.keys").write_bytes(right)
-    assert tollway("move", "--from", FROM, "--to", target.url).status == 0
-    Path(target.key_file).write_bytes(other)
-    refused = tollway("source", "add", "another", "--database", target.url)
-    assert refused.status == 1
-    assert f"The key file {target.key_file} has another key 1 than" in refused.err
-
-
 def test_clients_are_moved_with_their_tokens_and_go_on(
     tollway: Command, old: Path, target: Store
 ) -> None:
@@ -364,9 +159,9 @@ def test_clients_are_moved_with_their_tokens_and_go_on(
         assert issued is not None
         tokens.append(issued.text)
 
-    _do(FROM, obtain)
+    in_source(obtain)
     assert tollway("move", "--from", FROM, "--to", target.url).status == 0
-    _assert_same(old, target.url)
+    assert_same(old, target.url)
     gateway = Gateway(target)
     try:
         form = {name: added[name] for name in ("client_id", "client_secret")}

@@ -17,12 +17,12 @@ from tests.support.gateway import Gateway as RunningGateway
 from tests.support.months import make_month
 from tests.support.orders import miscounted, order, put_orders
 from tests.support.stores import Store
-from tollway.app import Gateway
+from tollway.app.gateway import Gateway
+from tollway.cli.setting_sources import load_settings
 from tollway.ledger.identity import World
 from tollway.operations.catalogue import OPERATIONS
 from tollway.retention import pieces
 from tollway.retention.job import JOB
-from tollway.settings import load_settings
 from tollway.store.key_marks import files_of, use_files
 from tollway.store.order_facets import DAY_MS
 from tollway.workers import Crew
@@ -223,7 +223,7 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     async def drop(times: int) -> None:
         gateway = Gateway(settings, Crew(1, ""), 0)
         for _ in range(times):
-            await gateway.drop_old()
+            await gateway.upkeep.drop_old()
         await gateway.stop()
 
     asyncio.run(drop(1))

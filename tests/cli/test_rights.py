@@ -1,5 +1,6 @@
 """A role that may not do what is asked of it is told so in one sentence."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_errors import assert_one_sentence
+from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
+from tollway.store.confirming import confirm_what_is_there
 
 pytestmark = pytest.mark.postgresql
 
@@ -62,6 +65,27 @@ def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
     gateway = Gateway(owned)
     assert "the coming months of entry cannot be made: The role" in gateway.log()
     assert gateway.stop() == 0
+
+
+def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workplace: Path) -> None:
+    run_on(server.url, "CREATE DATABASE third TEMPLATE template0")
+    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/third")
+    assert Gateway(owned).stop() == 0
+    owned.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO poor")
+    owned.url = _as_poor(owned.url)
+    ended = forks.run("tollway", "serve", env={**os.environ, **owned.settings}, cwd=workplace)
+    assert ended.returncode == 1
+    assert "the gateway cannot start: The role in the database's URL has too few" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_what_is_there_is_confirmed_without_any_right(server: Server, workplace: Path) -> None:
+    run_on(server.url, "CREATE DATABASE fourth TEMPLATE template0")
+    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/fourth")
+    before = owned.run("SELECT pg_current_wal_insert_lsn()::text")
+    owned.url = _as_poor(owned.url)
+    owned.do(lambda database: database.write(confirm_what_is_there))
+    assert owned.run("SELECT pg_current_wal_insert_lsn()::text") != before
 
 
 def _as_poor(url: str) -> str:

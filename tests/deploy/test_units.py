@@ -37,7 +37,7 @@ def _known_keys() -> dict[str, set[str]]:
     service += " TimeoutStopSec Restart RestartSec LimitNOFILE Nice IOSchedulingClass"
     service += f" PrivateTmp PrivateDevices {hardening}"
     return {
-        "Unit": {"Description", "After", "Wants", "ConditionPathExists"},
+        "Unit": {"Description", "After", "Wants", "ConditionPathExists", "StartLimitIntervalSec"},
         "Service": set(service.split()),
         "Timer": {"OnCalendar", "RandomizedDelaySec", "Persistent"},
         "Install": {"WantedBy"},
@@ -99,9 +99,11 @@ def test_every_command_and_option_exists() -> None:
 
 
 @pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
-def test_what_serves_is_given_time_to_stop(path: Path) -> None:
-    service = parse(path.read_text(encoding="utf-8"))["Service"]
+def test_what_serves_is_given_time_to_stop_and_started_again_without_an_end(path: Path) -> None:
+    sections = parse(path.read_text(encoding="utf-8"))
+    service = sections["Service"]
     if service["Type"] == ["exec"]:
+        assert sections["Unit"]["StartLimitIntervalSec"] == ["0"]
         assert int(service["TimeoutStopSec"][0]) > Settings.shutdown_timeout_s
         assert service["KillSignal"] == ["SIGTERM"]
         assert service["Restart"] == ["on-failure"]

@@ -90,7 +90,7 @@ def test_an_order_is_there_once_over_all_months_and_the_control(
         make_month(store, "shop_order", START_MS + version * MONTH_MS)
     if not is_locked:
         monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
-    look = intake._stored
+    look = intake.stored_among
     put_orders(store, _versions(0, MONTH_MS))
 
     async def work(database: Database) -> None:
@@ -105,7 +105,7 @@ def test_an_order_is_there_once_over_all_months_and_the_control(
                 await asyncio.wait(others, timeout=WAITS_S[is_locked])
             return found
 
-        monkeypatch.setattr(intake, "_stored", look_and_dally)
+        monkeypatch.setattr(intake, "stored_among", look_and_dally)
         await store_orders(database, sealer, _versions(1, MONTH_MS))
         await others[0]
         assert await miscounted(database) == {}

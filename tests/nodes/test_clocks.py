@@ -1,6 +1,7 @@
 """Nodes whose clocks are wrong: what one of them writes and another compares goes by one clock."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,19 @@ from typing import Any
 import pytest
 
 from tests.support import forks
-from tests.support.fake_carrier import LOOK_UP, FakeCarrier
+from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.other_clock import program
-from tests.support.remote import books_of, eventually, left_pending
+from tests.support.remote import (
+    PATIENT,
+    age_pending,
+    books_of,
+    connected_carrier,
+    eventually,
+    left_pending,
+)
 from tests.support.stores import Store
-from tests.support.waybills import PRICE, issue
+from tests.support.waybills import PRICE, issue, new_customer, request
 
 HOUR_S = 3600
 SETTLE_AFTER_S = HOUR_S
@@ -82,3 +90,41 @@ def test_on_a_node_that_is_behind_nobody_waits_longer_than_a_deadline(
     assert [reply.data["waybillCode"]] == carrier.issued()
     assert books_of(own_store, customer).posted == PRICE
     assert behind.stop() == 0
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("faults", [[], ["refuse"]], ids=["issued", "refused"])
+def test_what_a_node_that_is_ahead_ends_is_entered_by_the_common_clock(
+    own_store: Store, carrier: FakeCarrier, faults: list[str]
+) -> None:
+    customer = new_customer(own_store)
+    body = request(connected_carrier(own_store, carrier, **PATIENT))
+    ahead = Gateway(own_store, clock_ahead_s=2 * HOUR_S, reconcile_interval_s=3600)
+    for fault in faults:
+        carrier.misbehave(fault, message=ISSUE)
+    issue(ahead, customer.token, body)
+    assert books_of(own_store, customer).kinds[-1] == ("release" if faults else "charge")
+    assert ahead.stop() == 0
+    assert_nothing_is_entered_for_later(own_store)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize(
+    ("fault", "outcome"), [("cut_after_commit", "issued"), ("cut_before_commit", "given up")]
+)
+def test_so_is_what_is_settled_where_the_clock_is_ahead(
+    own_store: Store, carrier: FakeCarrier, fault: str, outcome: str
+) -> None:
+    left_pending(own_store, carrier, fault, settle_after_s=SETTLE_AFTER_S)
+    age_pending(own_store)
+    assert reconciled(own_store, clock_ahead_s=2 * HOUR_S)["outcome"] == outcome
+    assert_nothing_is_entered_for_later(own_store)
+
+
+def assert_nothing_is_entered_for_later(store: Store) -> None:
+    now_ms = int(time.time() * 1000)
+    ((entered_ms, settled_ms, issued_s),) = store.run(
+        "SELECT (SELECT max(at_ms) FROM entry), (SELECT max(settled_at_ms) FROM hold), "
+        "(SELECT max(issued_at_s) FROM waybill)"
+    )
+    assert max(entered_ms, settled_ms, (issued_s or 0) * 1000) <= now_ms

@@ -17,17 +17,24 @@ def _warnings(gateway: Gateway) -> list[str]:
     return [line["message"] for line in logged if line["level"] == "warning"]
 
 
-def _settings(url: str) -> tuple[int, int]:
-    """How many connections there may be, and how many of them are for superusers alone."""
-    names = "('max_connections', 'superuser_reserved_connections', 'reserved_connections')"
-    rows = run_on(url, f"SELECT setting::integer FROM pg_settings WHERE name IN {names}")
-    in_all, *reserved = sorted((int(str(setting)) for (setting,) in rows), reverse=True)
-    return in_all, sum(reserved)
+def _allowed(url: str) -> int:
+    names = "('superuser_reserved_connections', 'reserved_connections')"
+    ((allowed,),) = run_on(
+        url,
+        "SELECT current_setting('max_connections')::integer - sum(setting::integer)::integer "
+        f"FROM pg_settings WHERE name IN {names}",
+    )
+    assert isinstance(allowed, int)
+    return allowed
 
 
-def test_the_one_that_is_too_many_is_told(own_store: Store) -> None:
-    in_all, reserved = _settings(own_store.url)
-    allowed = in_all - reserved
+@pytest.mark.parametrize("limited", ["server", "database"])
+def test_the_one_that_is_too_many_is_told(own_store: Store, limited: str) -> None:
+    allowed = _allowed(own_store.url)
+    if limited == "database":
+        allowed = 50
+        name = own_store.url.rpartition("/")[2]
+        own_store.run(f"ALTER DATABASE {name} CONNECTION LIMIT {allowed}")
     # Two processes have just enough: a pool, and one that listens.
     connections = allowed // 2 - 1
     first = Gateway(own_store, workers=2, database_connections=connections)
@@ -35,8 +42,8 @@ def test_the_one_that_is_too_many_is_told(own_store: Store) -> None:
     assert _warnings(first) == []
     needed = 3 * (connections + 1)
     assert _warnings(second) == [
-        f"PostgreSQL allows {allowed} connections, and the 3 processes that serve it may open "
-        f"{needed}: set its max_connections to {needed + reserved + 20} or more, or set "
-        "database_connections lower on every node."
+        f"PostgreSQL allows {allowed} connections here, and the 3 processes that serve may open "
+        f"{needed}: let it allow {needed + 20} (max_connections, and CONNECTION LIMIT of the role "
+        "and the database), or set database_connections lower on every node."
     ]
     assert [first.stop(), second.stop()] == [0, 0]

@@ -157,6 +157,20 @@ def test_a_replica_that_goes_away_is_not_missed(
     readings.until_from("replica", pair)
 
 
+def test_a_replica_that_is_silent_is_not_waited_for(
+    pair: Pair, replicated: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    url = pair.standby.url
+    gateway = Gateway(replicated, read_database=url, read_lag_s=LONG_LAG_S, call_timeout_s=300)
+    readings = Readings(gateway, caller, question)
+    readings.until_from("replica", pair)
+    with pair.standby.held():
+        for _ in range(3):
+            readings.call_anywhere()
+    readings.until_from("replica", pair)
+    assert gateway.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

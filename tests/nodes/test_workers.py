@@ -33,8 +33,12 @@ def gateway(own_store: Store) -> Iterator[Gateway]:
 
 
 def metrics(gateway: Gateway) -> str:
-    """What any of the workers tells: the connection is a new one each time."""
-    return httpx.get(f"{gateway.base_url}/metrics", timeout=DEADLINE_S).text
+    """What any of the workers tells: the connection is a new one each time. Nothing if it was one
+    that is just dying."""
+    try:
+        return httpx.get(f"{gateway.base_url}/metrics", timeout=DEADLINE_S).text
+    except httpx.TransportError:
+        return ""
 
 
 def calls_by_worker(gateway: Gateway) -> Counter[str]:
@@ -83,6 +87,32 @@ def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
     assert {before[0], before[2]} < set(gateway.workers())
     wait_for(lambda: 'worker="2"' in metrics(gateway))
     assert gateway.get(token=caller.token, query=question).code == 0
+
+
+@pytest.mark.postgresql
+def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
+    *others, dies = gateway.workers()
+    for _ in range(3):
+        os.kill(dies, signal.SIGKILL)
+        # The newest is the last one, and has the number of the one that it replaces.
+        wait_for(lambda: gateway.workers()[:-1] == others and gateway.workers()[-1] != dies)  # noqa: B023
+        wait_for(lambda: f'worker="{WORKERS}"' in metrics(gateway))
+        dies = gateway.workers()[-1]
+    assert gateway.log().count("worker 3 ended with status -9, and is replaced") == 3
+
+
+@pytest.mark.postgresql
+def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_store: Store) -> None:
+    gateway = Gateway(own_store, workers=2, drain_s=300)
+    gateway.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: httpx.get(f"{gateway.base_url}/readyz").status_code == 503)
+    dies, lives = gateway.workers()
+    os.kill(dies, signal.SIGKILL)
+    wait_for(lambda: "Unexpected exit from worker-1" in gateway.log())
+    assert lives in gateway.workers()
+    wait_for(lambda: 'worker="2"' in metrics(gateway))
+    # A second signal says that there is no time for a drain.
+    assert gateway.stop() == 0
 
 
 @pytest.mark.postgresql

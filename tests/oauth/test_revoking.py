@@ -1,6 +1,7 @@
 """A revoked client: it gets no token, and none that it got is good for anything, on any node."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.stores import Store
 from tollway.ledger import client_tokens, clients
 from tollway.ledger.client_tokens import obtain_token
 from tollway.ledger.clients import recognise, revoke_client
+from tollway.ledger.identity import World
 from tollway.ledger.tokens import IssuedToken, list_tokens, revoke_token
 from tollway.store.database import Database
 from tollway.store.query import Query
@@ -51,6 +53,18 @@ def test_all_its_tokens_are_refused_everywhere_and_those_of_others_are_not(
         for token in spared:
             assert node.get(token=token, query=question).code == 0
     assert valid_tokens(own_store, client) == 0
+
+
+def test_also_by_a_command_whose_clock_is_ahead(
+    gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    """By that clock the token has expired; by those of the gateways it has not."""
+    client = new_client(store)
+    token = obtain(gateway, client)
+    assert gateway.get(token=token, query=question).code == 0
+    ahead = World(now_s=lambda: time.time() + 7 * 86_400)
+    store.do(lambda database: revoke_client(database, ahead, client.id))
+    assert_refused(gateway, token, question)
 
 
 def test_one_of_its_tokens_can_be_revoked_alone(

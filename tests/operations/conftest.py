@@ -1,13 +1,28 @@
-"""A remote carrier that can be made to misbehave, and a gateway that asks it."""
+"""What several files share: a user who lets somebody ask, and a remote carrier that can be made to
+misbehave, with a gateway that asks it."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.consent import Asker, Person, allow, new_asker, new_person
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.remote import PATIENT, connected_carrier
 from tests.support.stores import Store
+
+
+@pytest.fixture
+def person(store: Store) -> Person:
+    return new_person(store)
+
+
+@pytest.fixture
+def asker(store: Store, person: Person) -> Asker:
+    """Somebody whom that person lets ask."""
+    made = new_asker(store)
+    allow(store, made, person)
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.support.books import Caller
 from tests.support.five import five_caller, good_request, small_world
 from tests.support.orders import order, sealer_of
 from tests.support.stores import Store
-from tollway.app import Gateway
+from tollway.app.gateway import Gateway
 from tollway.audit.report import audit
 from tollway.demo.carriers import WP_CODE
 from tollway.intake.sources import add_source, key_of

@@ -14,13 +14,13 @@ import pytest
 from tests.support.gateway import Gateway
 from tests.support.orders import START_MS, miscounted, order, sealer_of
 from tests.support.postgresql import locked
+from tests.support.pushes import SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
 from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
 from tollway.push.signature import SignatureError, read_claim, sign, signing_key
 
-SOURCE = "market"
 # Of whoever has its turns, and waits for the table of counts.
 _TURNS_TAKEN = """
 SELECT count(*) FROM pg_locks AS taken JOIN pg_locks AS waiting USING (pid)
@@ -48,28 +48,6 @@ def gateway(own: Store) -> Iterator[Gateway]:
         assert started.stop() == 0
 
 
-def _push(
-    gateway: Gateway,
-    secret: str,
-    body: bytes,
-    *,
-    source: str = SOURCE,
-    message_id: str = "msg_1",
-    late_s: int = 0,
-    signature: str | None = None,
-    kind: str = "orders",
-) -> httpx.Response:
-    timestamp = str(int(time.time()) - late_s)
-    signed = sign(key_of(secret), message_id, timestamp, body)
-    headers = {
-        "webhook-source": source,
-        "webhook-id": message_id,
-        "webhook-timestamp": timestamp,
-        "webhook-signature": signed if signature is None else signature,
-    }
-    return gateway.client.post(f"/push/{kind}", content=body, headers=headers)
-
-
 def _json(*records: dict[str, Any]) -> bytes:
     return msgspec.json.encode(records if len(records) != 1 else records[0])
 
@@ -84,10 +62,10 @@ def test_a_push_is_stored_once_however_often_it_comes(
 ) -> None:
     records = [order(f"sn-{n}") for n in range(1 if shape == "object" else 3)]
     body = b"\n".join(map(_json, records)) if shape == "lines" else _json(*records)
-    first = _push(gateway, secret, body)
+    first = push(gateway, secret, body)
     assert first.status_code == 200
     assert first.json() == {"stored": len(records), "unchanged": 0, "rejected": 0}
-    again = _push(gateway, secret, body, message_id="msg_2")
+    again = push(gateway, secret, body, message_id="msg_2")
     assert again.json() == {"stored": 0, "unchanged": len(records), "rejected": 0}
     assert _stored(own) == [(each["order_sn"], 1) for each in records]
     assert own.do(miscounted) == {}
@@ -96,10 +74,10 @@ def test_a_push_is_stored_once_however_often_it_comes(
 def test_later_versions_replace_earlier_ones_whatever_order_they_arrive_in(
     gateway: Gateway, own: Store, secret: str
 ) -> None:
-    _push(gateway, secret, _json(order(order_status=2, updated_at=START_MS + 5)))
-    old = _push(gateway, secret, _json(order(order_status=1)))
+    push(gateway, secret, _json(order(order_status=2, updated_at=START_MS + 5)))
+    old = push(gateway, secret, _json(order(order_status=1)))
     assert old.json() == {"stored": 0, "unchanged": 1, "rejected": 0}
-    _push(gateway, secret, _json(order(order_status=3, updated_at=START_MS + 9)))
+    push(gateway, secret, _json(order(order_status=3, updated_at=START_MS + 9)))
     assert [status for _, status in _stored(own)] == [3]
 
 
@@ -109,21 +87,24 @@ def test_401_is_the_same_for_every_push_that_cannot_be_trusted(
     body = _json(order())
     elsewhere = "whsec_" + "A" * 43 + "="
     refused = [
-        _push(gateway, elsewhere, body),
-        _push(gateway, secret, body, source="nobody"),
-        _push(gateway, secret, body, source=""),
-        _push(gateway, secret, body, late_s=301),
-        _push(gateway, secret, body, late_s=-302),
-        _push(gateway, secret, body, message_id=""),
-        _push(gateway, secret, body, signature=""),
-        _push(gateway, secret, body, signature="v1,"),
-        _push(gateway, secret, body, signature="v1a," + "A" * 44),
+        push(gateway, elsewhere, body),
+        push(gateway, secret, body, source="nobody"),
+        push(gateway, secret, body, source=""),
+        push(gateway, secret, body, source="", query="?source=%00"),
+        push(gateway, secret, body, source="", query="?source=%EF%BB%BF"),
+        push(gateway, secret, body, source="m" * 65),
+        push(gateway, secret, body, late_s=301),
+        push(gateway, secret, body, late_s=-302),
+        push(gateway, secret, body, message_id=""),
+        push(gateway, secret, body, signature=""),
+        push(gateway, secret, body, signature="v1,"),
+        push(gateway, secret, body, signature="v1a," + "A" * 44),
         gateway.client.post("/push/orders", content=body),
     ]
     assert {response.status_code for response in refused} == {401}
     assert len({response.text for response in refused}) == 1
     assert _stored(own) == []
-    assert _push(gateway, secret, body, late_s=295).status_code == 200
+    assert push(gateway, secret, body, late_s=295).status_code == 200
 
 
 def test_the_tolerance_is_300_seconds_either_way() -> None:
@@ -156,11 +137,11 @@ def test_after_a_rotation_both_secrets_are_good_and_after_two_the_first_is_not(
 
     second = rotate()
     for number, each in enumerate((secret, second)):
-        assert _push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
+        assert push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
     third = rotate()
-    assert _push(gateway, secret, _json(order("sn-9"))).status_code == 401
+    assert push(gateway, secret, _json(order("sn-9"))).status_code == 401
     for number, each in enumerate((second, third)):
-        assert _push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
+        assert push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
     assert [each.rotated_at_s for each in own.do(list_sources)] == [2]
     assert secret.removeprefix("whsec_").encode() not in own.content()
 
@@ -171,7 +152,7 @@ def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
     bad = order("sn-bad", order_status=7, receiver_name="司徒敏静")
     lines = [_json(order("sn-1")), b"not json", _json(bad), _json(order("sn-2")), b"[1]"]
     for _ in range(2):
-        response = _push(gateway, secret, b"\n".join(lines))
+        response = push(gateway, secret, b"\n".join(lines))
         assert response.status_code == 200
         assert response.json()["rejected"] == 3
     assert [order_sn for order_sn, _ in _stored(own)] == ["sn-1", "sn-2"]
@@ -199,13 +180,13 @@ def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: S
 
 @pytest.mark.parametrize("body", [b"", b"   ", b"[1, 2", b"not json", b"\xff\xfe", b"7", b"[]"])
 def test_400_malformed(gateway: Gateway, own: Store, secret: str, body: bytes) -> None:
-    assert _push(gateway, secret, body).status_code == 400
+    assert push(gateway, secret, body).status_code == 400
     assert own.do(list_rejected) == []
 
 
 def test_400_over_a_thousand_wrong_records(gateway: Gateway, own: Store, secret: str) -> None:
     def pushed(wrong: int) -> httpx.Response:
-        return _push(gateway, secret, _json(order(), *({"number": n} for n in range(wrong))))
+        return push(gateway, secret, _json(order(), *({"number": n} for n in range(wrong))))
 
     refused = pushed(1001)
     assert refused.status_code == 400
@@ -224,7 +205,7 @@ def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
     body = _json(*(order(f"sn-{n}", owner_id=f"88{n:07}") for n in range(200)))
     with ThreadPoolExecutor(1) as beside:
         with locked(own.url, "order_count"):
-            answer = beside.submit(_push, gateway, secret, body)
+            answer = beside.submit(push, gateway, secret, body)
             ((turns,),) = eventually(lambda: own.run(_TURNS_TAKEN), lambda found: found != [(0,)])
         assert answer.result().json() == {"stored": 200, "unchanged": 0, "rejected": 0}
     assert turns <= 64
@@ -232,7 +213,7 @@ def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
 
 
 def test_413_too_large(gateway: Gateway, secret: str) -> None:
-    assert _push(gateway, secret, b" " * 100_001).status_code == 413
+    assert push(gateway, secret, b" " * 100_001).status_code == 413
 
 
 def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(
@@ -248,7 +229,7 @@ def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(
         assert own.do(miscounted) == {}
     assert killed == 3
     gateway = Gateway(own)
-    counts = _push(gateway, secret, body).json()
+    counts = push(gateway, secret, body).json()
     assert counts["stored"] + counts["unchanged"] == 5000
     assert [order_sn for order_sn, _ in _stored(own)] == [each["order_sn"] for each in records]
     assert own.do(miscounted) == {}
@@ -287,7 +268,7 @@ def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, sec
     }
     body = _json(claim, {**claim, "coupon_code": "c-2", "type": 5})
     for stored in (1, 0):
-        answer = _push(gateway, secret, body, kind="coupon-claims")
+        answer = push(gateway, secret, body, kind="coupon-claims")
         assert answer.json() == {"stored": stored, "unchanged": 1 - stored, "rejected": 1}
     assert own.run("SELECT coupon_code FROM coupon_claim") == [("c-1",)]
     assert own.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]

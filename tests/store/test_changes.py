@@ -19,11 +19,6 @@ pytestmark = pytest.mark.sqlite
 CHANGE = "UPDATE version SET directory = directory + 1"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
-
-
 def test_a_commit_by_another_connection_is_another_mark(store: Store) -> None:
     async def work(database: SqliteDatabase) -> None:
         other = apsw.Connection(str(store.path))

@@ -6,9 +6,11 @@ import io
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import asyncpg
+import msgspec
 import pytest
 from alembic import command
 
@@ -19,6 +21,7 @@ from tests.support.months import (
     OLD,
     OLD_MS,
     make_month,
+    making,
     months_of,
     put_entries,
     rows_by_part,
@@ -26,7 +29,8 @@ from tests.support.months import (
 from tests.support.orders import OWNER, miscounted, order, put_orders
 from tests.support.postgresql import BIN, new_database, run_on
 from tests.support.stores import Store
-from tollway.store.database import Database
+from tollway.ledger.entries import ADD_ENTRY, Entry
+from tollway.store.database import Database, Transaction
 from tollway.store.migrate import _config, migrate, newest_revision
 from tollway.store.months import make_months_ahead, month_of
 from tollway.store.open import open_database
@@ -34,12 +38,15 @@ from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql
 
+WAITS_FOR_REST = """
+SELECT count(*) FROM pg_locks WHERE relation = 'entry_rest'::regclass AND NOT granted"""
 TABLES = ("entry", "consent_use", "uncharged_call", "coupon_claim", "shop_order")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
+async def _put(kind: str, transaction: Transaction) -> None:
+    """An entry of an old month."""
+    put = Entry("acc", "credits", 1, kind, 1, 1, OLD_MS)
+    await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(put))
 
 
 def test_this_month_and_the_next_two_are_there(store: Store) -> None:
@@ -112,6 +119,36 @@ def test_a_row_that_comes_to_the_rest_while_its_month_is_made_is_found_there(sto
     asyncio.run(work())
     make_month(store, "entry", OLD_MS)
     assert rows_by_part(store, "entry") == {f"entry_{OLD.name}": 1}
+
+
+def test_a_row_that_was_on_its_way_to_the_rest_when_its_month_was_made_goes_to_that(
+    store: Store,
+) -> None:
+    async def work(database: Database) -> None:
+        maker = await asyncpg.connect(store.url)
+        async with maker.transaction():
+            await maker.execute(making("entry", OLD_MS))
+            putting = asyncio.create_task(database.write(partial(_put, "top_up")))
+            while not await maker.fetchval(WAITS_FOR_REST):
+                assert not putting.done()
+        await putting
+        await maker.close()
+
+    store.do(work)
+    assert rows_by_part(store, "entry") == {f"entry_{OLD.name}": 1}
+
+
+def test_a_row_that_a_check_refuses_is_not_tried_again(store: Store) -> None:
+    tries = 0
+
+    async def put(transaction: Transaction) -> None:
+        nonlocal tries
+        tries += 1
+        await _put("no such kind", transaction)
+
+    with pytest.raises(asyncpg.CheckViolationError):
+        store.do(lambda database: database.write(put))
+    assert tries == 1
 
 
 def test_nodes_that_make_the_same_month_at_once_make_it_once(store: Store) -> None:

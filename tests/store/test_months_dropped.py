@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -21,11 +20,6 @@ from tollway.store.open import open_database
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
 
 
 def retention_of(database: Database, **days: int) -> Retention:

@@ -31,18 +31,22 @@ class Clock:
 class World:
     """A pool on a real server, and how many connections it has made."""
 
-    def __init__(self, url: str, patience_s: float) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
         self.made = 0
         self.problem: Exception | None = None
         self.clock = Clock()
-        self.pool = Pool(self._connect, SIZE, patience_s, self.clock)
+        self.pool = Pool(self._connect, SIZE, PATIENT_S, self.clock)
 
     async def _connect(self) -> Connection:
         if self.problem is not None:
             raise self.problem
         self.made += 1
         return await asyncpg.connect(self._url)
+
+    def hurry(self) -> None:
+        """From now on nobody waits for long; connecting in so short a time might take too long."""
+        self.pool._patience_s = HASTY_S
 
     async def pid(self) -> int:
         """The server's process behind the connection that is used next."""
@@ -60,9 +64,9 @@ def url(engine: str) -> str:
     return new_database(is_migrated=False)
 
 
-def run(url: str, work: Callable[[World], Awaitable[None]], patience_s: float = PATIENT_S) -> None:
+def run(url: str, work: Callable[[World], Awaitable[None]]) -> None:
     async def run() -> None:
-        world = World(url, patience_s)
+        world = World(url)
         try:
             await work(world)
         finally:
@@ -98,11 +102,12 @@ def test_whoever_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
 def test_but_not_without_an_end(url: str) -> None:
     async def work(world: World) -> None:
         async with world.all_in_use():
+            world.hurry()
             with pytest.raises(StoreBusyError, match="in use"):
                 await world.pid()
         assert await world.pid()
 
-    run(url, work, HASTY_S)
+    run(url, work)
 
 
 def test_a_connection_that_cannot_be_made_takes_no_place(url: str) -> None:
@@ -188,17 +193,19 @@ def test_none_lives_longer_than_an_hour(url: str, later_s: float, made: int) -> 
     run(url, work)
 
 
-@pytest.mark.parametrize("patience_s", [PATIENT_S, HASTY_S])
+@pytest.mark.parametrize("is_hurried", [True, False])
 def test_closing_waits_for_what_is_in_use_but_not_without_an_end(
-    url: str, patience_s: float
+    url: str, is_hurried: bool
 ) -> None:
     async def work(world: World) -> None:
         async with world.pool.session() as session:
+            if is_hurried:
+                world.hurry()
             closing = asyncio.ensure_future(world.pool.close())
             await asyncio.sleep(0)
             with pytest.raises(StoreUnavailableError, match="closed"):
                 await world.pid()
-            if patience_s == HASTY_S:
+            if is_hurried:
                 await closing
                 assert session.is_closed()
             else:
@@ -206,4 +213,4 @@ def test_closing_waits_for_what_is_in_use_but_not_without_an_end(
         await closing
         assert session.is_closed()
 
-    run(url, work, patience_s)
+    run(url, work)

@@ -1,109 +1,28 @@
-"""The shared engine: what comes in its way, and what it does when the server goes away."""
+"""The shared engine: what comes in the way of a transaction, and what is left in doubt."""
 
 import asyncio
-import socket
-from collections.abc import Iterator
-from pathlib import Path
-from time import monotonic
+from contextlib import suppress
 
 import asyncpg
 import pytest
 from sqlalchemy import bindparam, func, select
 
+from tests.store.on_postgresql import ADD, COUNT, add, count, opened
 from tests.support.pair import Pair
-from tests.support.ports import free_port
-from tests.support.postgresql import Server, new_database, run_on
+from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
-from tollway.store.database import (
-    StoreBusyError,
-    StoreDoubtError,
-    StoreError,
-    StoreUnavailableError,
-    Transaction,
-)
+from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError, Transaction
 from tollway.store.migrate import migrate, newest_revision
-from tollway.store.open import key_path, without_password
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.urls import unverified_hosts, urls_by_host
 from tollway.store.query import Query
 from tollway.store.schema import product
-from tollway.store.versions import Versions, directory_changed, figures_changed, write_nothing_new
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql
 
-DEADLINE_S = 20
-# Less than a single host is waited for.
-AT_ONCE_S = 9
-TRIES = 5
-ADD = Query(
-    product.insert().values(
-        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
-    )
-)
-COUNT = Query(select(func.count()).select_from(product))
 SLEEP = Query(select(func.pg_sleep(30)))
-WHERE_FROM = Query(select(func.inet_server_port()))
 CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-RELOAD = "SELECT pg_reload_conf()"
 NAMES = Query(select(product.c.product_id).order_by(product.c.product_id))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A server for one test alone, which may stop it."""
-    made = Server()
-    yield made
-    made.remove()
-
-
-def opened(url: str, call_timeout_s: float | None = None) -> PostgresqlDatabase:
-    return PostgresqlDatabase(url, call_timeout_s, Metrics())
-
-
-async def add(transaction: Transaction, name: str = "a") -> None:
-    await transaction.execute(ADD, product_id=name)
-
-
-async def count(database: PostgresqlDatabase) -> int:
-    row = await database.fetch_one(COUNT)
-    assert row is not None
-    return int(row[0])
-
-
-async def until_changed(database: PostgresqlDatabase, before: object) -> None:
-    began_s = monotonic()
-    while database.change_mark() == before:
-        assert monotonic() - began_s < DEADLINE_S
-        await asyncio.sleep(0.01)
-
-
-async def settled(database: PostgresqlDatabase) -> object:
-    """The mark once the listener is there: it stays the same for longer than a deaf one would."""
-    began_s = monotonic()
-    while True:
-        mark = database.change_mark()
-        await asyncio.sleep(1.6)
-        if database.change_mark() == mark:
-            return mark
-        assert monotonic() - began_s < DEADLINE_S
-
-
-async def until_back(database: PostgresqlDatabase) -> None:
-    """That the hosts cannot be reached is remembered for a moment."""
-    began_s = monotonic()
-    while True:
-        try:
-            await count(database)
-            return
-        except StoreUnavailableError:
-            assert monotonic() - began_s < DEADLINE_S
-            await asyncio.sleep(0.01)
 
 
 def test_two_that_do_the_same_at_once_are_done_one_after_the_other(store: Store) -> None:
@@ -189,114 +108,6 @@ def test_nodes_that_start_together_migrate_once() -> None:
     asyncio.run(work())
 
 
-def test_a_change_by_anybody_is_heard_and_others_are_not(store: Store) -> None:
-    async def work(database: PostgresqlDatabase) -> None:
-        # A process that is held up for a moment hears nothing meanwhile, and must not vouch for it;
-        # but that does not happen every time.
-        for attempt in range(TRIES):
-            if await _is_left_in_peace(database, f"a{attempt}"):
-                break
-        else:
-            pytest.fail("what changes no version is taken for a change")
-        other = opened(store.url)
-        for change in (directory_changed, figures_changed):
-            before = database.change_mark()
-            await other.write(change)
-            await until_changed(database, before)
-        await other.close()
-
-    store.do(work)
-
-
-async def _is_left_in_peace(database: PostgresqlDatabase, name: str) -> bool:
-    """Whether what is kept in memory stays good through writes that change no version."""
-    versions = Versions(database)
-    before = await settled(database)
-    await versions.refresh()
-    await database.write(lambda tx: add(tx, name))
-    await database.write(write_nothing_new)
-    with pytest.raises(LookupError):
-        await database.write(_change_and_fail)
-    await asyncio.sleep(0.2)
-    return database.change_mark() == before and versions.is_fresh
-
-
-async def _change_and_fail(transaction: Transaction) -> None:
-    await directory_changed(transaction)
-    raise LookupError
-
-
-def test_a_listener_that_was_cut_off_comes_back_and_vouches_for_nothing_meanwhile(
-    store: Store,
-) -> None:
-    async def work(database: PostgresqlDatabase) -> None:
-        before = await settled(database)
-        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-        cut += "application_name = 'tollway' AND datname = current_database()"
-        await asyncio.to_thread(run_on, store.url, cut)
-        await until_changed(database, before)
-        again = await settled(database)
-        await database.write(directory_changed)
-        await until_changed(database, again)
-
-    store.do(work)
-
-
-def test_an_outage_is_told_at_once_and_ends_by_itself(server: Server) -> None:
-    async def work() -> None:
-        database = opened(server.url)
-        await migrate(database)
-        await database.write(add)
-        await asyncio.to_thread(server.stop)
-        for attempt in (count, lambda each: each.write(lambda tx: add(tx, "lost"))):
-            began_s = monotonic()
-            with pytest.raises(StoreUnavailableError):
-                await attempt(database)
-            assert monotonic() - began_s < AT_ONCE_S
-        # Nothing is vouched for.
-        await until_changed(database, database.change_mark())
-        await asyncio.to_thread(server.start)
-        await until_back(database)
-        assert await count(database) == 1
-        await database.write(lambda tx: add(tx, "b"))
-        assert await count(database) == 2
-        await database.close()
-
-    asyncio.run(work())
-
-
-def test_an_outage_is_logged_once_with_its_host_and_so_is_its_end(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="tollway.store")
-
-    def lines() -> list[str]:
-        return [record.getMessage() for record in caplog.records]
-
-    async def until_logged(part: str) -> None:
-        began_s = monotonic()
-        while not any(part in line for line in lines()):
-            assert monotonic() - began_s < DEADLINE_S, (part, lines())
-            await asyncio.sleep(0.01)
-
-    async def work() -> None:
-        database = opened(server.url)
-        await migrate(database)
-        await settled(database)
-        await asyncio.to_thread(server.stop)
-        refused = f"looked for instead: 127.0.0.1:{server.port}: connection refused"
-        await until_logged(refused)
-        # The listener tries as often as the mark changes meanwhile.
-        for _ in range(6):
-            await until_changed(database, database.change_mark())
-        assert sum(refused in line for line in lines()) == 1
-        await asyncio.to_thread(server.start)
-        await until_logged("changes are heard of again, after ")
-        await database.close()
-
-    asyncio.run(work())
-
-
 def test_a_connection_lost_during_a_commit_leaves_a_doubt(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,30 +124,6 @@ def test_a_connection_lost_during_a_commit_leaves_a_doubt(
     store.do(work)
 
 
-def test_the_next_host_is_used_when_one_is_away_or_only_read(server: Server) -> None:
-    away = free_port()
-    url = server.url.replace("@127.0.0.1", f"@127.0.0.1:{away},127.0.0.1")
-
-    async def work() -> None:
-        database = opened(url)
-        await migrate(database)
-        await database.write(add)
-        await database.close()
-        run_on_server = "ALTER DATABASE postgres SET default_transaction_read_only = on"
-        await asyncio.to_thread(run_on, server.url, run_on_server)
-        refused = opened(url)
-        with pytest.raises(StoreUnavailableError) as told:
-            await refused.write(add)
-        # Of every host, which it is and why it would not do.
-        assert str(told.value).split("; ") == [
-            f"127.0.0.1:{away}: connection refused",
-            f"127.0.0.1:{server.port}: it takes no writes",
-        ]
-        await refused.close()
-
-    asyncio.run(work())
-
-
 def test_who_finds_no_free_connection_is_told_so(store: Store) -> None:
     async def work() -> None:
         database = PostgresqlDatabase(store.url, 2, Metrics(), connections=1)
@@ -350,6 +137,58 @@ def test_who_finds_no_free_connection_is_told_so(store: Store) -> None:
         with pytest.raises(StoreBusyError, match="statement timeout"):
             await slow
         assert await count(database) == 0
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> None:
+    """The server undoes everything then, and answers the commit as if it had been asked to."""
+
+    async def work() -> None:
+        database = opened(store.url)
+
+        async def pass_over(transaction: Transaction) -> None:
+            await add(transaction)
+            with suppress(StoreError):
+                await add(transaction)
+
+        with pytest.raises(StoreError, match="a statement failed"):
+            await database.write(pass_over)
+        assert await count(database) == 0
+
+        async def mind(transaction: Transaction) -> None:
+            await add(transaction)
+            with suppress(StoreError):
+                async with transaction.savepoint():
+                    await add(transaction)
+
+        await database.write(mind)
+        assert await count(database) == 1
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_any_other_warning_of_the_server_is_no_doubt(store: Store) -> None:
+    """Such as that its transaction ids run out: calls go on, and whoever runs it reads its log."""
+    run_on(
+        store.url,
+        """CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN RAISE WARNING ''look here''; RETURN NULL; END'""",
+    )
+    run_on(
+        store.url,
+        """CREATE CONSTRAINT TRIGGER warning AFTER INSERT ON product DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION warn()""",
+    )
+
+    async def work() -> None:
+        database = opened(store.url)
+        # Both ways to commit; the trigger fires with the commit itself.
+        await database.write(add)
+        await database.write_at_once(ADD, product_id="b")
+        assert await count(database) == 2
         await database.close()
 
     asyncio.run(work())
@@ -379,90 +218,3 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
         asyncio.run(work())
     finally:
         pair.remove()
-
-
-def test_no_connection_is_kept_to_a_primary_that_takes_no_more_writes() -> None:
-    pair = Pair(is_synchronous=False)
-
-    async def work() -> None:
-        database = opened(pair.url)
-        await migrate(database)
-        before = await asyncio.gather(*(database.fetch_one(WHERE_FROM) for _ in range(5)))
-        assert set(before) == {(pair.primary.port,)}
-        for fence in ("ALTER SYSTEM SET default_transaction_read_only = on", RELOAD):
-            await asyncio.to_thread(run_on, pair.primary.url, fence)
-        await asyncio.to_thread(run_on, pair.standby.url, "SELECT pg_promote(wait => true)")
-        began_s = monotonic()
-        while True:
-            try:
-                await database.write(lambda tx: add(tx, "b"))
-                break
-            except StoreUnavailableError:
-                assert monotonic() - began_s < DEADLINE_S
-                await asyncio.sleep(0.01)
-        after = await asyncio.gather(*(database.fetch_one(WHERE_FROM) for _ in range(5)))
-        assert set(after) == {(pair.standby.port,)}
-        await database.close()
-
-    try:
-        asyncio.run(work())
-    finally:
-        pair.remove()
-
-
-def test_while_no_host_answers_one_is_tried_and_the_others_are_told_at_once() -> None:
-    """The hosts take connections and say nothing, as one does that swallows packets."""
-    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in silent)
-
-    async def attempt(database: PostgresqlDatabase) -> float:
-        began_s = monotonic()
-        with pytest.raises(StoreUnavailableError, match="no answer within 2 s; 127"):
-            await count(database)
-        return monotonic() - began_s
-
-    async def work() -> None:
-        # As a gateway does: 2 s for each of the two.
-        database = opened(f"postgresql://postgres@{ports}/postgres", 2)
-        await attempt(database)
-        await asyncio.sleep(0.2)
-        times = await asyncio.gather(*(attempt(database) for _ in range(50)))
-        assert sum(each > 3 for each in times) == 1
-        await database.close()
-
-    asyncio.run(work())
-    for each in silent:
-        each.close()
-
-
-def test_nobody_is_told_a_password() -> None:
-    url = "postgresql://me:secret@one:5432,two:5433/books?sslmode=require"
-    assert without_password(url) == "postgresql://me@one:5432,two:5433/books"
-    assert urls_by_host(url) == [
-        "postgresql://me:secret@one:5432/books?sslmode=require",
-        "postgresql://me:secret@two:5433/books?sslmode=require",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("rest", "unverified"),
-    [
-        ("me@localhost,127.0.0.2:1,[::1]:1/books", []),
-        ("/books", []),
-        ("me@%2Frun%2Fpostgresql/books", []),
-        ("/books?host=/run/postgresql", []),
-        ("me@127.0.0.1:1,db1:1,db2/books", ["db1", "db2"]),
-        ("me@10.0.0.1,[fd00::1]:1/books", ["10.0.0.1", "fd00::1"]),
-        ("/books?host=db1", ["db1"]),
-        ("db1/books?sslmode=require", ["db1"]),
-        ("db1/books?sslmode=verify-ca", ["db1"]),
-        ("db1/books?sslmode=verify-full", []),
-    ],
-)
-def test_hosts_elsewhere_must_prove_who_they_are(rest: str, unverified: list[str]) -> None:
-    assert unverified_hosts(f"postgresql://{rest}") == unverified
-
-
-def test_the_key_file_must_be_named() -> None:
-    with pytest.raises(StoreError, match="set key_file to a file"):
-        key_path("postgresql://localhost/books", "")

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from tests.support.stores import Store
 from tollway.store.database import Row, StoreUnavailableError
+from tollway.store.postgresql import replica as replica_module
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.query import Query
@@ -49,7 +50,10 @@ class Replica(PostgresqlDatabase):
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_an_answer_of_before_does_not_count(tmp_path: Path, is_lost: bool) -> None:
+def test_an_answer_of_before_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    monkeypatch.setattr(replica_module, "_ANSWER_TIMEOUT_S", PATIENCE_S)
     store = Store(tmp_path / "tollway.db")
 
     async def work() -> int:
@@ -58,10 +62,15 @@ def test_an_answer_of_before_does_not_count(tmp_path: Path, is_lost: bool) -> No
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await reading.fetch_all(ANYTHING)
+                # The first answer is that of a new connection, and says nothing about those before
+                # it. Each question comes when the one before is done with.
+                for _ in range(2):
+                    await replica.answers.get()
+                    replica.let_go.release()
                 await replica.answers.get()
-                replica.let_go.release()
-                # The next question comes when the first one is done with.
-                await replica.answers.get()
+                before = replica.reads
+                await reading.fetch_all(ANYTHING)
+                assert replica.reads == before + 1, "it is read from"
                 replica.is_lost = is_lost
                 await reading.fetch_all(ANYTHING)
                 replica.is_lost = False

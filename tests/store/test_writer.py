@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import apsw
 import pytest
@@ -45,11 +44,6 @@ async def stored(database: OpenDatabase) -> int:
     assert row is not None
     count: int = row[0]
     return count
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
 
 
 def test_work_that_raises_is_rolled_back_and_the_next_works(store: Store) -> None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import tollway.fake_carrier.server
-import tollway.serving  # noqa: F401 - loaded here, once
+import tollway.serving.server  # noqa: F401 - loaded here, once
 from tollway.cli.main import main
 
 REQUEST_MAX = 1_000_000

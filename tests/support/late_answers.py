@@ -1,4 +1,5 @@
-"""A way to PostgreSQL on which one answer can be kept back, as by a network that repeats itself."""
+"""A way to PostgreSQL on which one answer can be kept back, as by a network that repeats itself, or
+lost."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ class HeldAnswer:
     def __init__(self, texts: tuple[str, ...]) -> None:
         self._texts = [text.encode() for text in texts]
         self._is_asked = False
+        self._is_lost = False
         self._has_come = Event()
         self.let_go = Event()
 
@@ -26,9 +28,16 @@ class HeldAnswer:
         self._is_asked = True
         return True
 
-    def keep_back(self) -> None:
+    def keep_back(self) -> bool:
+        """Whether the answer goes on at last."""
         self._has_come.set()
         self.let_go.wait()
+        return not self._is_lost
+
+    def lose(self) -> None:
+        """It never arrives: its connection breaks."""
+        self._is_lost = True
+        self.let_go.set()
 
     def wait(self) -> None:
         """Returns when the server has answered."""
@@ -103,7 +112,8 @@ class _Link:
         with suppress(OSError), self._client:
             while piece := self._server.recv(_PIECE):
                 if self._keeps_back is not None:
-                    self._keeps_back.keep_back()
+                    if not self._keeps_back.keep_back():
+                        break
                     self._keeps_back = None
                 self._client.sendall(piece)
             self._client.shutdown(socket.SHUT_RDWR)

@@ -12,9 +12,14 @@ OLD_MS = OLD.start_s * 1000 + 14 * 86_400_000
 
 def make_month(store: Store, table: str, at_ms: int) -> None:
     """Makes the month of a table that a moment lies in."""
+    store.run(making(table, at_ms))
+
+
+def making(table: str, at_ms: int) -> str:
+    """The statement that does so."""
     column, per_s = _DIVISIONS[table]
     moments = f"ARRAY[{at_ms // 1000}::bigint]"
-    store.run(f"SELECT tollway_make_months('{table}', '{column}', {per_s}, {moments})")
+    return f"SELECT tollway_make_months('{table}', '{column}', {per_s}, {moments})"
 
 
 def rows_by_part(store: Store, table: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Orders for tests: records to send, and the check that counts equal what they count."""
+"""Orders for tests: records to send, callers who ask, and whether counts equal what they count."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,9 +6,13 @@ from typing import Any
 
 from sqlalchemy import select
 
+from tests.support.books import Caller, new_caller
+from tests.support.gateway import Gateway, Reply
+from tests.support.owners import authorize, shop
 from tests.support.stores import Store
 from tollway.intake.loading import store_records
 from tollway.intake.orders import Orders
+from tollway.operations.orders.descriptor import ORDERS
 from tollway.store.database import Database, Reader
 from tollway.store.open import open_sealer
 from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facets_of
@@ -19,6 +23,7 @@ from tollway.store.sealing import Sealer
 # 2026-01-15 00:00 in Shanghai; not the beginning of a day in UTC.
 START_MS = 1_768_406_400_000
 OWNER = "880012001"
+CREDITS = 1000
 
 _ROWS = Query(
     select(
@@ -74,6 +79,34 @@ def sealer_of(store: Store) -> Sealer:
 
 def put_orders(store: Store, records: Iterable[dict[str, Any]]) -> int:
     return store.do(lambda database: store_orders(database, sealer_of(store), records))
+
+
+def new_shopper(
+    store: Store,
+    *,
+    credits_: int = CREDITS,
+    granted: bool = True,
+    rate_limit: int = 1000,
+    kind: str = "live",
+) -> Caller:
+    """A new account that may ask for the orders of OWNER, if it is granted anything."""
+    made = new_caller(
+        store,
+        operations=(ORDERS,),
+        credits_=credits_,
+        granted=granted,
+        rate_limit=rate_limit,
+        kind=kind,
+    )
+    if granted:
+        store.do(lambda database: authorize(database, made.account_id, ORDERS, shop(OWNER)))
+    return made
+
+
+def ask_orders(gateway: Gateway, token: str, *, as_multipart: bool = True, **fields: str) -> Reply:
+    encoding = "multipart" if as_multipart else "urlencoded"
+    form = {"owner_id": OWNER, **fields}
+    return gateway.post_form(ORDERS.path, form, token=token, encoding=encoding)
 
 
 async def miscounted(reader: Reader) -> dict[tuple[str, str, int, int], tuple[int, int]]:

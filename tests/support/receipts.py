@@ -19,6 +19,11 @@ _COUNT = Query(
 )
 
 
+def id_of(reply: Reply) -> str:
+    """What the receipt of a call is asked for with."""
+    return str(reply.headers["x-request-id"])
+
+
 def ask_receipt(gateway: Gateway, token: str | None, request_id: str, **headers: str) -> Reply:
     return gateway.get(f"/receipts/{request_id}", token=token, headers=headers)
 
@@ -27,7 +32,7 @@ def receipt_of(gateway: Gateway, token: str, of: Reply, **headers: str) -> dict[
     """The receipt of an answer; that of a call that was not charged is there a moment later."""
     deadline_s = time.monotonic() + _DEADLINE_S
     while True:
-        reply = ask_receipt(gateway, token, of.headers["x-request-id"], **headers)
+        reply = ask_receipt(gateway, token, id_of(of), **headers)
         if reply.code == 0:
             return reply.data
         assert reply.code in (202, 404), reply.envelope

@@ -108,3 +108,8 @@ def request(wp_code: str, **changes: object) -> dict[str, Any]:
 def issue(gateway: Gateway, token: str, body: object, **headers: str) -> Reply:
     sent = {"Authorization": f"Bearer {token}", **headers}
     return reply_of(gateway.client.post(WAYBILLS.path, json=body, headers=sent))
+
+
+def waybill_part(data: dict[str, Any]) -> dict[str, Any]:
+    """All of an answer that is the waybill's, and not the one call's."""
+    return {name: value for name, value in data.items() if name != "withholding_money"}

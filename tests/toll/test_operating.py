@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.books import new_caller
 from tests.support.gateway import Gateway
+from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
@@ -48,6 +49,12 @@ def test_it_says_that_it_lives_and_is_ready(gateway: Gateway) -> None:
     for path, told in (("/healthz", {"status": "ok"}), ("/readyz", {"status": "ready"})):
         response = gateway.client.get(path)
         assert (response.status_code, response.json()) == (200, told)
+
+
+@pytest.mark.parametrize("path", ["/%6detrics", "/%68ealthz", "/oauth/%74oken", "/%6fwner"])
+def test_a_page_has_one_name_by_which_a_proxy_can_tell_it(gateway: Gateway, path: str) -> None:
+    # Sent as it is: a client would write it the usual way.
+    assert talk(gateway.port, request(path, "Host: gateway"), expected=1).codes == [404]
 
 
 def test_calls_are_counted_by_operation_code_and_reason(

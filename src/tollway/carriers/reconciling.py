@@ -28,7 +28,7 @@ from tollway.carriers.pending import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
 from tollway.ledger.identity import World
-from tollway.store.clock import sure_ms
+from tollway.store.clock import common_ms, sure_ms
 from tollway.store.database import (
     Database,
     StoreBusyError,
@@ -133,14 +133,15 @@ class Reconciler:
 
     async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
         async def work(transaction: Transaction) -> bool:
-            at_ms = self._world.at_ms()
+            at_ms = await common_ms(transaction, self._world.at_ms())
             return await end_issued(transaction, stored, issued, self._vault, at_ms)
 
         return Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
 
     async def _give_up(self, stored: StoredWaybill) -> Outcome:
         async def work(transaction: Transaction) -> bool:
-            return await end_refused(transaction, stored, _GIVEN_UP, self._world.at_ms())
+            at_ms = await common_ms(transaction, self._world.at_ms())
+            return await end_refused(transaction, stored, _GIVEN_UP, at_ms)
 
         return Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
 

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from tollway.carriers.vault import Vault, load_vault
+from tollway.cli.setting_sources import load_settings
 from tollway.ledger.identity import World
-from tollway.settings import Settings, load_settings
-from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
+from tollway.settings import Settings
+from tollway.store.database import (
+    StoreBusyError,
+    StoreDoubtError,
+    StoreError,
+    StoreUnavailableError,
+)
 from tollway.store.key_marks import key_file_of, use_files
 from tollway.store.migrate import check_current
 from tollway.store.open import (
@@ -90,6 +96,13 @@ async def _with_database(settings: Settings, work: Callable[[Session], Awaitable
         raise StoreError(
             f"The database {shown} is busy: another program has been using it "
             "for a long time. Try again."
+        ) from None
+    except StoreDoubtError as error:
+        # Whoever took this for a failure would run it again, and credit an account twice.
+        raise StoreError(
+            f"The database {shown} was lost during the commit ({error}), so it is not known "
+            "whether the change was made: look, for instance with `tollway ledger show`, before "
+            "you run the command again."
         ) from None
     except StoreUnavailableError as error:
         raise StoreError(f"The database {shown} cannot be read or written: {error}.") from None

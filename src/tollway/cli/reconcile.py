@@ -12,7 +12,8 @@ from tollway.carriers.reconciling import Finding, Reconciler
 from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
-from tollway.ledger.holds import Hold, open_holds
+from tollway.ledger.holds import Hold
+from tollway.ledger.open_holds import open_holds
 from tollway.store.clock import common_ms
 
 _LIMIT_MAX = 10_000

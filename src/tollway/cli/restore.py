@@ -12,8 +12,9 @@ from tollway.cli.errors import CommandError
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.restoring import check_copy, copied, files_beside, keys_to_place, placed
+from tollway.cli.setting_sources import load_settings
 from tollway.ledger.identity import World
-from tollway.settings import Settings, load_settings
+from tollway.settings import Settings
 from tollway.store.durable_files import to_disk
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.files import put_in_place, side_files_of

@@ -10,9 +10,10 @@ from tollway.cli.context import Session, run_on_any_schema
 from tollway.cli.demo import curl_line, ensure_world
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
+from tollway.cli.setting_sources import load_settings
 from tollway.demo.world import DemoWorld
 from tollway.ledger.identity import World
-from tollway.settings import Settings, SettingsError, load_settings
+from tollway.settings import Settings, SettingsError
 from tollway.store.key_marks import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
 from tollway.store.open import is_shared, sqlite_path, unverified_links
@@ -46,7 +47,7 @@ def serve(
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
     # Imported here: every other command would pay for loading the HTTP server.
-    from tollway.serving import free_address, serve_http  # noqa: PLC0415
+    from tollway.serving.server import free_address, serve_http  # noqa: PLC0415
 
     options = {"database": database, "host": host, "port": port, "workers": workers}
     settings, _ = load_settings(options)

@@ -6,7 +6,7 @@ import typer
 
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_table
-from tollway.settings import Origin, load_settings
+from tollway.cli.setting_sources import Origin, load_settings
 from tollway.store.open import without_password
 
 group = typer.Typer()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tollway.intake.files import RawRecord
+from tollway.store.confirming import confirm_what_is_there
 from tollway.store.database import Database, Transaction
 from tollway.store.months import MonthsOf
 
@@ -136,4 +137,8 @@ async def store_records(database: Database, loader: Loader, records: Sequence[An
 
 
 async def _store(loader: Loader, records: Sequence[Any], transaction: Transaction) -> int:
-    return await loader.store(transaction, records)
+    changed = await loader.store(transaction, records)
+    if not changed:
+        # They are acknowledged nevertheless.
+        await confirm_what_is_there(transaction)
+    return changed

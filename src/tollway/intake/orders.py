@@ -6,27 +6,16 @@ kept in the same transaction, so that it is true at every moment.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Integer,
-    String,
-    any_,
-    bindparam,
-    column,
-    select,
-    tuple_,
-    values,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.order_counts import Bucket, counted, recount
 from tollway.intake.order_record import OrderRow, checked_record, row_of
-from tollway.store.database import Row, Transaction
+from tollway.intake.stored_orders import Key, StoredOrder, stored_among
+from tollway.store.database import Transaction
 from tollway.store.months import MonthsOf
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
@@ -35,44 +24,7 @@ from tollway.store.sealing import Sealer
 # How many orders an import commits at once: enough that the commit itself costs little, few enough
 # that a gateway which serves meanwhile waits for it unnoticed.
 CHUNK_ORDERS = 5000
-_ASKED_AT_ONCE = 200
 
-
-class _Stored(NamedTuple):
-    """What must be known of an order that is there already."""
-
-    owner_id: str
-    order_sn: str
-    updated_ms: int
-    newest_first: int
-    remark_tag: int | None
-    remark_tag_name: str | None
-
-
-Key = tuple[str, str]  # owner, order number
-
-# A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
-# all orders of the owner.
-_found = [shop_order.c[name] for name in _Stored._fields]
-_asked = (
-    values(column("owner_id", String), column("order_sn", String))
-    .data([(bindparam(f"owner_{n}"), bindparam(f"sn_{n}")) for n in range(_ASKED_AT_ONCE)])
-    .cte("asked")
-)
-_STORED = Query(
-    select(*_found).join_from(
-        _asked,
-        shop_order,
-        (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
-    )
-)
-# Of one owner at a time, which goes through each month's index once, however many are asked for.
-_STORED_IN_MONTHS = Query(
-    select(*_found).where(
-        shop_order.c.owner_id == bindparam("owner"),
-        shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String))),
-    )
-)
 _put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
 _PUT = Query(_put)
 _PUT_IF_NEW = Query(_put.on_conflict_do_nothing())
@@ -96,7 +48,7 @@ _REMOVE_OLD = Query(
         # Once more, so that months which are not old are left alone.
         _is_old,
     )
-    .returning(*(shop_order.c[name] for name in _Stored._fields))
+    .returning(*(shop_order.c[name] for name in StoredOrder._fields))
 )
 
 
@@ -133,7 +85,7 @@ class Orders:
                 return await _put_new(transaction, newest)
             except _KnownAlreadyError:
                 pass
-        stored = await _stored(transaction, newest)
+        stored = await stored_among(transaction, newest)
         self._expects_new = not stored
         return await _put_newer(transaction, newest, stored)
 
@@ -164,13 +116,13 @@ async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, mo
             _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
         )
     counts: Counter[Bucket] = Counter()
-    counts.subtract(counted(map(_Stored._make, removed)))
+    counts.subtract(counted(map(StoredOrder._make, removed)))
     await recount(transaction, counts)
     return len(removed)
 
 
 async def _put_newer(
-    transaction: Transaction, orders: Mapping[Key, OrderRow], stored: Mapping[Key, _Stored]
+    transaction: Transaction, orders: Mapping[Key, OrderRow], stored: Mapping[Key, StoredOrder]
 ) -> int:
     """Stores those orders that are newer than the stored ones."""
     coming = sorted(
@@ -190,32 +142,3 @@ async def _put_newer(
     counts.subtract(counted(leaving))
     await recount(transaction, counts)
     return len(coming)
-
-
-async def _stored(transaction: Transaction, keys: Collection[Key]) -> dict[Key, _Stored]:
-    """The orders that are there already among these."""
-    find = _find_in_months if transaction.is_shared else _find
-    stored = map(_Stored._make, await find(transaction, keys))
-    return {(old.owner_id, old.order_sn): old for old in stored}
-
-
-async def _find(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
-    found: list[Row] = []
-    waiting = iter(keys)
-    while asked := list(islice(waiting, _ASKED_AT_ONCE)):
-        # The query has a fixed number of places; those left over ask for the last one again.
-        asked.extend([asked[-1]] * (_ASKED_AT_ONCE - len(asked)))
-        owners = {f"owner_{n}": owner for n, (owner, _) in enumerate(asked)}
-        numbers = {f"sn_{n}": order_sn for n, (_, order_sn) in enumerate(asked)}
-        found += await transaction.fetch_all(_STORED, **owners, **numbers)
-    return found
-
-
-async def _find_in_months(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
-    found: list[Row] = []
-    numbers: dict[str, list[str]] = {}
-    for owner, order_sn in keys:
-        numbers.setdefault(owner, []).append(order_sn)
-    for owner, its_numbers in numbers.items():
-        found += await transaction.fetch_all(_STORED_IN_MONTHS, owner=owner, numbers=its_numbers)
-    return found

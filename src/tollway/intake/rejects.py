@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tollway.intake.files import IntakeError
 from tollway.intake.kinds import loaders
 from tollway.intake.loading import Loader
+from tollway.store.confirming import confirm_what_is_there
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.order_tables import rejected_record
 from tollway.store.query import Query
@@ -73,7 +74,9 @@ def sealed_reject(
 
 
 async def keep_rejects(transaction: Transaction, rejects: Sequence[dict[str, object]]) -> None:
-    await transaction.execute_many(_KEEP, rejects)
+    if not await transaction.execute_many(_KEEP, rejects):
+        # They are acknowledged nevertheless.
+        await confirm_what_is_there(transaction)
 
 
 async def list_rejected(reader: Reader) -> list[Rejected]:

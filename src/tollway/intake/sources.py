@@ -52,7 +52,7 @@ _ROTATE = Query(
 
 
 async def add_source(database: Database, sealer: Sealer, name: str, at_s: int) -> SourceSecret:
-    if not 0 < len(name) <= 64 or not name.isascii() or not name.isprintable() or " " in name:
+    if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.")
     secret = _new_secret()
 
@@ -91,7 +91,10 @@ async def list_sources(reader: Reader) -> list[Source]:
 
 
 async def active_keys(reader: Reader, sealer: Sealer, name: str) -> list[bytes]:
-    """The keys that a source's pushes may be signed with, the newest first; none if unknown."""
+    """The keys that a source's pushes may be signed with, the newest first; none if unknown. What
+    cannot be one's name is not asked for: a database may not even take it."""
+    if not _can_be_name(name):
+        return []
     row = await reader.fetch_one(_FIND, wanted=name)
     if row is None:
         return []
@@ -100,6 +103,10 @@ async def active_keys(reader: Reader, sealer: Sealer, name: str) -> list[bytes]:
 
 def key_of(secret: str) -> bytes:
     return base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+
+
+def _can_be_name(name: str) -> bool:
+    return 0 < len(name) <= 64 and name.isascii() and name.isprintable() and " " not in name
 
 
 def _new_secret() -> str:

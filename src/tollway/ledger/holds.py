@@ -7,10 +7,8 @@ but what is free is not entered in the books. With the credits a release also gi
 Idempotency-Key that was reserved with them.
 """
 
-from collections.abc import Sequence
-
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
@@ -18,10 +16,10 @@ from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
 from tollway.ledger.errors import LedgerError
 from tollway.ledger.keeping import free_key
-from tollway.store.database import Reader, Transaction
+from tollway.store.database import Transaction
 from tollway.store.query import Query
 from tollway.store.schema import balance
-from tollway.store.settlement_tables import IS_HELD, hold
+from tollway.store.settlement_tables import hold
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -44,44 +42,29 @@ class Hold(msgspec.Struct, frozen=True):
     key: str | None = None
 
 
-class OpenHolds(msgspec.Struct, frozen=True):
-    """How many holds are open, and how many of them are past their deadline."""
+def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
+    """Moves what is set aside to another column, and counts the entries that tell of it."""
+    return Query(
+        balance.update()
+        .where(
+            balance.c.account_id == bindparam("of_account"), balance.c.unit == bindparam("of_unit")
+        )
+        .values(
+            held=balance.c.held - bindparam("total"), entries=balance.c.entries + entries, **moved
+        )
+        .returning(balance.c.amount, balance.c.entries)
+    )
 
-    open: int
-    overdue: int
 
-
-_COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
+HOLD_COLUMNS = tuple(hold.c[name] for name in Hold.__struct_fields__)
 _INSERT = Query(
     insert(hold)
     .values({column.name: bindparam(column.name) for column in hold.c})
     .on_conflict_do_nothing()
 )
 _SET_ASIDE = taking(held=balance.c.held + bindparam("total"))
-_of_balance = (
-    balance.c.account_id == bindparam("of_account"),
-    balance.c.unit == bindparam("of_unit"),
-)
-_CAPTURE = Query(
-    balance.update()
-    .where(*_of_balance)
-    .values(
-        held=balance.c.held - bindparam("total"),
-        posted=balance.c.posted + bindparam("total"),
-        entries=balance.c.entries + 2,
-    )
-    .returning(balance.c.amount, balance.c.entries)
-)
-_RELEASE = Query(
-    balance.update()
-    .where(*_of_balance)
-    .values(
-        amount=balance.c.amount + bindparam("total"),
-        held=balance.c.held - bindparam("total"),
-        entries=balance.c.entries + 1,
-    )
-    .returning(balance.c.amount, balance.c.entries)
-)
+_CAPTURE = _moving(2, posted=balance.c.posted + bindparam("total"))
+_RELEASE = _moving(1, amount=balance.c.amount + bindparam("total"))
 _unit_of_hold = (
     select(hold.c.unit)
     .where(hold.c.account_id == bindparam("of_account"), hold.c.id == bindparam("of_hold"))
@@ -100,18 +83,7 @@ _END = Query(
         hold.c.state == "held",
     )
     .values(state=bindparam("ended_as"), settled_at_ms=bindparam("ended_at_ms"))
-    .returning(*_COLUMNS)
-)
-# Written out, and not a parameter: only so does a planner know that the index fits.
-_is_held: ColumnElement[bool] = literal_column(IS_HELD)
-_OPEN = Query(
-    select(*_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))
-)
-_COUNT = Query(
-    select(
-        func.count(),
-        func.count().filter(hold.c.deadline_at_ms < bindparam("now_ms")),
-    ).where(_is_held)
+    .returning(*HOLD_COLUMNS)
 )
 
 
@@ -176,24 +148,9 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
     return ended
 
 
-async def open_holds(reader: Reader, most: int) -> Sequence[Hold]:
-    """The holds that are not decided yet, those with the earliest deadline first."""
-    return [Hold(*row) for row in await reader.fetch_all(_OPEN, most=most)]
-
-
-async def count_open_holds(reader: Reader, now_ms: int) -> OpenHolds:
-    row = await reader.fetch_one(_COUNT, now_ms=now_ms)
-    assert row is not None
-    return OpenHolds(*map(int, row))
-
-
 async def _set_aside(transaction: Transaction, made: Hold) -> None:
     row = await transaction.fetch_one(
-        _SET_ASIDE,
-        of_account=made.account_id,
-        of_unit=made.unit,
-        total=made.amount,
-        count=1,
+        _SET_ASIDE, of_account=made.account_id, of_unit=made.unit, total=made.amount, count=1
     )
     if row is None:
         raise ShortageError(await amount_left(transaction, made.account_id, made.unit))

@@ -4,27 +4,13 @@ A charged call has no row of its own for this: its receipt follows from its entr
 that was not charged has a note (`uncharged.py`). A call whose outcome came late can have both.
 """
 
-from typing import Any
-
 import msgspec
 from sqlalchemy import and_, bindparam, select
 
-from tollway.contract.receipt import (
-    CAPTURED,
-    CHARGED,
-    HELD,
-    REFUSED,
-    RELEASED,
-    UNCHARGED,
-    Outcome,
-    Receipt,
-    ReceiptConsent,
-    ReceiptHold,
-    ReceiptWaybill,
-    Uncharged,
-)
-from tollway.ledger.entries import Entry, entries_of_request
-from tollway.ledger.holds import Hold
+from tollway.contract.receipt import Receipt, ReceiptConsent, ReceiptWaybill
+from tollway.ledger.entries import entries_of_request
+from tollway.ledger.holds import HOLD_COLUMNS, Hold
+from tollway.ledger.receipt_writing import Traces, receipt_of
 from tollway.ledger.uncharged import UnchargedCall
 from tollway.store.consent_tables import consent, consent_use
 from tollway.store.database import Database, Reader
@@ -40,7 +26,7 @@ _NOTE_OF_ACCOUNT = Query(_notes.where(uncharged_call.c.account_id == bindparam("
 # By way of the accounts, because the key of a note begins with one.
 _NOTE = Query(_notes.where(uncharged_call.c.account_id.in_(select(account.c.id))))
 _HOLD = Query(
-    select(*(hold.c[name] for name in Hold.__struct_fields__)).where(
+    select(*HOLD_COLUMNS).where(
         hold.c.request_id == bindparam("wanted"), hold.c.account_id == bindparam("of_account")
     )
 )
@@ -67,18 +53,6 @@ _WAYBILL = Query(
 )
 
 
-class _Traces(msgspec.Struct, frozen=True):
-    """What a call has left behind: its note, its entries by their kind, and its hold.
-
-    What became of a hold is told by the entries, which were read at one moment; its row may have
-    been read at a later one.
-    """
-
-    note: UnchargedCall | None
-    entries: dict[str, Entry]
-    hold: Hold | None
-
-
 async def find_receipt(
     database: Database, account_id: str | None, request_id: str, language: str = "en"
 ) -> Receipt | None:
@@ -91,93 +65,12 @@ async def find_receipt(
         return None
     row = await database.fetch_one(_HOLD, wanted=request_id, of_account=of_account)
     held = None if row is None else Hold(*row)
-    receipt = _receipt(_Traces(note, entries, held), language)
+    receipt = receipt_of(Traces(note, entries, held), language)
     return msgspec.structs.replace(
         receipt,
         consent=await _consent(database, receipt, held),
         waybill=await _waybill(database, receipt),
     )
-
-
-def _receipt(traces: _Traces, language: str) -> Receipt:
-    charge, reserved = traces.entries.get("charge"), traces.entries.get("hold")
-    if charge is not None:
-        return _charged(traces, charge, language)
-    if traces.hold is not None and reserved is not None:
-        return _held(traces, traces.hold, reserved, language)
-    assert traces.note is not None
-    return _noted(traces.note, language)
-
-
-def _charged(traces: _Traces, charge: Entry, language: str) -> Receipt:
-    note, held = traces.note, traces.hold
-    return Receipt(
-        charge.request_id or "",
-        charge.account_id,
-        charge.operation or "",
-        # The charge of what was held has the time of its capture.
-        charge.at_ms if held is None else held.at_ms,
-        Outcome.CHARGED,
-        0 if note is None else note.code,
-        "SUCCESS" if note is None else note.reason,
-        (CHARGED if held is None else CAPTURED).fill(language, {}),
-        **_money(charge),
-        hold=None if held is None else _shown(held, traces.entries),
-    )
-
-
-def _held(traces: _Traces, held: Hold, reserved: Entry, language: str) -> Receipt:
-    note, is_open = traces.note, "release" not in traces.entries
-    money = _money(reserved) if is_open else {"token_id": held.token_id}
-    return Receipt(
-        held.request_id,
-        held.account_id,
-        held.operation,
-        held.at_ms,
-        Outcome.HELD if is_open else Outcome.NOT_CHARGED,
-        None if note is None else note.code,
-        None if note is None else note.reason,
-        (HELD if is_open else RELEASED).fill(language, {}),
-        **money,
-        hold=_shown(held, traces.entries),
-    )
-
-
-def _noted(note: UnchargedCall, language: str) -> Receipt:
-    if note.code == 0:
-        why = UNCHARGED[Uncharged(note.reason)].fill(language, {})
-    else:
-        why = REFUSED.fill(language, {"code": note.code, "reason": note.reason})
-    return Receipt(
-        note.request_id,
-        note.account_id,
-        note.operation,
-        note.at_ms,
-        Outcome.NOT_CHARGED,
-        note.code,
-        note.reason,
-        why,
-        replay_of=note.replay_of,
-    )
-
-
-def _money(entry: Entry) -> dict[str, Any]:
-    """What an entry took, and the balance around it."""
-    return {
-        "amount": -entry.amount,
-        "unit": entry.unit,
-        "balance_before": entry.balance_after - entry.amount,
-        "balance_after": entry.balance_after,
-        "token_id": entry.token_id,
-    }
-
-
-def _shown(held: Hold, entries: dict[str, Entry]) -> ReceiptHold:
-    release = entries.get("release")
-    state, settled_at_ms = "held", None
-    if release is not None:
-        state, settled_at_ms = "captured" if "charge" in entries else "released", release.at_ms
-    return ReceiptHold(held.id, state, held.amount, held.deadline_at_ms, settled_at_ms)
 
 
 async def _note(reader: Reader, account_id: str | None, request_id: str) -> UnchargedCall | None:

@@ -1,5 +1,6 @@
 """From a database URL to an open database."""
 
+import re
 from pathlib import Path
 
 from tollway.settings import Settings
@@ -13,6 +14,8 @@ from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
 
 _SQLITE_PREFIX = "sqlite:///"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(//)?", re.IGNORECASE)
+_FILE = re.compile(r"[\w./~-]*")
 _POSTGRESQL = ("postgresql", "postgres")
 # How long a command waits for another writer.
 _COMMAND_PATIENCE_S = 10.0
@@ -93,8 +96,11 @@ def unverified_links(settings: Settings) -> list[str]:
 
 def _beginning(url: str) -> str:
     """What can be shown of something else than we know: a password may come after it."""
-    scheme = url.partition(":")[0]
-    return scheme + ("://" if url.startswith(f"{scheme}://") else "")
+    found = _SCHEME.match(url)
+    if found is not None:
+        return found[0]
+    # A file that was written without its scheme; of anything else, nobody knows what is what.
+    return url if _FILE.fullmatch(url) else "something else"
 
 
 def key_path(url: str, key_file: str) -> Path:

@@ -132,7 +132,7 @@ class Toll:
         except KeptBefore as found:
             return await self._answer_again(call, found.kept)
         except (Refusal, ShortageError) as error:
-            over_limit = None if is_receipt else await self._count(call)
+            over_limit = None if is_receipt else await self._count_failed(call)
             return enveloper.failure(call, over_limit or error)
         except Exception as error:
             return enveloper.failure(call, error)
@@ -141,17 +141,20 @@ class Toll:
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper
         try:
-            over_limit = await self._count(call)
-            if over_limit is not None:
-                return enveloper.failure(call, over_limit)
+            # If counting fails, so does the call. The answer that was found may be on this server
+            # alone, and gone with it: its own commit may have waited for the standby in vain. The
+            # commit that counts this call comes after it, and confirms all that was before.
+            waiting = self._settle.count(call)
+            if waiting is not None:
+                await waiting
             self._recall.repeat(call, kept)
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
 
-    async def _count(self, call: Call) -> OverLimitError | None:
-        """Counts a call that ends without having been settled against the limit of all nodes; the
-        error if there was no place for it."""
+    async def _count_failed(self, call: Call) -> OverLimitError | None:
+        """Counts a call that ends in a refusal against the limit of all nodes; the error if there
+        was no place for it."""
         try:
             waiting = self._settle.count(call)
             if waiting is not None:

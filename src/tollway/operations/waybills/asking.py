@@ -122,9 +122,9 @@ class Asking:
     async def _close(
         self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge
     ) -> Acted:
-        at_ms = self._world.at_ms()
+        at_ms = await common_ms(transaction, self._world.at_ms())
         if isinstance(answer, Issued):
-            return await self._close_issued(stored, answer, transaction, charge)
+            return await self._close_issued(stored, answer, transaction, charge, at_ms)
         if isinstance(answer, Declined):
             # Not in the carrier's words, which may quote the receiver: the caller has those.
             await end_refused(transaction, stored, _DECLINED, at_ms)
@@ -133,9 +133,14 @@ class Asking:
         return Acted(b"", is_paid=False, then=_unreachable)
 
     async def _close_issued(
-        self, stored: StoredWaybill, answer: Issued, transaction: Transaction, charge: Charge
+        self,
+        stored: StoredWaybill,
+        answer: Issued,
+        transaction: Transaction,
+        charge: Charge,
+        at_ms: int,
     ) -> Acted:
-        await end_issued(transaction, stored, answer, self._vault, self._world.at_ms())
+        await end_issued(transaction, stored, answer, self._vault, at_ms)
         # Read back: reconciliation may have been faster, which is just as well.
         found = await find_in_force(transaction, stored.waybill.key)
         if found is None or (found.waybill.object_id, found.waybill.number) != (

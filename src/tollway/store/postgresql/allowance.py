@@ -14,13 +14,17 @@ from tollway.store.query import Query
 _LISTENING = 1
 # For commands, backups and standbys.
 _FOR_OTHERS = 20
-_SETTINGS = Query(
+# The last one is known only from PostgreSQL 16 on.
+_ALLOWED = Query(
     select(
-        text("current_setting('max_connections')::integer"),
         text(
-            "current_setting('superuser_reserved_connections')::integer"
-            # Only from PostgreSQL 16 on.
-            " + coalesce(current_setting('reserved_connections', true)::integer, 0)"
+            "current_setting('max_connections')::integer"
+            " - current_setting('superuser_reserved_connections')::integer"
+            " - coalesce(current_setting('reserved_connections', true)::integer, 0)"
+        ),
+        text("(SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user)"),
+        text(
+            "(SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())"
         ),
     )
 )
@@ -31,13 +35,14 @@ async def crowding(reader: Reader, processes: int, connections: int, own_ms: int
     with a pool of so many; those that serve already are taken to have as many."""
     if not reader.is_shared:
         return []
-    ((allowed, reserved),) = await reader.fetch_all(_SETTINGS)
+    ((by_server, by_role, by_database),) = await reader.fetch_all(_ALLOWED)
+    allowed = min(limit for limit in (by_server, by_role, by_database) if limit is not None)
     processes += await count_serving(reader, own_ms)
     needed = processes * (connections + _LISTENING)
-    if needed <= allowed - reserved:
+    if needed <= allowed:
         return []
     return [
-        f"PostgreSQL allows {allowed - reserved} connections, and the {processes} processes that "
-        f"serve it may open {needed}: set its max_connections to {needed + reserved + _FOR_OTHERS} "
-        "or more, or set database_connections lower on every node."
+        f"PostgreSQL allows {allowed} connections here, and the {processes} processes that serve "
+        f"may open {needed}: let it allow {needed + _FOR_OTHERS} (max_connections, and CONNECTION "
+        "LIMIT of the role and the database), or set database_connections lower on every node."
     ]

@@ -8,6 +8,7 @@ second, until the listener is back. Together that is less than a second, whateve
 
 import asyncio
 import logging
+from collections.abc import Callable
 from time import monotonic
 
 from tollway.store.database import StoreError, StoreUnavailableError
@@ -22,6 +23,7 @@ _ASK_EVERY_S = 0.25
 _DEAF_AFTER_S = 0.7
 _DEAF_MARKS_PER_S = 4
 _AGAIN_AFTER_S = 0.25
+_BEGIN_TIMEOUT_S = 2.0
 
 logger = logging.getLogger("tollway.store")
 
@@ -29,8 +31,10 @@ logger = logging.getLogger("tollway.store")
 class ChangeListener:
     """A connection of its own that listens, and comes back by itself when it was lost."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, on_silence: Callable[[], None]) -> None:
         self._hosts = hosts
+        # Told when no server answers any more, also on connections that there are.
+        self._on_silence = on_silence
         self._changes = 0
         self._heard_s = float("-inf")
         # Since when nothing is heard, and the reasons that were told meanwhile.
@@ -61,20 +65,31 @@ class ChangeListener:
     async def _listen(self) -> None:
         while True:
             try:
-                self._connection = await self._hosts.connect()
-                try:
-                    with our_errors():
-                        await self._hear(self._connection)
-                finally:
-                    self._connection.terminate()
-                    self._connection = None
-            except StoreError as error:
-                self._tell_of_loss(str(error))
+                await self._listen_once()
+            except Exception as error:
+                # Whatever it was: nobody else would listen again.
+                self._tell_of_loss(str(error) or type(error).__name__)
                 await asyncio.sleep(_AGAIN_AFTER_S)
+
+    async def _listen_once(self) -> None:
+        try:
+            self._connection = await self._hosts.connect()
+        except StoreError:
+            # Neither the old connection nor a new one is answered: so it is for all others.
+            if self._hosts.is_silent:
+                self._on_silence()
+            raise
+        try:
+            with our_errors():
+                await self._hear(self._connection)
+        finally:
+            self._connection.terminate()
+            self._connection = None
 
     async def _hear(self, connection: Connection) -> None:
         connection.add_termination_listener(self._on_loss)
-        await connection.add_listener(CHANNEL, self._on_change)
+        async with asyncio.timeout(_BEGIN_TIMEOUT_S):
+            await connection.add_listener(CHANNEL, self._on_change)
         # What was changed before now was not heard.
         self._changes += 1
         self._tell_of_return()

@@ -8,8 +8,8 @@ host that is no longer the one that takes writes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
@@ -66,7 +66,8 @@ class PostgresqlDatabase:
         self._hosts = Hosts(url, call_timeout_s, session)
         self._patience_s = self._hosts.timeout_s + _WAIT_FOR_CONNECTION_S
         self._pool = Pool(self._hosts.connect, connections, self._patience_s)
-        self._changes = ChangeListener(self._hosts)
+        self._hosts.on_move = self._move
+        self._changes = ChangeListener(self._hosts, self._pool.abandon)
         self.change_mark = self._changes.mark
         self._rivals = asyncio.Lock()
         # Nothing is written to a replica.
@@ -74,7 +75,7 @@ class PostgresqlDatabase:
         self._reads = Places(connections - kept, "all connections for reads are in use")
         self._call_timeout_s = call_timeout_s
         self._long_reads = Places(
-            max(1, min(_LONG_READS_MAX, connections - 1)), "other long reads take their time"
+            max(1, min(_LONG_READS_MAX, connections - kept - 1)), "other long reads take their time"
         )
         self._writes: set[asyncio.Task[Any]] = set()
         self._metrics = metrics
@@ -146,16 +147,19 @@ class PostgresqlDatabase:
 
     async def _commit(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async with self._session() as session:
-            transaction = session.transaction()
             try:
                 with our_errors():
+                    transaction = session.transaction()
                     await transaction.start()
             except BaseException:
                 # It may have begun, or not.
                 session.terminate()
                 raise
+            worked_in = PostgresqlTransaction(session)
             try:
-                result = await work(PostgresqlTransaction(session))
+                result = await work(worked_in)
+                if worked_in.has_failed:
+                    raise StoreError("a statement failed, and nobody minded")
             except BaseException:
                 await undo(session, transaction)
                 raise
@@ -208,10 +212,41 @@ class PostgresqlDatabase:
         """A connection that nobody else uses meanwhile."""
         async with self._pool.session() as session:
             try:
-                yield session
+                with _closed_is_lost(session):
+                    yield session
             except StoreUnavailableError:
-                # Lost, or to a host that no longer takes writes.
+                # Lost, or to a host that no longer takes writes. So may be all others, unless they
+                # were made since.
+                is_news = self._pool.is_current(session)
                 session.terminate()
-                self._pool.renew()
-                self._changes.renew()
+                if is_news:
+                    self._pool.renew()
+                    self._changes.renew()
                 raise
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether just now no server answered a new connection."""
+        return self._hosts.is_silent
+
+    def abandon(self) -> None:
+        """Ends all connections: nobody answers there any more."""
+        self._pool.abandon()
+
+    def _move(self, is_silent: bool) -> None:
+        """To another host; what was asked of one that is silent is not waited for."""
+        if is_silent:
+            self._pool.abandon()
+        else:
+            self._pool.renew()
+
+
+@contextmanager
+def _closed_is_lost(session: Connection) -> Iterator[None]:
+    """The driver stumbles over a connection that was ended between two of its steps."""
+    try:
+        yield
+    except AttributeError as error:
+        if not session.is_closed():
+            raise
+        raise StoreUnavailableError("the connection was ended") from error

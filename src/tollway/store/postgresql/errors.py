@@ -53,6 +53,12 @@ def our_errors() -> Iterator[None]:
         yield
     except _RIVAL as error:
         raise RivalError(told(error)) from error
+    except asyncpg.CheckViolationError as error:
+        if error.constraint_name is not None:
+            raise
+        # No check of ours, but the bounds of a part of a table: the month that the row belongs to
+        # was made after the row had been sent to the rest.
+        raise RivalError(told(error)) from error
     except _BUSY as error:
         raise StoreBusyError(told(error)) from error
     except asyncpg.InsufficientPrivilegeError as error:

@@ -4,7 +4,9 @@ While none does, one attempt is under way at a time, and whoever else wants a co
 at once: an outage is answered quickly, also when the hosts swallow every packet.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import TypeAlias
 from urllib.parse import parse_qs
@@ -20,6 +22,8 @@ _HOST_TIMEOUT_S = 2.0
 # Nobody waits for a command as for a call, and a machine may be busy for longer than that.
 _PATIENT_HOST_TIMEOUT_S = 10.0
 _STATEMENTS_KEPT = 256
+# How long it is taken to be so that a host is silent.
+_VERDICT_S = 3.0
 # How soon after a failure the hosts are tried again.
 _AGAIN_AFTER_S = 0.1
 # How long a command waits for what another transaction has locked.
@@ -42,6 +46,12 @@ class Hosts:
         self._session = None if is_chosen else session
         # Raises for a connection that will not do.
         self.check: Callable[[Connection], Awaitable[None]] | None = None
+        # Told when another host is the good one from now on, and whether the one before is silent:
+        # then nobody need wait for what was asked there.
+        self.on_move: Callable[[bool], None] = _do_nothing
+        self._silent_since_s = float("-inf")
+        # What an attempt found out counts only if no other one has had success since it began.
+        self._successes = 0
         self._good = 0
         self._problem: str | None = None
         self._again_at_s = 0.0
@@ -51,6 +61,11 @@ class Hosts:
     def timeout_s(self) -> float:
         """How long it takes at most until every host was tried."""
         return self._host_timeout_s * len(self._urls)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether just now the host that was good gave no answer in time, and no other one did."""
+        return monotonic() - self._silent_since_s < _VERDICT_S
 
     async def connect(self) -> Connection:
         """A connection to the host that was good the last time, or else to the next good one."""
@@ -66,26 +81,45 @@ class Hosts:
 
     async def _try_all(self) -> Connection:
         problems: list[str] = []
+        is_silent, good, began = False, self._good, self._successes
         for turn in range(len(self._urls)):
-            index = (self._good + turn) % len(self._urls)
+            index = (good + turn) % len(self._urls)
             try:
                 made = await self._try(index)
-                await self._check(made)
             except StoreError as error:
+                is_silent |= turn == 0 and isinstance(error.__cause__, TimeoutError)
                 problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
+                continue
             except ValueError:
                 raise StoreUnavailableError(UNREADABLE) from None
-            else:
-                self._good, self._problem = index, None
-                return made
-        self._problem, self._again_at_s = "; ".join(problems), monotonic() + _AGAIN_AFTER_S
-        raise StoreUnavailableError(self._problem)
+            try:
+                await self._check(made)
+            except StoreError as error:
+                problems.append(f"{host_of(self._urls[index])}: {error}")
+                continue
+            self._found(index, is_first=self._good == good, is_silent=is_silent)
+            return made
+        problem = "; ".join(problems)
+        if began == self._successes:
+            self._problem, self._again_at_s = problem, monotonic() + _AGAIN_AFTER_S
+            if is_silent:
+                self._silent_since_s = monotonic()
+        raise StoreUnavailableError(problem)
+
+    def _found(self, index: int, *, is_first: bool, is_silent: bool) -> None:
+        is_move = is_first and index != self._good
+        self._good, self._problem, self._silent_since_s = index, None, float("-inf")
+        self._successes += 1
+        # Only the first of those who found it: what the others would end leads there already.
+        if is_move:
+            self.on_move(is_silent)
 
     async def _check(self, made: Connection) -> None:
         if self.check is not None:
             try:
                 with our_errors():
-                    await self.check(made)
+                    async with asyncio.timeout(self._host_timeout_s):
+                        await self.check(made)
             except BaseException:
                 made.terminate()
                 raise
@@ -106,7 +140,7 @@ class Hosts:
         return str(error)
 
     async def _try(self, index: int) -> Connection:
-        with our_errors():
+        with _connecting():
             return await asyncpg.connect(
                 self._urls[index],
                 timeout=self._host_timeout_s,
@@ -116,6 +150,27 @@ class Hosts:
                 target_session_attrs=self._session,  # type: ignore[arg-type]
                 server_settings=self._settings,
             )
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    """Whatever a server refuses a connection for: it is one that will not do."""
+    try:
+        with our_errors():
+            yield
+    except (
+        asyncpg.UndefinedObjectError,
+        asyncpg.InvalidParameterValueError,
+        asyncpg.CantChangeRuntimeParamError,
+    ) as error:
+        # What the driver does not know of a URL's parameters, it hands on as settings.
+        raise StoreUnavailableError(f"{told(error)}, which the URL sets") from error
+    except asyncpg.PostgresError as error:
+        raise StoreUnavailableError(told(error)) from error
+
+
+def _do_nothing(_: bool) -> None:
+    pass
 
 
 def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
@@ -132,13 +187,14 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "synchronous_commit": "on",
         "client_min_messages": "warning",
         "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
+        # A command takes its time, whatever the server lets others have.
+        "statement_timeout": _milliseconds(call_timeout_s),
     }
     if call_timeout_s is not None:
-        settings["statement_timeout"] = _milliseconds(call_timeout_s)
         # A node that vanished must not hold its locks.
         settings["idle_in_transaction_session_timeout"] = _milliseconds(call_timeout_s)
     return settings
 
 
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, round(seconds * 1000)))
+def _milliseconds(seconds: float | None) -> str:
+    return "0" if seconds is None else str(max(1, round(seconds * 1000)))

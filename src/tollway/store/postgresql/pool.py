@@ -64,6 +64,19 @@ class Pool:
         while self._free:
             self._drop(self._free.pop())
 
+    def abandon(self) -> None:
+        """Ends also those in use: whoever waits for an answer there is told that none comes."""
+        self.renew()
+        for member in self._members:
+            member.connection.terminate()
+
+    def is_current(self, connection: Connection) -> bool:
+        """Whether it was made since the last renewal."""
+        return any(
+            member.connection is connection and member.generation == self._generation
+            for member in self._members
+        )
+
     async def close(self) -> None:
         """Waits until all have come back, but not without an end."""
         if self._is_closed:

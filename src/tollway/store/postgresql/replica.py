@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import select, text
 
-from tollway.store.database import Row, StoreUnavailableError, Transaction
+from tollway.store.database import Row, StoreError, StoreUnavailableError, Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.errors import RightsError, RivalError
 from tollway.store.postgresql.hosts import Connection
@@ -29,6 +29,8 @@ from tollway.store.schema import version
 from tollway.store.versions import Versions
 
 _ASK_EVERY_S = 0.25
+# As long as one host has, and a moment for the check of a new connection.
+_ANSWER_TIMEOUT_S = 3.0
 _PLACE = Query(
     select(
         text("current_database()"),
@@ -97,12 +99,8 @@ class ReadingDatabase:
         replica.check_connections(self._check)
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
-        if await self._will_do():
-            try:
-                return await self._replica.fetch_all(query, **values)
-            except _PASSED_OVER:
-                self._forget()
-        return await self._primary.fetch_all(query, **values)
+        rows = await self._from_replica(lambda: self._replica.fetch_all(query, **values))
+        return await self._primary.fetch_all(query, **values) if rows is None else rows
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
         rows = await self.fetch_all(query, **values)
@@ -111,12 +109,10 @@ class ReadingDatabase:
     async def fetch_long(
         self, query: Query, caller: str | None = None, /, **values: object
     ) -> Sequence[Row]:
-        if await self._will_do():
-            try:
-                return await self._replica.fetch_long(query, caller, **values)
-            except _PASSED_OVER:
-                self._forget()
-        return await self._primary.fetch_long(query, caller, **values)
+        rows = await self._from_replica(lambda: self._replica.fetch_long(query, caller, **values))
+        if rows is None:
+            return await self._primary.fetch_long(query, caller, **values)
+        return rows
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._primary.write(work)
@@ -129,6 +125,21 @@ class ReadingDatabase:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
         await self._replica.close()
+
+    async def _from_replica(
+        self, read: Callable[[], Awaitable[Sequence[Row]]]
+    ) -> Sequence[Row] | None:
+        """What the replica says, if it will do."""
+        if not await self._will_do():
+            return None
+        forgotten = self._forgotten
+        try:
+            rows = await read()
+        except _PASSED_OVER:
+            self._forget()
+            return None
+        # On a new connection perhaps another replica has answered.
+        return rows if forgotten == self._forgotten else None
 
     async def _will_do(self) -> bool:
         if self._watch is None:
@@ -148,14 +159,21 @@ class ReadingDatabase:
         return self._figures >= self._versions.figures
 
     def _forget(self) -> None:
-        """The next connection may lead to another replica."""
+        """What is known of one replica says nothing about the next."""
         self._level_at_s = float("-inf")
         self._figures = -1
         self._forgotten += 1
 
+    def _give_up(self) -> None:
+        """Nobody else notices that it is silent. What was asked there is asked of the primary."""
+        self._forget()
+        self._replica.abandon()
+
     async def _check(self, connection: Connection) -> None:
         (row,) = await fetch(connection, _PLACE.postgresql, ())
         _Place(*row).check_is_replica_of(await _place(self._primary))
+        # It may lead to another replica than the connections before it.
+        self._forget()
 
     async def _follow(self) -> None:
         while True:
@@ -177,12 +195,18 @@ class ReadingDatabase:
             self._tell(_BEHIND)
 
     async def _replayed(self, primary: _Place) -> Decimal:
-        found = await _place(self._replica)
         try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                found = await _place(self._replica)
             # It may have been promoted since it was connected to.
             found.check_is_replica_of(primary)
-        except StoreUnavailableError:
+        except TimeoutError:
+            self._give_up()
+            raise StoreUnavailableError("it gives no answer") from None
+        except StoreError:
             self._forget()
+            if self._replica.is_silent:
+                self._give_up()
             raise
         return found.position
 

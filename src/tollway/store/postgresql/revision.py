@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from tollway.store.database import Transaction
+from tollway.store.database import StoreError, Transaction
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import PostgresqlTransaction
@@ -42,10 +42,22 @@ async def upgrade(
             if await connection.fetchval(_HAS_NODES):
                 await connection.execute(_LOCK_NODES, timeout=_MIGRATION_TIMEOUT_S)
             found = await revision_of(connection)
+            if found is None:
+                await _check_encoding(connection)
             script = await plan(PostgresqlTransaction(connection), found)
             if script.strip():
                 await connection.execute(script, timeout=_MIGRATION_TIMEOUT_S)
             return found
+
+
+async def _check_encoding(connection: Connection) -> None:
+    """Names and addresses are in any script, and what cannot be stored would be found out late."""
+    encoding = await connection.fetchval("SHOW server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"The database is in {encoding}, and must be in UTF8: make it with "
+            "`createdb --encoding=UTF8 --template=template0 NAME`."
+        )
 
 
 async def _only(connection: Connection, table: str, column: str) -> str | None:

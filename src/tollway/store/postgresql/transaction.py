@@ -1,7 +1,7 @@
 """One transaction on one connection."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from zlib import crc32
 
 import asyncpg
@@ -14,6 +14,7 @@ from tollway.store.query import CompiledQuery, Query
 # Where the keys of turns begin; no other lock has a number there.
 _FIRST_TURN = 7 << 32
 _PATIENCE_S = 24 * 3600.0
+_SYNCHRONOUS_REPLICATION = "syncrep.c"
 _TAKE_TURNS = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
 
 
@@ -26,10 +27,13 @@ class PostgresqlTransaction:
         self._session = session
         # As long as is usual on this connection.
         self._timeout_s: float | None = None
+        # Whether a statement failed: the server would then undo everything at the commit, and say
+        # so in nothing but its answer.
+        self.has_failed = False
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
-        with our_errors():
+        with self._asking():
             return await fetch(self._session, compiled, compiled.arguments(values), self._timeout_s)
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
@@ -38,7 +42,7 @@ class PostgresqlTransaction:
 
     async def execute(self, query: Query, **values: object) -> int:
         compiled = query.postgresql
-        with our_errors():
+        with self._asking():
             told = await self._session.execute(
                 compiled.text, *compiled.arguments(values), timeout=self._timeout_s
             )
@@ -51,47 +55,57 @@ class PostgresqlTransaction:
         if not arguments:
             return 0
         # The driver tells no number for many, so each changed row is asked for a token of itself.
-        with our_errors():
+        with self._asking():
             changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
         return len(changed)
 
     async def is_alone(self, job: int) -> bool:
-        with our_errors():
+        with self._asking():
             got: bool = await self._session.fetchval("SELECT pg_try_advisory_xact_lock($1)", job)
         return got
 
     async def take_turns(self, names: Iterable[str]) -> None:
         # All in the same order, so that nobody waits for one who waits for them.
         keys = sorted({crc32(name.encode()) for name in names})
-        with our_errors():
+        with self._asking():
             await self._session.execute(_TAKE_TURNS, _FIRST_TURN, keys)
 
     async def be_patient(self) -> None:
-        with our_errors():
+        with self._asking():
             await self._session.execute("SET LOCAL statement_timeout = 0")
         self._timeout_s = _PATIENCE_S
 
     @asynccontextmanager
     async def planned_anew(self) -> AsyncIterator[None]:
-        with our_errors():
+        with self._asking():
             await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
         yield
         # After an error the transaction is over, and this with it.
-        with our_errors():
+        with self._asking():
             await self._session.execute("SET LOCAL plan_cache_mode = force_generic_plan")
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        with our_errors():
+        with self._asking():
             part = self._session.transaction()
             await part.start()
         try:
             yield
         except BaseException:
             await undo(self._session, part)
+            self.has_failed = False
             raise
-        with our_errors():
+        with self._asking():
             await part.commit()
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            with our_errors():
+                yield
+        except BaseException:
+            self.has_failed = True
+            raise
 
 
 async def undo(session: Connection, transaction: asyncpg.transaction.Transaction) -> None:
@@ -108,20 +122,23 @@ async def waited_for(session: Connection) -> AsyncIterator[None]:
     """Around a commit: fails when the server says that it was made but not waited for.
 
     So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
-    was committed is then on this server alone, and gone if the standby takes its place.
+    was committed is then on this server alone, and gone if the standby takes its place. Any other
+    warning is for whoever runs the server, and in its log.
     """
-    warnings: list[str] = []
+    unwaited: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
-        warnings.append(message.message)
+        # Its text may be in any language; where it comes from is not.
+        if message.server_source_filename == _SYNCHRONOUS_REPLICATION:
+            unwaited.append(message.message)
 
     session.add_log_listener(hear)
     try:
         yield
     finally:
         session.remove_log_listener(hear)
-    if warnings:
-        raise StoreUnavailableError(warnings[0])
+    if unwaited:
+        raise StoreUnavailableError(unwaited[0])
 
 
 async def fetch(

@@ -1,0 +1,41 @@
+"""What a server or a URL has set otherwise than most: told in a sentence, or of no consequence."""
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.test_errors import assert_one_sentence
+from tests.support.postgresql import run_on, server_url
+from tests.support.stores import Store
+
+pytestmark = pytest.mark.postgresql
+
+
+@pytest.mark.parametrize("setting", ["connect_timeout=5", "sslmod=verify-full", "work_mem=much"])
+def test_a_parameter_of_the_url_that_nobody_knows(
+    tollway: Command, process: Command, books: Store, setting: str
+) -> None:
+    name, url = setting.partition("=")[0], f"{books.url}?{setting}"
+    for answer in (
+        tollway("account", "list", "--database", url),
+        process("serve", "--database", url),
+    ):
+        assert_one_sentence(answer, 1, "cannot be read or written", f'"{name}"', "the URL sets")
+
+
+def test_a_command_takes_its_time_whatever_others_get(tollway: Command, books: Store) -> None:
+    name = books.url.rpartition("/")[2]
+    books.run(f"ALTER DATABASE {name} SET statement_timeout = 1")
+    assert tollway("audit").status == 0
+
+
+def test_a_database_that_cannot_hold_every_script_is_refused(tollway: Command) -> None:
+    server, name = server_url(), "tollway_test_latin"
+    run_on(server, f"DROP DATABASE IF EXISTS {name}")
+    run_on(server, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")
+    url = f"{server.rpartition('/')[0]}/{name}"
+    try:
+        answer = tollway("migrate", "--database", url)
+        assert_one_sentence(answer, 1, "is in LATIN1", "--encoding=UTF8")
+        assert run_on(url, "SELECT 1 FROM pg_tables WHERE schemaname = 'public'") == []
+    finally:
+        run_on(server, f"DROP DATABASE {name}")

@@ -1,0 +1,137 @@
+"""Every filter and page of orders: as a plain model has it, and found by an index."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import apsw
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.orders import OWNER, START_MS, order, sealer_of, store_orders
+from tests.support.stores import Store
+from tollway.contract.decoding import Decoder
+from tollway.contract.operation import Caller
+from tollway.contract.reasons import Refusal
+from tollway.operations.orders import reading, searching
+from tollway.operations.orders.handler import OrdersHandler
+from tollway.operations.orders.request import OrdersRequest
+from tollway.store.database import Database
+from tollway.store.order_facets import HOUR_MS
+from tollway.store.query import Query
+from tollway.store.sealing import Sealer
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+
+# What was found already: the keys of one page, its rows, and the total beside them.
+_OF_ONE_PAGE = {"SCAN keys", "SCAN page", "SCAN page LEFT-JOIN", "SCAN alone", "SCAN CONSTANT ROW"}
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (reading._LISTINGS[False, False]._rows, "PRIMARY KEY (owner_id=? AND newest_first>?"),
+        (reading._LISTINGS[True, False]._rows, "COVERING INDEX shop_order_tag ("),
+        (reading._LISTINGS[False, True]._rows, "COVERING INDEX shop_order_tag_name ("),
+        (reading._LISTINGS[True, True]._rows, "COVERING INDEX shop_order_tag_both ("),
+        (reading._LISTINGS[True, False]._counts, "COVERING INDEX shop_order_tag ("),
+        (searching._PAGE, "COVERING INDEX shop_order_remark ("),
+    ],
+)
+@pytest.mark.sqlite
+def test_no_query_walks_through_orders_that_are_not_asked_for(
+    own_store: Store, query: Query, index: str
+) -> None:
+    text = query.sqlite.text
+    with apsw.Connection(str(own_store.path)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?"))
+        steps = [row[3] for row in plan if row[3].startswith(("SEARCH", "SCAN"))]
+    walks = [step for step in steps if "order_count" not in step and "order_sn=?" not in step]
+    assert all(index in step or step in _OF_ONE_PAGE for step in walks)
+    assert any(index in step for step in walks)
+
+
+half_hours = st.integers(-120, 120).map(lambda n: START_MS + n * HOUR_MS // 2)
+records = st.lists(
+    st.fixed_dictionaries(
+        {
+            "confirm_time": half_hours,
+            "remark_tag": st.sampled_from([None, None, 1, 2]),
+            "remark_tag_name": st.sampled_from([None, None, "急", "退"]),
+            "remark": st.sampled_from([None, None, "请尽快", "Quick 100%", "quick_"]),
+        }
+    ),
+    max_size=40,
+)
+moments = st.one_of(st.none(), half_hours, half_hours.map(lambda ms: ms + 1))
+questions = st.lists(
+    st.fixed_dictionaries(
+        {
+            "start": moments,
+            "end": moments,
+            "remarkTag": st.sampled_from([None, 1, 2, 3]),
+            "remarkTagName": st.sampled_from([None, "急", "退"]),
+            "remark": st.sampled_from([None, None, None, "quick", "%", "_", "请"]),
+            "pageSize": st.integers(1, 7),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def _model(stored: list[dict[str, Any]], question: dict[str, Any]) -> list[str]:
+    """The plain meaning of the filters."""
+
+    def fits(each: dict[str, Any]) -> bool:
+        start, end = question["start"], question["end"]
+        tag, name, part = question["remarkTag"], question["remarkTagName"], question["remark"]
+        return (
+            (start is None or each["confirm_time"] >= start)
+            and (end is None or each["confirm_time"] < end)
+            and (tag is None or each["remark_tag"] == tag)
+            and (name is None or each["remark_tag_name"] == name)
+            and (part is None or part in (each["remark"] or ""))
+        )
+
+    found = sorted(filter(fits, stored), key=lambda each: (-each["confirm_time"], each["order_sn"]))
+    return [each["order_sn"] for each in found]
+
+
+@settings(max_examples=40, deadline=None)
+@given(given_records=records, asked=questions)
+def test_every_filter_and_page_means_what_the_plain_model_means(
+    given_records: list[dict[str, Any]],
+    asked: list[dict[str, Any]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    stored = [order(f"sn-{n:02}", **each) for n, each in enumerate(given_records)]
+    store = Store(tmp_path_factory.mktemp("model") / "orders.db")
+    store.do(lambda database: _compare(database, sealer_of(store), stored, asked))
+
+
+async def _compare(
+    database: Database,
+    sealer: Sealer,
+    stored: list[dict[str, Any]],
+    asked: list[dict[str, Any]],
+) -> None:
+    await store_orders(database, sealer, stored)
+    handler = OrdersHandler(database, sealer, SHANGHAI)
+    decoder = Decoder(OrdersRequest)
+    for question in asked:
+        fields = {name: value for name, value in question.items() if name not in ("start", "end")}
+        fields |= {"start_time": question["start"], "end_time": question["end"]}
+        expected = _model(stored, question)
+        size = question["pageSize"]
+        for page in range(len(expected) // size + 2):
+            request = decoder.decode({**fields, "owner_id": OWNER, "page": page})
+            try:
+                data = msgspec.json.decode(await handler(request, Caller("acc", 1)))
+            except Refusal:
+                assert question["end"] <= question["start"]
+                break
+            assert data["totalElements"] == len(expected)
+            found = [each["order_sn"] for each in data["content"]]
+            assert found == expected[page * size : (page + 1) * size]

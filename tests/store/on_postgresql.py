@@ -1,0 +1,52 @@
+"""What tests of the shared engine do with it."""
+
+import asyncio
+from time import monotonic
+
+from sqlalchemy import bindparam, func, select
+
+from tollway.store.database import Transaction
+from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.query import Query
+from tollway.store.schema import product
+from tollway.telemetry.metrics import Metrics
+
+DEADLINE_S = 20
+ADD = Query(
+    product.insert().values(
+        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
+    )
+)
+COUNT = Query(select(func.count()).select_from(product))
+
+
+def opened(url: str, call_timeout_s: float | None = None) -> PostgresqlDatabase:
+    return PostgresqlDatabase(url, call_timeout_s, Metrics())
+
+
+async def add(transaction: Transaction, name: str = "a") -> None:
+    await transaction.execute(ADD, product_id=name)
+
+
+async def count(database: PostgresqlDatabase) -> int:
+    row = await database.fetch_one(COUNT)
+    assert row is not None
+    return int(row[0])
+
+
+async def until_changed(database: PostgresqlDatabase, before: object) -> None:
+    began_s = monotonic()
+    while database.change_mark() == before:
+        assert monotonic() - began_s < DEADLINE_S
+        await asyncio.sleep(0.01)
+
+
+async def settled(database: PostgresqlDatabase) -> object:
+    """The mark once the listener is there: it stays the same for longer than a deaf one would."""
+    began_s = monotonic()
+    while True:
+        mark = database.change_mark()
+        await asyncio.sleep(1.6)
+        if database.change_mark() == mark:
+            return mark
+        assert monotonic() - began_s < DEADLINE_S
