@@ -1,4 +1,4 @@
-"""Whoever pushes how much: what is not signed takes little memory, and honest sources get through."""
+"""Whoever pushes how much: what is not signed takes little memory, honest sources get through."""
 
 import socket
 import time
