@@ -8,12 +8,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tollway.store.sharing import Shared
+
 
 def probe_routes(
     metrics: Callable[[], Awaitable[bytes]],
     is_ready: Callable[[], Awaitable[bool]],
     description: dict[str, Any],
 ) -> list[Route]:
+    # Both take the event loop as long as a few calls: here one for all who ask at the same time,
+    # there one for good.
+    shared_metrics = Shared(metrics)
+    described = JSONResponse(description).body
+
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
@@ -24,10 +31,10 @@ def probe_routes(
         )
 
     async def show_metrics(_: Request) -> Response:
-        return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
 
     async def show_description(_: Request) -> Response:
-        return JSONResponse(description)
+        return Response(described, media_type=JSONResponse.media_type)
 
     return [
         Route("/openapi.json", show_description),

@@ -1,17 +1,14 @@
 """The way of an owner over HTTP: from the refused call to the approval, and back."""
 
-import html
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
 from tests.support.consent import (
-    PASSWORD,
     Asker,
     Person,
     allow,
@@ -25,43 +22,6 @@ from tollway.consent.grants import Wish
 from tollway.consent.links import Links
 from tollway.consent.owners import set_password
 from tollway.store.secret import load_secret
-
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; "
-        "frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-}
-
-
-class Browser:
-    """A person's browser: keeps cookies, sends the hidden fields of the form it saw last."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self.client = httpx.Client(base_url=gateway.base_url, timeout=30, follow_redirects=True)
-        self.page = ""
-
-    def _see(self, response: httpx.Response) -> httpx.Response:
-        assert HEADERS.items() <= dict(response.headers).items()
-        assert "<script" not in response.text
-        self.page = response.text
-        return response
-
-    def open(self, url: str) -> httpx.Response:
-        return self._see(self.client.get(url))
-
-    def hidden(self) -> dict[str, str]:
-        fields = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', self.page)
-        return {name: html.unescape(value) for name, value in fields}
-
-    def send(self, path: str, **fields: str) -> httpx.Response:
-        return self._see(self.client.post(path, data={**self.hidden(), **fields}))
-
-    def sign_in(self, login: str, password: str = PASSWORD) -> httpx.Response:
-        return self.send("/owner/sign-in", login=login, password=password)
 
 
 @pytest.fixture

@@ -43,6 +43,9 @@ _OPTIONS = {
     "log_min_messages": "fatal",
 }
 STANDBY = "standby"
+_WAITING = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE NOT granted AND datname = current_database()"""
 _numbers = count(1)
 
 
@@ -183,6 +186,12 @@ def locked(url: str, *tables: str, mode: str = "EXCLUSIVE") -> Iterator[None]:
             yield
         finally:
             runner.run(connection.close())
+
+
+def waiting(url: str) -> int:
+    """How many statements wait for what is held."""
+    ((number,),) = run_on(url, _WAITING)
+    return int(str(number))
 
 
 def run_on(url: str, statement: str) -> list[tuple[object, ...]]:

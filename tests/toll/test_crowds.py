@@ -12,19 +12,22 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from tests.support.books import Caller, new_caller
+from tests.support.books import WORLD, Caller, new_caller
+from tests.support.browsers import Browser
+from tests.support.consent import new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
-from tests.support.postgresql import locked, run_on
+from tests.support.postgresql import locked, waiting
 from tests.support.raw import RawReply, request, talk
 from tests.support.receipts import ask_receipt
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
+from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
 from tollway.demo.filling import fill_figures
 from tollway.intake.sources import add_source, key_of
-from tollway.ledger.token_format import mint
+from tollway.ledger.token_format import SECRET, mint
 from tollway.operations.orders.descriptor import ORDERS
 from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
 from tollway.push.signature import sign
@@ -33,9 +36,6 @@ pytestmark = pytest.mark.postgresql
 
 # More than a worker has connections.
 CROWD = 24
-_WAITING = """
-SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
-WHERE NOT granted AND datname = current_database()"""
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +72,6 @@ def asking_for_orders(token: str, **fields: str) -> bytes:
     return request(ORDERS.path, *headers, method="POST", body=body)
 
 
-def waiting(store: Store) -> int:
-    """How many statements wait for what is held."""
-    ((number,),) = run_on(store.url, _WAITING)
-    return int(str(number))
-
-
 @contextmanager
 def crowd(
     gateway: Gateway, table: str, sent: Sequence[bytes], mode: str = "ACCESS EXCLUSIVE"
@@ -90,7 +84,7 @@ def crowd(
 
     with ThreadPoolExecutor(len(sent)) as pool, locked(gateway.store.url, table, mode=mode):
         answers = [pool.submit(send, each) for each in sent]
-        eventually(lambda: waiting(gateway.store), lambda number: number > 0)
+        eventually(lambda: waiting(gateway.store.url), lambda number: number > 0)
         yield lambda: [answer.result() for answer in answers]
 
 
@@ -104,7 +98,7 @@ def test_the_long_reads_of_one_account_leave_room_for_those_of_others(
         for _ in range(3):
             receipt = ask_receipt(served, other.token, charged.headers["x-request-id"])
             assert receipt.code == 0, receipt.envelope
-        assert waiting(own) == 1
+        assert waiting(own.url) == 1
     assert [reply.envelope["code"] for reply in answers()] == [0] * CROWD, "each in its turn"
 
 
@@ -147,6 +141,27 @@ def strangers() -> list[bytes]:
     ]
 
 
+def strange_clients() -> list[bytes]:
+    """Each with an id and a secret that somebody could have."""
+
+    def ask() -> bytes:
+        secret = mint(SECRET, secrets.choice)
+        form = {
+            "grant_type": GRANT_TYPE,
+            "client_id": WORLD.new_id("cli_"),
+            "client_secret": secret,
+        }
+        body = urlencode(form).encode()
+        headers = (
+            "Host: gateway",
+            "Content-Type: application/x-www-form-urlencoded",
+            f"Content-Length: {len(body)}",
+        )
+        return request(TOKEN_PATH, *headers, method="POST", body=body)
+
+    return [ask() for _ in range(CROWD)]
+
+
 def pushes(store: Store) -> list[bytes]:
     """Each of another source."""
 
@@ -167,10 +182,27 @@ def pushes(store: Store) -> list[bytes]:
     return [push(number) for number in range(CROWD)]
 
 
+def pages(gateway: Gateway) -> list[bytes]:
+    """All of one owner, who has signed in."""
+    browser = Browser(gateway)
+    browser.open("/owner")
+    browser.sign_in(new_person(gateway.store).login)
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.client.cookies.items())
+    browser.client.close()
+    return [request("/owner", "Host: gateway", f"Cookie: {cookies}")] * CROWD
+
+
 # How many of them are at the database at once, and one of what a gateway does now and then.
 @pytest.mark.parametrize(
     ("who", "most"),
-    [("strangers", 2 + 1), ("readers", 6 + 1), ("sources", 1 + 1), ("probes", 1 + 1)],
+    [
+        ("strangers", 2 + 1),
+        ("strange clients", 2 + 1),
+        ("readers", 6 + 1),
+        ("sources", 1 + 1),
+        ("probes", 1 + 1),
+        ("pages", 2 + 1),
+    ],
 )
 def test_whoever_crowds_the_database_calls_are_paid(
     own: Store, served: Gateway, question: dict[str, str], who: str, most: int
@@ -178,6 +210,7 @@ def test_whoever_crowds_the_database_calls_are_paid(
     caller = new_shopper(own)
     made = {
         "strangers": lambda: ("token", strangers(), "ACCESS EXCLUSIVE"),
+        "strange clients": lambda: ("client", strange_clients(), "ACCESS EXCLUSIVE"),
         "readers": lambda: (
             "shop_order",
             [asking_for_orders(caller.token)] * CROWD,
@@ -189,12 +222,13 @@ def test_whoever_crowds_the_database_calls_are_paid(
             [request("/readyz", "Host: gateway")] * CROWD,
             "EXCLUSIVE",
         ),
+        "pages": lambda: ("consent", pages(served), "ACCESS EXCLUSIVE"),
     }
     table, sent, mode = made[who]()
     assert_paid(served, caller, question)
     with crowd(served, table, sent, mode):
         assert_paid(served, caller, question)
-        assert waiting(own) <= most
+        assert waiting(own.url) <= most
 
 
 def test_a_crowd_does_take_the_connections_that_are_not_kept(

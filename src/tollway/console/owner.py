@@ -12,7 +12,7 @@ from tollway.consent.links import AUTHORIZE_PATH
 from tollway.consent.owners import Owner
 from tollway.consent.reads import Read, newest_reads
 from tollway.console.session import Sessions, Visit
-from tollway.console.sign_in import Doorkeeper, TooManyAttemptsError
+from tollway.console.sign_in import Doorkeeper, TooManyAtOnceError, TooManyAttemptsError
 from tollway.console.web import PageError, Web
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger.accounts import find_account
@@ -31,6 +31,7 @@ _SAID = {
 }
 _WRONG = "This login and password do not belong together. Check both and try again."
 _TOO_MANY = "Too many attempts. Wait a quarter of an hour, then try again."
+_AT_ONCE = "Too many people sign in at this moment. Wait a minute, then try again."
 
 
 class ShownGrant(NamedTuple):
@@ -78,9 +79,15 @@ class OwnerPages:
         form = await self._web.form(request, visit)
         link = form.get("link", "")
         try:
-            found = await self._doorkeeper.admit(form.get("login", ""), form.get("password", ""))
+            # Beside the pages: those who wait for a check are in the way of no other reader.
+            async with self._web.aside():
+                found = await self._doorkeeper.admit(
+                    form.get("login", ""), form.get("password", "")
+                )
         except TooManyAttemptsError:
             return self._web.render("sign_in.html", visit, 429, link=link, problem=_TOO_MANY)
+        except TooManyAtOnceError:
+            return self._web.render("sign_in.html", visit, 429, link=link, problem=_AT_ONCE)
         if found is None:
             return self._web.render("sign_in.html", visit, 403, link=link, problem=_WRONG)
         path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH

@@ -23,7 +23,11 @@ _CHECKS_WAITING_MAX = 20
 
 
 class TooManyAttemptsError(Exception):
-    """A login was tried too often lately, or too many sign in at once."""
+    """A login was tried too often lately."""
+
+
+class TooManyAtOnceError(Exception):
+    """So many wait for their check that one more is turned away, whoever it is."""
 
 
 class Doorkeeper:
@@ -42,21 +46,25 @@ class Doorkeeper:
             return None
         login = folded_login(login)
         if self._waiting >= _CHECKS_WAITING_MAX:
-            raise TooManyAttemptsError
+            raise TooManyAtOnceError
         # Counted before the check: attempts that are made at the same time count too.
         self._count(login)
-        found = await credential_of_login(self._reader, login)
+        # So do those who wait: nothing is awaited between looking at their number and raising it.
         self._waiting += 1
         try:
             async with self._checks:
-                password_hash = None if found is None else found.password_hash
-                is_right = await asyncio.to_thread(is_password, password_hash, password)
+                found = await self._checked(login, password)
         finally:
             self._waiting -= 1
-        if not is_right:
-            return None
-        self._attempts.pop(login, None)
+        if found is not None:
+            self._attempts.pop(login, None)
         return found
+
+    async def _checked(self, login: str, password: str) -> Credential | None:
+        found = await credential_of_login(self._reader, login)
+        password_hash = None if found is None else found.password_hash
+        is_right = await asyncio.to_thread(is_password, password_hash, password)
+        return found if is_right else None
 
     def _count(self, login: str) -> None:
         now_s = self._clock_s()

@@ -2,23 +2,31 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from time import time
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from tollway.console.session import Sessions, Visit
 from tollway.contract.reasons import Refusal
 from tollway.contract.wire.form import read_form
 from tollway.ledger.errors import LedgerError
-from tollway.store.database import Reader, StoreError
+from tollway.store.database import Reader, StoreBusyError, StoreError
+from tollway.store.places import Places
 
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10
+# Making a page takes the event loop as long as a few calls. One after the other, with all calls in
+# between, a crowd of readers keeps nobody but itself waiting.
+_PAGES_AT_ONCE = 2
+_PAGE_WAIT_S = 3.0
+_RETRY_AFTER_S = 5
+_TOO_MANY = "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
 # The page may show its own style sheet and send its own forms: nothing else, from nowhere.
 HEADERS = {
     "Content-Security-Policy": (
@@ -60,6 +68,7 @@ class Web:
         self.now_s = now_s
         self._reader = reader
         self._sessions = sessions
+        self._places = Places(_PAGES_AT_ONCE, "too many pages at once")
         self._templates = Environment(
             loader=PackageLoader("tollway.console"),
             autoescape=True,
@@ -86,28 +95,51 @@ class Web:
         return response
 
     def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
-        """The page with its visit found, its errors told and its headers set."""
+        """The page in its turn, or without one a sentence that takes no making."""
 
         async def answer(request: Request) -> Response:
-            visit = self._sessions.start(self.now_s())
             try:
-                visit = await self._sessions.visit(request, self._reader, self.now_s())
-                response = await page(request, visit)
-            except Exception as error:
-                told = _told(error)
-                response = self.render(
-                    "message.html", visit, told.status, title=told.title, text=told.text
-                )
-            response.headers.update(HEADERS)
-            if visit.is_new and "set-cookie" not in response.headers:
-                self._sessions.remember(response, visit)
-            return response
+                async with self._places.taken(_PAGE_WAIT_S):
+                    # Most pages wait for nothing: without this, all who are here would be
+                    # answered one after the other before the next call.
+                    await asyncio.sleep(0)
+                    return await self._answer(page, request)
+            except StoreBusyError:
+                headers = {**HEADERS, "Retry-After": str(_RETRY_AFTER_S)}
+                return PlainTextResponse(_TOO_MANY, 503, headers)
 
         return answer
 
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Leaves the place to other pages, while this one waits for something else."""
+        self._places.leave()
+        try:
+            yield
+        finally:
+            # Shielded: whoever is cancelled here still gives back no more than was taken.
+            await asyncio.shield(self._places.take(None))
+
+    async def _answer(self, page: Page, request: Request) -> Response:
+        """The page with its visit found, its errors told and its headers set."""
+        visit = self._sessions.start(self.now_s())
+        try:
+            visit = await self._sessions.visit(request, self._reader, self.now_s())
+            response = await page(request, visit)
+        except Exception as error:
+            told = _told(error)
+            response = self.render(
+                "message.html", visit, told.status, title=told.title, text=told.text
+            )
+        response.headers.update(HEADERS)
+        if visit.is_new and "set-cookie" not in response.headers:
+            self._sessions.remember(response, visit)
+        return response
+
     async def form(self, request: Request, visit: Visit) -> dict[str, str]:
         """The fields of a form that was sent from one of our own pages."""
-        body = await _body(request)
+        async with self.aside():
+            body = await _body(request)
         fields = read_form(request.headers.get("content-type", ""), body)
         if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
             raise PageError(

@@ -13,9 +13,13 @@ from tollway.ledger.clients import recognise
 from tollway.ledger.identity import World
 from tollway.oauth.asking import Credentials, UnobtainedError
 from tollway.store.database import Database, StoreError
+from tollway.store.places import Places
 
 # Each takes a commit: a client that asks a hundred times at once must not take every connection.
 _AT_ONCE = 2
+# Anybody can make up secrets that have to be looked up, of which calls must feel nothing.
+_RECOGNISED_AT_ONCE = 2
+_RECOGNISED_WAIT_S = 3.0
 
 
 class Issuing:
@@ -27,6 +31,7 @@ class Issuing:
         self._lifetime_s = lifetime_s
         self._timeout_s = timeout_s
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._strangers = Places(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
 
     async def token_for(self, credentials: Credentials) -> TokenAnswer:
         try:
@@ -38,7 +43,8 @@ class Issuing:
             raise UnobtainedError(Unobtained.STORE_AWAY) from None
 
     async def _issue(self, credentials: Credentials) -> TokenAnswer:
-        client = await recognise(self._database, *credentials)
+        async with self._strangers.taken(_RECOGNISED_WAIT_S):
+            client = await recognise(self._database, *credentials)
         if client is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
         async with self._turns:

@@ -1,7 +1,8 @@
 """`POST /push/KIND`: from an HTTP request to durably stored records and their acknowledgement."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from time import time
 
 from starlette.requests import ClientDisconnect, Request
@@ -26,12 +27,18 @@ _STORED_AT_ONCE = 1
 # Before its signature is checked, a push may be anybody's.
 _LOOKED_UP_AT_ONCE = 1
 _PATIENCE_S = 20.0
+# Whose a body is can be told only when all of it is there. So few that are large are in memory at
+# once, and those who send slowly, or what is not signed, are in the way of no small one.
+_SMALL_BYTES = 65_536
+_LARGE_AT_ONCE = 4
+_LATER = {"Retry-After": "5"}
 
 
 class Turns:
     """What the pushes of all kinds wait for."""
 
     def __init__(self) -> None:
+        self.large = Places(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = Places(_LOOKED_UP_AT_ONCE, "too many pushes at once")
         self.store = Places(_STORED_AT_ONCE, "other pushes take their time")
 
@@ -70,9 +77,8 @@ class Pushes:
                 keys = await active_keys(self._database, self._sealer, source)
             if not keys:
                 raise SignatureError
-            body = await self._body(request)
-            # Beside the event loop: a large push takes as long as hundreds of calls.
-            key, pushed = await asyncio.to_thread(self._read, claimed, keys, body)
+            async with self._room_for(request):
+                key, pushed = await self._receive(request, claimed, keys)
             async with self._turns.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(source, key, pushed)
         except SignatureError:
@@ -84,17 +90,34 @@ class Pushes:
         except (TimeoutError, ClientDisconnect):
             return _error(408, "The push did not arrive whole in time.")
         except StoreError:
-            return _error(503, "The push could not be stored: send it again later.")
+            return _error(503, "The push could not be stored: send it again later.", _LATER)
         unchanged = len(pushed.good) - stored
         return JSONResponse(
             {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
         )
 
+    def _room_for(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """What is waited for before the body is read."""
+        announced = request.headers.get("content-length")
+        if announced is not None:
+            if not announced.isdigit() or len(announced) > 18:
+                raise _TooLargeError
+            if int(announced) > self._settings.push_max_bytes:
+                raise _TooLargeError
+            if int(announced) <= _SMALL_BYTES:
+                return nullcontext()
+        # Whoever sends slowly loses the place before this time is over.
+        return self._turns.large.taken(1.5 * self._settings.body_timeout_s)
+
+    async def _receive(
+        self, request: Request, claimed: Claimed, keys: list[bytes]
+    ) -> tuple[bytes, Pushed]:
+        body = await self._body(request)
+        # Beside the event loop: a large push takes as long as hundreds of calls.
+        return await asyncio.to_thread(self._read, claimed, keys, body)
+
     async def _body(self, request: Request) -> bytes:
         limit = self._settings.push_max_bytes
-        announced = request.headers.get("content-length", "0")
-        if not announced.isdigit() or len(announced) > 18 or int(announced) > limit:
-            raise _TooLargeError
         body = bytearray()
         async with asyncio.timeout(self._settings.body_timeout_s):
             async for piece in request.stream():
@@ -148,5 +171,5 @@ def push_routes(database: Database, sealer: Sealer, settings: Settings) -> list[
     return [route(kind, loader) for kind, loader in loaders(sealer).items()]
 
 
-def _error(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": sentence}, status_code=status)
+def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": sentence}, status, headers)

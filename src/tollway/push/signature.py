@@ -24,7 +24,8 @@ class Claimed(NamedTuple):
 
 
 def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) -> Claimed:
-    """What the headers say; refused before the body is read if it is not from just now."""
+    """What the headers say; refused before the body is read if it is not from just now, or has no
+    signature that could be good."""
     if not 0 < len(message_id) <= _ID_MAX:
         raise SignatureError
     if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
@@ -33,6 +34,8 @@ def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) ->
         raise SignatureError
     # Several signatures may be sent, for a sender that is changing its secret.
     sent = [each for each in signature.split(" ")[:8] if each.startswith(_VERSION)]
+    if not sent:
+        raise SignatureError
     return Claimed(message_id, timestamp, sent)
 
 

@@ -1,9 +1,9 @@
 """Whether the database takes writes, asked by anybody and as often as they like."""
 
-import asyncio
 from time import monotonic
 
 from tollway.store.database import Database, StoreError
+from tollway.store.sharing import Shared
 from tollway.store.versions import write_nothing_new
 
 _REMEMBERED_S = 1.0
@@ -15,16 +15,11 @@ class Readiness:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._attempt: asyncio.Task[bool] | None = None
+        self._attempt = Shared(self._try)
         self._good_until_s = float("-inf")
 
     async def takes_writes(self) -> bool:
-        if monotonic() < self._good_until_s:
-            return True
-        if self._attempt is None or self._attempt.done():
-            self._attempt = asyncio.create_task(self._try())
-        # Shielded: one who goes away must not end it for the others.
-        return await asyncio.shield(self._attempt)
+        return monotonic() < self._good_until_s or await self._attempt()
 
     async def _try(self) -> bool:
         try:

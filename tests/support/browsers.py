@@ -1,0 +1,46 @@
+"""A person's browser, on the pages of a gateway."""
+
+import html
+import re
+
+import httpx
+
+from tests.support.consent import PASSWORD
+from tests.support.gateway import Gateway
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; form-action 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+class Browser:
+    """A person's browser: keeps cookies, sends the hidden fields of the form it saw last."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.client = httpx.Client(base_url=gateway.base_url, timeout=30, follow_redirects=True)
+        self.page = ""
+
+    def _see(self, response: httpx.Response) -> httpx.Response:
+        assert HEADERS.items() <= dict(response.headers).items()
+        assert "<script" not in response.text
+        self.page = response.text
+        return response
+
+    def open(self, url: str) -> httpx.Response:
+        return self._see(self.client.get(url))
+
+    def hidden(self) -> dict[str, str]:
+        fields = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', self.page)
+        return {name: html.unescape(value) for name, value in fields}
+
+    def send(self, path: str, **fields: str) -> httpx.Response:
+        return self._see(self.client.post(path, data={**self.hidden(), **fields}))
+
+    def sign_in(self, login: str, password: str = PASSWORD) -> httpx.Response:
+        return self.send("/owner/sign-in", login=login, password=password)
