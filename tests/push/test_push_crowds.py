@@ -112,7 +112,7 @@ def test_slow_senders_hold_up_large_pushes_for_the_time_of_a_body_only(
     own: Store, secret: str
 ) -> None:
     other = own.do(lambda database: add_source(database, sealer_of(own), "other", 1)).secret
-    gateway = Gateway(own, body_timeout_s=2)
+    gateway = Gateway(own, body_timeout_s=4)
     with _slow_senders(gateway, secret, 4) as read, ThreadPoolExecutor(2) as beside:
         first = beside.submit(push, gateway, secret, _large("sn-1"))
         second = beside.submit(push, gateway, other, _large("sn-2"), source="other")
