@@ -222,7 +222,7 @@ def test_a_function_that_does_it_wrong_turns_the_check_red(
     engines.use("postgresql")
     openings, batches = {("a", "credits"): 8}, [MIXED[:3], MIXED[3:]]
     assert run(alone, "one", openings, batches) == run(shared, "one", openings, batches)
-    change_function(shared, "tollway_settle", fault)
+    change_function(shared, "tollway_charge", fault)
     try:
         wrong = run(shared, "two", openings, batches)
     except (StoreError, asyncpg.IntegrityConstraintViolationError):

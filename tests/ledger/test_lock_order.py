@@ -11,8 +11,8 @@ import pytest
 from tests.ledger.test_posting import OPEN_BALANCE
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
-from tollway.ledger.at_once import post_acts, post_at_once
-from tollway.ledger.charges import Acted, Charge, Keeping
+from tollway.ledger.at_once import post_acts, post_at_once, post_if_free
+from tollway.ledger.charges import Acted, BusyError, Charge, Keeping
 from tollway.ledger.entries import TAKE
 from tollway.ledger.holds import capture, lock_balance_of, release, reserve
 from tollway.ledger.identity import World
@@ -111,7 +111,10 @@ async def write_on(database: Database, writer: int) -> None:
             remarks = await database.write(lambda tx, charges=charges: post_acts(tx, charges))
             await let_go(database, charges, remarks)
         else:
-            await post_at_once(database, batch(chance, name, has_acts=False))
+            charges = batch(chance, name, has_acts=False)
+            remarks = await post_if_free(database, charges)
+            busy = [place for place, each in remarks.items() if isinstance(each, BusyError)]
+            await post_at_once(database, [charges[place] for place in sorted(busy)])
         if number % 5 == 0:
             await sweep_kept(database, World().at_ms())
 

@@ -128,7 +128,7 @@ def test_the_definition_holds(limited: Store, steps: list[Step]) -> None:
 def test_a_limit_that_is_wrong_is_caught(tmp_path: Path, fault: tuple[str, str]) -> None:
     store = Store(tmp_path / "wrong.db")
     hold_clock(store)
-    change_function(store, "tollway_settle", fault)
+    change_function(store, "tollway_charge", fault)
 
     @settings(
         derandomize=True,

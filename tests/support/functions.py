@@ -28,18 +28,18 @@ _SET = Query(text(f"UPDATE {CLOCK} SET now_us = :now_us"))
 @contextmanager
 def without_limit(store: Store) -> Iterator[None]:
     """The sabotage: nodes do not count for each other."""
-    change_function(store, "tollway_settle", NO_LIMIT)
+    change_function(store, "tollway_charge", NO_LIMIT)
     try:
         yield
     finally:
-        change_function(store, "tollway_settle", NO_LIMIT[::-1])
+        change_function(store, "tollway_charge", NO_LIMIT[::-1])
 
 
 def hold_clock(store: Store) -> None:
     """From now on the settlement's clock is a row that the test changes."""
     store.run(f"CREATE TABLE {CLOCK} AS SELECT 1000000000::bigint AS now_us")
     clock = f"to_timestamp((SELECT now_us / 1000000.0 FROM {CLOCK}))"
-    change_function(store, "tollway_settle", ("clock_timestamp()", clock))
+    change_function(store, "tollway_charge", ("clock_timestamp()", clock))
 
 
 async def set_clock(database: Database, now_us: int) -> None:

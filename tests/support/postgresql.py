@@ -178,11 +178,18 @@ def _create(template: str) -> str:
 @contextmanager
 def locked(url: str, *tables: str, mode: str = "EXCLUSIVE") -> Iterator[None]:
     """Nobody else can write to these tables meanwhile, nor read them in another mode."""
+    names = ", ".join(f'"{table}"' for table in tables)
+    with left_open(url, f"LOCK TABLE {names} IN {mode} MODE"):
+        yield
+
+
+@contextmanager
+def left_open(url: str, statement: str) -> Iterator[None]:
+    """A transaction that has done this meanwhile, and is undone then."""
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(url))
         try:
-            names = ", ".join(f'"{table}"' for table in tables)
-            runner.run(connection.execute(f"BEGIN; LOCK TABLE {names} IN {mode} MODE"))
+            runner.run(connection.execute(f"BEGIN; {statement}"))
             yield
         finally:
             runner.run(connection.close())

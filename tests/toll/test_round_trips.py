@@ -12,7 +12,7 @@ from tests.support.wire import Wire
 
 pytestmark = pytest.mark.postgresql
 CALLS = 5
-SETTLE = "tollway_settle("
+SETTLE = "tollway_charge("
 
 
 @pytest.fixture

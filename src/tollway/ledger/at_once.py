@@ -1,22 +1,29 @@
 """Settling on a database that several gateways share: a whole batch in one round trip.
 
-The work of `posting.py` is done by a function in the database (`tollway_settle`, made by the
-migration 0010), which also counts what all nodes have admitted, by the database's own clock. Acts
+The work of `posting.py` is done by a function in the database (`tollway_charge`, made by the
+migration 0017), which also counts what all nodes have admitted, by the database's own clock. Acts
 need answers in between; they go through a transaction, behind the same locks.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from time import monotonic_ns
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 from sqlalchemy import bindparam, func, literal_column, select
 
-from tollway.ledger.charges import Acted, Charge, Keeping, OverLimitError, ShortageError
+from tollway.ledger.charges import (
+    Acted,
+    BusyError,
+    Charge,
+    Keeping,
+    OverLimitError,
+    ShortageError,
+)
 from tollway.ledger.keeping import KEPT_MS, KeptAnswer
 from tollway.ledger.posting import KeptBefore, Remarks, post_charges
 from tollway.store.clock import SERVER_MS
-from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.database import Database, Row, StoreError, StoreLockedError, Transaction
 from tollway.store.query import Query
 
 T = TypeVar("T")
@@ -26,16 +33,43 @@ _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operat
 _COLUMNS = (
     *("accounts", "units", "amounts", "operations", "request_ids", "token_ids"),
     *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
-    *("keys", "fingerprints", "answers", "kept_ms"),
+    *("keys", "fingerprints", "answers", "kept_ms", "waits"),
 )
 _LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
-_SETTLE = Query(
-    select(literal_column("*")).select_from(func.tollway_settle(*map(bindparam, _LOCKS + _COLUMNS)))
+_CHARGE = Query(
+    select(literal_column("*")).select_from(func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS)))
 )
+# Settles charges, and tells of those that were not posted.
+Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
 async def post_at_once(database: Database, charges: Sequence[Charge]) -> Remarks:
     """Does what `post_charges` does with charges that have no act, in the same order."""
+
+    async def ask(run: Sequence[Charge]) -> Sequence[Row]:
+        return await database.write_at_once(_CHARGE, **_columns(run), waits=True)
+
+    return await _post(ask, charges)
+
+
+async def post_if_free(database: Database, charges: Sequence[Charge]) -> Remarks:
+    """The same, but it waits for nobody: what another transaction holds is told by BusyError."""
+
+    async def ask(run: Sequence[Charge]) -> Sequence[Row]:
+        try:
+            return await database.write_at_once(_CHARGE, **_columns(run), waits=False)
+        except StoreLockedError:
+            # Nothing was done. What is not seen before it is met is a key that another is about to
+            # keep an answer under: so all but those with keys, which come last, are tried again.
+            others = [charge for charge in run if charge.keeping is None]
+            others = others if len(others) < len(run) else []
+            told = await ask(others) if others else ()
+            return [*told, *((nth, "busy", None) for nth in range(len(others) + 1, len(run) + 1))]
+
+    return await _post(ask, charges)
+
+
+async def _post(ask: Ask, charges: Sequence[Charge]) -> Remarks:
     # As there: first those without a key.
     order = sorted(range(len(charges)), key=lambda place: charges[place].keeping is not None)
     remarks: Remarks = {}
@@ -44,7 +78,7 @@ async def post_at_once(database: Database, charges: Sequence[Charge]) -> Remarks
         run = [charges[place] for place in places]
         asked_ns = monotonic_ns()
         try:
-            rows = await database.write_at_once(_SETTLE, **_columns(run))
+            rows = await ask(run)
         except StoreError as error:
             if number == 0:
                 raise
@@ -77,7 +111,7 @@ def _counted(charge: Charge) -> Charge:
 
     async def act_if_admitted(transaction: Transaction, charge: Charge) -> Acted:
         asked_ns = monotonic_ns()
-        for _, *told in await transaction.fetch_all(_SETTLE, **_columns([free])):
+        for _, *told in await transaction.fetch_all(_CHARGE, **_columns([free]), waits=True):
             raise _remark(told, asked_ns)
         return await act(transaction, charge)
 
@@ -170,6 +204,8 @@ def _sealed(keeping: Keeping) -> bytes:
 
 def _remark(told: Sequence[Any], asked_ns: int) -> Exception:
     outcome, detail, *kept = told
+    if outcome == "busy":
+        return BusyError()
     if outcome == "kept":
         return KeptBefore(KeptAnswer(*kept))
     if outcome == "throttled":

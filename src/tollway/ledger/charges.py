@@ -99,3 +99,7 @@ class OverLimitError(Exception):
         super().__init__(wait_s)
         self.wait_s = wait_s
         self.until_ns = until_ns
+
+
+class BusyError(Exception):
+    """A charge was not tried, because another transaction has its balance or its limit just now."""

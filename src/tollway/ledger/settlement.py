@@ -11,8 +11,8 @@ from time import monotonic
 
 import msgspec
 
-from tollway.ledger.at_once import post_acts, post_at_once
-from tollway.ledger.charges import Acted, Charge, OverLimitError, ShortageError
+from tollway.ledger.at_once import post_acts, post_at_once, post_if_free
+from tollway.ledger.charges import Acted, BusyError, Charge, OverLimitError, ShortageError
 from tollway.ledger.posting import Remarks, post_charges
 from tollway.store.database import Database, StoreBusyError, Transaction
 from tollway.telemetry.metrics import Metrics
@@ -51,8 +51,10 @@ class Settler:
         # Whether the calls of all nodes are counted here: then each charge names its limit.
         self.counts_calls = database.is_shared
         if database.is_shared:
-            # Side by side, so that what is settled in one round trip waits for no act.
-            self._plain = lane(partial(post_at_once, database), _BATCH_MAX)
+            # Side by side. What is settled in one round trip waits for no act; only what an act, or
+            # another node, has locked at that moment goes over to those who wait for their locks.
+            waits = lane(partial(post_at_once, database), _BATCH_MAX)
+            self._plain = lane(partial(post_if_free, database), _BATCH_MAX, waits.add)
             self._acts = lane(partial(_write, database, post_acts), _ACTS_MAX)
         else:
             self._plain = self._acts = lane(partial(_write, database, post_charges), _BATCH_MAX)
@@ -85,21 +87,23 @@ class _Lane:
         on_shortage: Callable[[str, str, int], None],
         post: Post,
         batch_max: int,
+        on_busy: Callable[[_Waiting], None] | None = None,
     ) -> None:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._on_shortage = on_shortage
         self._post_charges = post
         self._batch_max = batch_max
+        self._on_busy = on_busy or self.add
         self._waiting: list[_Waiting] = []
         self._running: asyncio.Task[None] | None = None
 
     def settle(self, charge: Charge) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()
-        self._add(_Waiting(charge, answer, monotonic()))
+        self.add(_Waiting(charge, answer, monotonic()))
         return answer
 
-    def _add(self, waiting: _Waiting) -> None:
+    def add(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
@@ -140,10 +144,13 @@ class _Lane:
             self._tell(waiting, remarks.get(position))
 
     def _tell(self, waiting: _Waiting, remark: Acted | Exception | None) -> None:
+        if isinstance(remark, BusyError):
+            self._on_busy(waiting)
+            return
         if isinstance(remark, OverLimitError) and waiting.is_patient:
             again = msgspec.structs.replace(waiting, is_patient=False)
             if remark.wait_s <= _PATIENCE_S:
-                asyncio.get_running_loop().call_later(remark.wait_s, self._add, again)
+                asyncio.get_running_loop().call_later(remark.wait_s, self.add, again)
                 return
         if isinstance(remark, ShortageError):
             self._on_shortage(waiting.charge.account_id, waiting.charge.unit, remark.left)

@@ -25,6 +25,10 @@ class StoreBusyError(StoreError):
     """Another writer held the database for too long."""
 
 
+class StoreLockedError(StoreBusyError):
+    """Another writer held a row for longer than was to be waited for."""
+
+
 class StoreUnavailableError(StoreError):
     """The database cannot be reached or written: disk full, input/output error, shut down."""
 

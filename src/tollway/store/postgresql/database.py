@@ -39,8 +39,8 @@ from tollway.telemetry.metrics import Metrics
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
-# Reads leave these to writes: two charge, one stores pushes, one is for all the rest.
-_KEPT_FOR_WRITES = 4
+# Reads leave these to writes: three charge, one stores pushes, one is for all the rest.
+_KEPT_FOR_WRITES = 5
 _WAIT_FOR_CONNECTION_S = 1.0
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005

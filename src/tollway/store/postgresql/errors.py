@@ -6,7 +6,12 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
+from tollway.store.database import (
+    StoreBusyError,
+    StoreError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
 
 
 class RivalError(StoreError):
@@ -24,11 +29,7 @@ _RIVAL = (
     # The schema was changed under a prepared statement; a new transaction prepares it again.
     asyncpg.InvalidCachedStatementError,
 )
-_BUSY = (
-    asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError,
-    asyncpg.TooManyConnectionsError,
-)
+_BUSY = (asyncpg.QueryCanceledError, asyncpg.TooManyConnectionsError)
 _UNAVAILABLE = (
     OSError,
     asyncio.TimeoutError,
@@ -59,6 +60,8 @@ def our_errors() -> Iterator[None]:
         # No check of ours, but the bounds of a part of a table: the month that the row belongs to
         # was made after the row had been sent to the rest.
         raise RivalError(told(error)) from error
+    except asyncpg.LockNotAvailableError as error:
+        raise StoreLockedError(told(error)) from error
     except _BUSY as error:
         raise StoreBusyError(told(error)) from error
     except asyncpg.InsufficientPrivilegeError as error:
