@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -113,8 +113,10 @@ class Server:
         try:
             yield
         finally:
-            for pid in self._processes():
-                os.kill(pid, signal.SIGCONT)
+            # Its own process last: from then on, those that it has started may end.
+            for pid in reversed(self._processes()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def _processes(self) -> list[int]:
         assert self._process is not None
