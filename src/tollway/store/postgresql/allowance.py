@@ -14,7 +14,7 @@ from tollway.store.query import Query
 _LISTENING = 1
 # For commands, backups and standbys.
 _FOR_OTHERS = 20
-# The last one is known only from PostgreSQL 16 on.
+# reserved_connections is known only from PostgreSQL 16 on.
 _ALLOWED = Query(
     select(
         text(
