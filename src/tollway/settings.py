@@ -90,7 +90,7 @@ class Settings:
     )
     keep_entries_days: int = _setting(
         0,
-        "entries and reads are dropped after so many days, sums carried on; 0 keeps them",
+        "entries and reads are dropped after so many days, sums archived_balance on; 0 keeps them",
         most=36_500,
     )
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")

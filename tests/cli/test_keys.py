@@ -13,7 +13,8 @@ from tests.support.gateway import Gateway
 from tests.support.orders import order, put_orders
 from tests.support.ports import free_port
 from tests.support.stores import Store
-from tollway.store.key_marks import KEY_FILE, KeyFileError, MarkedFile, use_files
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.store.key_check import KEY_FILE, CheckedKeyFile, KeyFileError, use_files
 from tollway.store.open import OpenDatabase
 
 FILES = {"key_file": "books.db.keys", "secret_file": "books.db.secret"}
@@ -70,7 +71,7 @@ def test_so_is_a_command_and_it_stores_nothing(
     served: Store, tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workplace / "orders.jsonl").write_text(json.dumps(order("000001")))
-    before = served.run("SELECT * FROM key_mark")
+    before = served.run("SELECT * FROM key_check")
     monkeypatch.setenv("TOLLWAY_KEY_FILE", "mistyped")
     for command in (("import", "orders", "orders.jsonl"), ("source", "add", "market")):
         _assert_refused(tollway(*command), "There is no key file mistyped")
@@ -80,7 +81,7 @@ def test_so_is_a_command_and_it_stores_nothing(
         _assert_refused(tollway(*command), "The key file mistyped has another key 1 than")
     assert served.run("SELECT count(*) FROM shop_order") == [(0,)]
     assert served.run("SELECT count(*) FROM push_source") == [(0,)]
-    assert served.run("SELECT * FROM key_mark") == before
+    assert served.run("SELECT * FROM key_check") == before
     monkeypatch.setenv("TOLLWAY_KEY_FILE", FILES["key_file"])
     assert "1 stored" in tollway("import", "orders", "orders.jsonl").out
 
@@ -105,9 +106,9 @@ def test_of_two_first_ones_with_different_files_one_is_refused(
     books: Store, workplace: Path
 ) -> None:
     async def both(database: OpenDatabase) -> list[BaseException | None]:
-        files = [MarkedFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
+        files = [CheckedKeyFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
         return await asyncio.gather(
-            *(use_files(database, [file]) for file in files), return_exceptions=True
+            *(use_files(database, [file], ALL_TABLES) for file in files), return_exceptions=True
         )
 
     refused = [each for each in books.do(both) if each is not None]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.test_posting import OPEN_BALANCE
+from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support.functions import NO_LIMIT, change_function, hold_clock, set_clock
 from tests.support.stores import Store
-from tollway.ledger.at_once import post_acts, post_at_once
-from tollway.ledger.charges import Acted, Charge, OverLimitError
-from tollway.ledger.posting import Remarks
+from tollway.ledger.charge_postgresql import post_acts, post_at_once
+from tollway.ledger.charge_transaction import ChargeResults
+from tollway.ledger.charges import ActResult, Charge, OverLimitError
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -48,11 +48,11 @@ STEPS = st.lists(
 )
 
 
-async def act(_: Transaction, __: Charge) -> Acted:
-    return Acted(b"", is_paid=True)
+async def act(_: Transaction, __: Charge) -> ActResult:
+    return ActResult(b"", is_paid=True)
 
 
-async def post(database: Database, charges: list[Charge], *, are_acts: bool) -> Remarks:
+async def post(database: Database, charges: list[Charge], *, are_acts: bool) -> ChargeResults:
     if not are_acts:
         return await post_at_once(database, charges)
     return await database.write(lambda transaction: post_acts(transaction, charges))
@@ -162,7 +162,7 @@ def test_many_at_once_on_connections_of_their_own_are_counted_together(limited: 
 
 
 def test_an_act_that_fails_does_not_count(limited: Store) -> None:
-    async def fail(_: Transaction, __: Charge) -> Acted:
+    async def fail(_: Transaction, __: Charge) -> ActResult:
         raise ValueError("as meant")
 
     async def work(database: Database) -> None:

@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from tests.support.books import WORLD
+from tests.support.ledger import WORLD
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
 from tollway.ledger.tokens import list_tokens, revoke_token
+from tollway.operations.catalogue import ALL_TABLES
 from tollway.store import migrate as migrating
 from tollway.store.database import StoreError, StoreUnavailableError, Transaction
 from tollway.store.migrate import (
@@ -26,7 +27,6 @@ from tollway.store.migrate import (
 )
 from tollway.store.open import open_database
 from tollway.store.sqlite.database import SqliteDatabase
-from tollway.store.tables import ALL_TABLES
 from tollway.telemetry.metrics import Metrics
 
 SchemaRow = tuple[str, str, str, str]

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.postgresql
 
 WAITS_FOR_REST = """
 SELECT count(*) FROM pg_locks WHERE relation = 'entry_rest'::regclass AND NOT granted"""
-TABLES = ("entry", "consent_use", "uncharged_call", "coupon_claim", "shop_order")
+TABLES = ("entry", "consent_use", "refused_call", "coupon_claim", "shop_order")
 
 
 async def _put(kind: str, transaction: Transaction) -> None:
@@ -215,7 +215,7 @@ def test_what_an_older_schema_has_is_taken_over(tmp_path: Path) -> None:
             INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms)
                 SELECT 'acc', 'credits', n, 'top_up', 1, n, {OLD_MS} + n
                 FROM generate_series(1, 9) AS n;
-            INSERT INTO uncharged_call VALUES ('acc', 'r', {OLD_MS}, 'orders', 100, 'X', NULL);
+            INSERT INTO refused_call VALUES ('acc', 'r', {OLD_MS}, 'orders', 100, 'X', NULL);
             INSERT INTO consent_use VALUES ('shop', 'o', 'g', 'r', {OLD_MS}, 'orders');
             INSERT INTO coupon_claim VALUES
                 ('s', 4, {-OLD_MS // 1000}, 'c', 'n', 't', 1, 1, 1, 1, 'k');

@@ -11,11 +11,11 @@ from tests.store.on_postgresql import ADD, COUNT, add, count, opened
 from tests.support.pair import Pair
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
+from tollway.operations.product_analysis.schema import product
 from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError, Transaction
 from tollway.store.migrate import migrate, newest_revision
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
-from tollway.store.schema import product
 from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql

@@ -1,9 +1,9 @@
 """All checks, in the order in which they run and are told. A new one is entered here."""
 
-from tollway.audit.accounts import ACCOUNTS
-from tollway.audit.books import BALANCES
-from tollway.audit.claim_buckets import CLAIM_HOURS
+from tollway.audit.accounts import ACCOUNTS, UNCHARGED
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
+from tollway.audit.coupon_claims import CLAIM_HOURS
+from tollway.audit.duplicates import CODES_ONCE, ORDERS_ONCE
 from tollway.audit.entries import CHARGED_ONCE, ENTRIES
 from tollway.audit.holds import (
     HOLD_WAYBILLS,
@@ -12,9 +12,8 @@ from tollway.audit.holds import (
     RESERVED_KEYS,
     WAYBILL_HOLDS,
 )
-from tollway.audit.once import CODES_ONCE, ORDERS_ONCE
-from tollway.audit.order_buckets import ORDER_DAYS, ORDER_HOURS
-from tollway.audit.receipts import UNCHARGED
+from tollway.audit.ledger import BALANCES
+from tollway.audit.orders import ORDER_DAYS, ORDER_HOURS
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
 from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
 

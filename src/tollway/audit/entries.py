@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from sqlalchemy import and_, case, func, or_, select
 
-from tollway.audit.books import SIGNS
 from tollway.audit.check import Breach, Check
+from tollway.audit.ledger import SIGNS
 from tollway.store.database import Row
-from tollway.store.schema import entry, token
-from tollway.store.settlement_tables import carried
+from tollway.store.schema.ledger import archived_balance, entry, token
 
 # Each entry beside the one before it in the order of its key, which must also be the one numbered
-# before it. Before the first there was nothing, or what is carried of those that were dropped.
+# before it. Before the first there was nothing, or what is archived_balance of those that were dropped.
 _of_balance = (entry.c.account_id, entry.c.unit)
 _chain = select(
     entry.c.account_id,
@@ -29,11 +28,11 @@ _chain = select(
     .label("balance_before"),
 ).subquery("chain")
 _carried = (
-    select(carried.c.balance_after)
+    select(archived_balance.c.balance_after)
     .where(
-        carried.c.account_id == _chain.c.account_id,
-        carried.c.unit == _chain.c.unit,
-        carried.c.number == _chain.c.number - 1,
+        archived_balance.c.account_id == _chain.c.account_id,
+        archived_balance.c.unit == _chain.c.unit,
+        archived_balance.c.number == _chain.c.number - 1,
     )
     .scalar_subquery()
 )

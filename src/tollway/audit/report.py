@@ -5,13 +5,13 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.books import UnitFigures, unit_figures
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.checks import CHECKS
 from tollway.audit.holds import HOLD_OVERDUE
+from tollway.audit.ledger import UnitFigures, unit_figures
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema import account, token
+from tollway.store.schema.ledger import account, token
 
 
 class AuditReport(msgspec.Struct, frozen=True):

@@ -6,9 +6,9 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.consent.grants import Grant
-from tollway.store.consent_tables import consent_use
 from tollway.store.database import Reader
 from tollway.store.query import Query
+from tollway.store.schema.consent import consent_use
 
 # After every request id, which is made of hexadecimal digits.
 _AFTER_ALL = "~"

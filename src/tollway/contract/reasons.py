@@ -16,7 +16,7 @@
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
 because one number has several causes: 204 alone has three. When a call could be refused for several
-reasons, the order of the stages in `tollway.toll.order` decides which one is told.
+reasons, the order of the stages in `tollway.pipeline.pipeline` decides which one is told.
 """
 
 from enum import Enum

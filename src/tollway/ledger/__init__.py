@@ -3,3 +3,7 @@
 Every change of a balance is one conditional statement and one entry in the same transaction; there
 is no reading first and writing after. This room knows nothing of HTTP or of an operation's content.
 """
+
+
+class LedgerError(Exception):
+    """One sentence for the operator."""

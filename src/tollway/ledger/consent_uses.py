@@ -9,10 +9,10 @@ from itertools import takewhile
 from sqlalchemy import BigInteger, Integer, bindparam, exists, func, select
 
 from tollway.ledger.charges import GrantKey
-from tollway.store.consent_tables import consent, consent_use
 from tollway.store.database import Transaction
 from tollway.store.query import Query
-from tollway.store.schema import entry
+from tollway.store.schema.consent import consent, consent_use
+from tollway.store.schema.ledger import entry
 
 _ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
 _before_ms = bindparam("before_ms", type_=BigInteger)

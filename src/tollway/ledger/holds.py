@@ -7,19 +7,20 @@ but what is free is not entered in the books. With the credits a release also gi
 Idempotency-Key that was reserved with them.
 """
 
+from collections.abc import Sequence
+
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
+from tollway.ledger import LedgerError
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.keeping import free_key
-from tollway.store.database import Transaction
+from tollway.ledger.idempotency import free_key
+from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import balance
-from tollway.store.settlement_tables import hold
+from tollway.store.schema.ledger import IS_HELD, balance, hold
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -108,7 +109,7 @@ async def reserve(
         owner_kind=None if grant is None else grant.owner_kind,
         owner_id=None if grant is None else grant.owner_id,
         consent_id=None if grant is None else grant.consent_id,
-        key=None if charge.keeping is None else charge.keeping.key,
+        key=None if charge.idempotency_key is None else charge.idempotency_key.key,
     )
     if not await transaction.execute(_INSERT, **msgspec.structs.asdict(made)):
         raise LedgerError(f"There was a hold {hold_id} before: a new one needs an id of its own.")
@@ -199,3 +200,34 @@ async def _enter(
         f"hold {of.id}",
     )
     await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(entry))
+
+
+# Written out, and not a parameter: only so does a planner know that the index fits.
+_is_held: ColumnElement[bool] = literal_column(IS_HELD)
+_OPEN = Query(
+    select(*HOLD_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))
+)
+_COUNT = Query(
+    select(
+        func.count(),
+        func.count().filter(hold.c.deadline_at_ms < bindparam("now_ms")),
+    ).where(_is_held)
+)
+
+
+class OpenHolds(msgspec.Struct, frozen=True):
+    """How many holds are open, and how many of them are past their deadline."""
+
+    open: int
+    overdue: int
+
+
+async def open_holds(reader: Reader, most: int) -> Sequence[Hold]:
+    """The holds that are not decided yet, those with the earliest deadline first."""
+    return [Hold(*row) for row in await reader.fetch_all(_OPEN, most=most)]
+
+
+async def count_open_holds(reader: Reader, now_ms: int) -> OpenHolds:
+    row = await reader.fetch_one(_COUNT, now_ms=now_ms)
+    assert row is not None
+    return OpenHolds(*map(int, row))

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import version
+from tollway.store.schema.database import version
 
 _READ = Query(select(version.c.directory, version.c.figures))
 _REWRITE = Query(version.update().values(id=version.c.id))

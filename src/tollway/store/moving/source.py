@@ -1,6 +1,6 @@
 """The embedded database that is moved: nobody writes to it meanwhile, not even the move."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,10 +8,9 @@ import apsw
 from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreError
-from tollway.store.moving.tables import columns_of, key_of, quoted
+from tollway.store.moving.tables import columns_of, key_of, quoted, sealed_tables
 from tollway.store.sqlite.connection import our_errors
-from tollway.store.sqlite.lock import ServingLock
-from tollway.store.tables import SEALED_TABLES
+from tollway.store.sqlite.files import ServingLock
 
 _BUSY_TIMEOUT_MS = 10_000
 
@@ -19,7 +18,8 @@ _BUSY_TIMEOUT_MS = 10_000
 class Source:
     """One moment of a database file, which stays that of the file until it is let go."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, tables: Sequence[Table]) -> None:
+        self.tables = tables
         self.name = str(Path(path).resolve())
         with our_errors():
             self._connection = apsw.Connection(path)
@@ -42,7 +42,7 @@ class Source:
         """Whether anything in it can only be read with its keys."""
         return any(
             self._fetch(f"SELECT 1 FROM {table.name} LIMIT 1")  # noqa: S608 - our own name
-            for table in SEALED_TABLES
+            for table in sealed_tables(self.tables)
         )
 
     def rows(self, table: Table, after: Row | None = None) -> Iterator[Row]:
@@ -63,13 +63,13 @@ class Source:
 
 
 @contextmanager
-def open_source(path: str) -> Iterator[Source]:
+def open_source(path: str, tables: Sequence[Table]) -> Iterator[Source]:
     """Opens a database file that no gateway serves, and keeps gateways from it."""
     if not Path(path).is_file():
         raise StoreError(f"There is no database file {path} to move.")
     lock = ServingLock(path)
     try:
-        source = Source(path)
+        source = Source(path, tables)
         try:
             yield source
         finally:

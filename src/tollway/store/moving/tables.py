@@ -1,18 +1,27 @@
-"""What is moved, and in which order."""
+"""Which tables are moved, in which order, and how their rows are named."""
+
+from collections.abc import Iterable
 
 from sqlalchemy import Table
 
-from tollway.store.tables import ALL_TABLES
-
-# Nobody can call before the tokens are there.
+# No call can be answered before the tokens are there.
 _LAST = ("token", "version")
-# Who serves a database, and who may: nothing that belongs to another one.
+# What describes the processes that serve one database belongs to no other.
 _STAY = ("node", "schema_floor")
 
-MOVED_TABLES: tuple[Table, ...] = (
-    *(table for table in ALL_TABLES if table.name not in (*_LAST, *_STAY)),
-    *(table for name in _LAST for table in ALL_TABLES if table.name == name),
-)
+
+def moved_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """The tables of a database that are moved, in their order."""
+    by_name = {table.name: table for table in tables}
+    first = [table for name, table in by_name.items() if name not in (*_LAST, *_STAY)]
+    return (*first, *(by_name[name] for name in _LAST))
+
+
+def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """The tables with rows that can only be read with the keys."""
+    return tuple(
+        table for table in tables if any(column.name.startswith("sealed") for column in table.c)
+    )
 
 
 def columns_of(table: Table) -> list[str]:

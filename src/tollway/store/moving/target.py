@@ -13,15 +13,14 @@ from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreBusyError, StoreError
 from tollway.store.months import make_months_for
-from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, key_positions, quoted
-from tollway.store.node_tables import key_mark
+from tollway.store.moving.tables import columns_of, key_of, key_positions, quoted
 from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import PostgresqlTransaction
-from tollway.store.schema import version
+from tollway.store.schema.database import key_check, version
 
 # Any number: whoever moves into a database holds it.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
@@ -32,13 +31,14 @@ SELECT DISTINCT name FROM node
 WHERE seen_at_ms >= (extract(epoch FROM clock_timestamp()) - $1::int) * 1000 ORDER BY name"""
 _FETCHED_AT_ONCE = 2000
 # The first has one row from the beginning, the other those of a gateway that once served it.
-_NEVER_EMPTY = (version, key_mark)
+_NEVER_EMPTY = (version, key_check)
 
 
 class Target:
     """A connection to the database that is filled."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, tables: Sequence[Table]) -> None:
+        self._tables = tables
         self._connection = connection
 
     async def schema_revision(self) -> str | None:
@@ -71,7 +71,7 @@ class Target:
                     await self._empty(source)
 
     async def _refuse_unless_empty(self) -> None:
-        for table in MOVED_TABLES:
+        for table in self._tables:
             if table not in _NEVER_EMPTY and await self._connection.fetchval(
                 f"SELECT EXISTS (SELECT 1 FROM {table.name})"  # noqa: S608 - our own name
             ):
@@ -90,12 +90,12 @@ class Target:
 
     async def _mark(self, source: str) -> None:
         # Whatever keys it was once served with, nothing is sealed in it: the source's count.
-        await self._connection.execute(f"DELETE FROM {key_mark.name}")  # noqa: S608 - our own name
+        await self._connection.execute(f"DELETE FROM {key_check.name}")  # noqa: S608 - our own name
         await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
         await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
 
     async def _empty(self, source: str) -> None:
-        names = ", ".join(table.name for table in MOVED_TABLES if table is not version)
+        names = ", ".join(table.name for table in self._tables if table is not version)
         await self._connection.execute(f"TRUNCATE {names}")
         await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
 
@@ -139,7 +139,7 @@ class Target:
 
     async def tidy(self) -> None:
         """Lets the server learn what its tables have now, which it would do only later."""
-        names = ", ".join(table.name for table in MOVED_TABLES)
+        names = ", ".join(table.name for table in self._tables)
         with our_errors():
             await self._connection.execute(f"VACUUM (ANALYZE) {names}")
 
@@ -153,10 +153,10 @@ class Target:
 
 
 @asynccontextmanager
-async def open_target(url: str) -> AsyncIterator[Target]:
+async def open_target(url: str, tables: Sequence[Table]) -> AsyncIterator[Target]:
     connection = await Hosts(url, None, "read-write").connect()
     try:
-        yield Target(connection)
+        yield Target(connection, tables)
     finally:
         connection.terminate()
 

@@ -14,6 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import (
     Row,
     StoreDoubtError,
@@ -21,7 +22,6 @@ from tollway.store.database import (
     StoreUnavailableError,
     Transaction,
 )
-from tollway.store.places import Places
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
@@ -72,9 +72,9 @@ class PostgresqlDatabase:
         self._rivals = asyncio.Lock()
         # Nothing is written to a replica.
         kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)
-        self._reads = Places(connections - kept, "all connections for reads are in use")
+        self._reads = BoundedSlots(connections - kept, "all connections for reads are in use")
         self._call_timeout_s = call_timeout_s
-        self._long_reads = Places(
+        self._long_reads = BoundedSlots(
             max(1, min(_LONG_READS_MAX, connections - kept - 1)), "other long reads take their time"
         )
         self._writes: set[asyncio.Task[Any]] = set()

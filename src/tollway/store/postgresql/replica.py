@@ -25,7 +25,7 @@ from tollway.store.postgresql.errors import RightsError, RivalError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import fetch
 from tollway.store.query import Query
-from tollway.store.schema import version
+from tollway.store.schema.database import version
 from tollway.store.versions import Versions
 
 _ASK_EVERY_S = 0.25

@@ -106,7 +106,7 @@ def _answers() -> None:
     )
     op.create_index("kept_answer_at", "kept_answer", ["at_ms"])
     op.create_table(
-        "uncharged_call",
+        "refused_call",
         sa.Column("account_id", sa.String, primary_key=True),
         sa.Column("request_id", sa.String, primary_key=True),
         sa.Column("at_ms", sa.BigInteger, nullable=False),
@@ -116,7 +116,7 @@ def _answers() -> None:
         sa.Column("replay_of", sa.String),
         sqlite_with_rowid=False,
     )
-    op.create_index("uncharged_call_at", "uncharged_call", ["at_ms"])
+    op.create_index("refused_call_at", "refused_call", ["at_ms"])
 
 
 def _waybill() -> None:

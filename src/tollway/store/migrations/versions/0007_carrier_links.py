@@ -1,4 +1,4 @@
-"""Links to carriers that give their numbers themselves."""
+"""ConsentLinks to carriers that give their numbers themselves."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Old entries can be dropped: what they came to is carried on."""
+"""Old entries can be dropped: what they came to is archived_balance on."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ safe_while_serving = True
 
 def upgrade() -> None:
     op.create_table(
-        "carried",
+        "archived_balance",
         sa.Column("account_id", sa.String, primary_key=True),
         sa.Column("unit", sa.String, primary_key=True),
         sa.Column("number", sa.BigInteger, nullable=False),

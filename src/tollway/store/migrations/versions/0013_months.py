@@ -38,11 +38,11 @@ _TABLES = (
         "owner_kind, owner_id, consent_id, request_id",
     ),
     _Divided(
-        "uncharged_call",
+        "refused_call",
         "at_ms",
         1000,
         "account_id, request_id",
-        indexes=("uncharged_call_at ON uncharged_call (at_ms)",),
+        indexes=("refused_call_at ON refused_call (at_ms)",),
     ),
     _Divided(
         "coupon_claim",

@@ -10,7 +10,7 @@ safe_while_serving = True
 
 def upgrade() -> None:
     op.create_table(
-        "key_mark",
+        "key_check",
         sa.Column("setting", sa.String, primary_key=True),
         sa.Column("key_id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("mark", sa.LargeBinary, nullable=False),
