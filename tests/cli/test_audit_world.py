@@ -13,7 +13,7 @@ from tests.support.ledger import Caller
 from tests.support.orders import OWNER, miscounted, order, put_orders
 from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
-from tollway.audit.checks import CHECKS
+from tollway.audit.report import CHECKS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.waybills.demo import WP_CODE
 

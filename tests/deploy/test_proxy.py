@@ -16,10 +16,10 @@ from tests.support.ledger import Caller
 from tests.support.ports import free_port
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
-from tollway.gateway.label_templates import TEMPLATES_PATH
-from tollway.gateway.oauth_contract import TOKEN_PATH
+from tollway.gateway.token_request import TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.owner import OWNER_PATH
+from tollway.web.routes import TEMPLATES_PATH
 
 pytestmark = pytest.mark.sqlite
 with_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")

@@ -22,7 +22,7 @@ from tests.docs.pages import (
 )
 from tollway.cli.main import app
 from tollway.contract.reasons import SUCCESS, Cause, Reason
-from tollway.gateway.oauth_contract import Unobtained
+from tollway.gateway.token_request import Unobtained
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.clients import OwnClient, ask, new_client, obtain
 from tests.support.gateway import Gateway
 from tests.support.stores import Store
-from tollway.gateway.oauth_contract import Unobtained
+from tollway.gateway.token_request import Unobtained
 from tollway.ledger import clients as client_tokens
 from tollway.ledger.clients import TOKENS_MAX, WINDOW_S, TooManyTokensError, obtain_token, recognise
 from tollway.ledger.runtime import Runtime

@@ -9,8 +9,8 @@ from tests.contract.test_reasons import CODES_LISTED
 from tests.support.gateway import Gateway
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
-from tollway.gateway.oauth_contract import TOKEN_PATH, Unobtained
 from tollway.gateway.openapi import openapi
+from tollway.gateway.token_request import TOKEN_PATH, Unobtained
 from tollway.operations.catalogue import OPERATIONS
 
 

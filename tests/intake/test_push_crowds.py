@@ -17,7 +17,7 @@ from tests.support.pushes import SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.intake.push_signature import sign
+from tollway.intake.push_request import sign
 from tollway.intake.sources import add_source, key_of
 
 # More than what is read without waiting for a place.

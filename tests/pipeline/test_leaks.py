@@ -11,7 +11,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.raw import request, talk
 from tests.support.stores import Store
-from tollway.gateway.oauth_contract import TOKEN_PATH
+from tollway.gateway.token_request import TOKEN_PATH
 from tollway.ledger.tokens import SECRET, mint
 from tollway.operations.product_analysis.demo import fill_figures
 

@@ -11,9 +11,9 @@ from tests.support.coupons import claim, load_claims
 from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries, put_reads
 from tests.support.orders import miscounted, order, put_orders, sealer_of, store_orders
 from tests.support.stores import Store
+from tollway.operations.orders import SUBJECT as ORDERS_SUBJECT
 from tollway.operations.orders import retention as orders
 from tollway.operations.orders.retention import RETAINED_ORDERS
-from tollway.operations.orders.subject import ORDERS_SUBJECT
 from tollway.retention import retention as dropping
 from tollway.retention.retention import Retention
 from tollway.settings import Settings

@@ -24,7 +24,7 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.store.database import Database
 from tollway.web.pages import Web
-from tollway.web.session import Sessions, Visit
+from tollway.web.sign_in import Sessions, Visit
 
 SIGN_IN = "/owner/sign-in"
 # As many may wait for their password to be checked.

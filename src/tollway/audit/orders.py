@@ -4,6 +4,7 @@ Days are compared with their hours, so that the orders are gone through for the 
 facet's text means is said in `operations/orders/schema.py`; here it is said again, in the words of SQL.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -22,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import Select
 
-from tollway.audit.check import NO_COUNT, Check, bucket_of, told_by, within
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
 from tollway.operations.orders.schema import ALL, DAY_HOURS, HOUR_MS, order_count, shop_order
 from tollway.store.database import Row
 
@@ -149,4 +150,30 @@ ORDER_DAYS = Check(
     order_count,
     union_all(select(_days).where(_days.c.orders != _days.c.there), _days_uncounted),
     told_by("orders", _subject),
+)
+
+# An index keeps it unique within a month, and in an embedded database over all time; across the
+# months of a shared one the storing itself does, so it is checked here.
+_numbers = select(
+    shop_order.c.owner_id,
+    shop_order.c.order_sn,
+    func.lag(shop_order.c.order_sn)
+    .over(partition_by=shop_order.c.owner_id, order_by=shop_order.c.order_sn)
+    .label("before"),
+).subquery("numbers")
+
+
+def _tell_order(row: Row) -> Iterator[Breach]:
+    owner_id, order_sn = row
+    yield Breach("order_twice", None, None, f"order {order_sn} of shop {owner_id} is there twice")
+
+
+ORDERS_ONCE = Check(
+    "orders_once",
+    "every order of a shop is there once",
+    shop_order,
+    select(_numbers.c.owner_id, _numbers.c.order_sn).where(
+        _numbers.c.order_sn == _numbers.c.before
+    ),
+    _tell_order,
 )

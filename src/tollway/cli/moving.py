@@ -8,8 +8,7 @@ import msgspec
 from sqlalchemy import Table
 
 from tollway.audit.check import Breach
-from tollway.audit.checks import CHECKS
-from tollway.audit.report import audit
+from tollway.audit.report import CHECKS, audit
 from tollway.cli.backup_files import KeyFile, key_files
 from tollway.cli.errors import CommandError
 from tollway.cli.progress import progress_bar
@@ -21,8 +20,7 @@ from tollway.settings import Settings
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.key_check import refuse_other
 from tollway.store.moving.copying import Difference, copy_rows, differences, refuse_other_schema
-from tollway.store.moving.source import Source, open_source
-from tollway.store.moving.tables import moved_tables
+from tollway.store.moving.source import Source, moved_tables, open_source
 from tollway.store.moving.target import Target, open_target
 from tollway.store.open import key_path, open_database, without_password
 from tollway.store.schema.database import key_check

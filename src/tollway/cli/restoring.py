@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tollway.audit.checks import CHECKS
-from tollway.audit.report import AuditReport, audit
+from tollway.audit.report import CHECKS, AuditReport, audit
 from tollway.cli.backup_files import (
     DIGEST,
     KeyFile,

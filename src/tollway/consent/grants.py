@@ -11,7 +11,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.consent import consent
+from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import account
 from tollway.store.versions import directory_changed
 
@@ -190,3 +190,43 @@ async def all_grants(reader: Reader) -> Sequence[NamedGrant]:
 
 def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:
     return [NamedGrant(Grant(*row[:-1]), str(row[-1])) for row in rows]  # type: ignore[arg-type]
+
+
+# After every request id, which is made of hexadecimal digits.
+_AFTER_ALL = "~"
+
+
+class Read(msgspec.Struct, frozen=True):
+    """One successful call under a grant."""
+
+    request_id: str
+    at_ms: int
+    operation: str
+
+
+_NEWEST = Query(
+    select(*(consent_use.c[name] for name in Read.__struct_fields__))
+    .where(
+        consent_use.c.owner_kind == bindparam("kind"),
+        consent_use.c.owner_id == bindparam("owner"),
+        consent_use.c.consent_id == bindparam("grant"),
+        consent_use.c.request_id < bindparam("before"),
+    )
+    .order_by(consent_use.c.request_id.desc())
+    .limit(bindparam("count"))
+)
+
+
+async def newest_reads(
+    reader: Reader, grant: Grant, count: int, before: str = _AFTER_ALL
+) -> Sequence[Read]:
+    """Reads from the newest back, those before a request only."""
+    rows = await reader.fetch_all(
+        _NEWEST,
+        kind=grant.owner_kind,
+        owner=grant.owner_id,
+        grant=grant.id,
+        before=before or _AFTER_ALL,
+        count=count,
+    )
+    return [Read(*row) for row in rows]

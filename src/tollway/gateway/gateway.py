@@ -9,7 +9,6 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
-from tollway.gateway.label_templates import template_routes
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
 from tollway.gateway.probes import Readiness, probe_routes
@@ -32,7 +31,7 @@ from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
-from tollway.web.routes import web_routes
+from tollway.web.routes import template_routes, web_routes
 
 logger = logging.getLogger("tollway.gateway")
 

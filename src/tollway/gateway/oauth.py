@@ -14,8 +14,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tollway.gateway.oauth_contract import TOKEN_PATH, TokenAnswer, Unobtained
-from tollway.gateway.token_request import Credentials, UnobtainedError, read_request
+from tollway.gateway.token_request import (
+    TOKEN_PATH,
+    Credentials,
+    TokenAnswer,
+    Unobtained,
+    UnobtainedError,
+    read_request,
+)
 from tollway.ledger.clients import TooManyTokensError, obtain_token, recognise
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings

@@ -10,7 +10,7 @@ from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
-from tollway.gateway.oauth_contract import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
 
 Json = dict[str, Any]
 

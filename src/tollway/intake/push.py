@@ -10,8 +10,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.intake.loading import Loader, RecordKind, store_records
-from tollway.intake.push_body import MalformedError, Pushed, read_push
-from tollway.intake.push_signature import Claimed, SignatureError, read_claim, signing_key
+from tollway.intake.push_request import (
+    Claimed,
+    MalformedError,
+    Pushed,
+    SignatureError,
+    read_claim,
+    read_push,
+    signing_key,
+)
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import active_keys
 from tollway.settings import Settings

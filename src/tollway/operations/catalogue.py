@@ -6,23 +6,19 @@ from importlib.metadata import EntryPoint, entry_points
 from sqlalchemy import Table
 
 from tollway.contract.operation import Operation
-from tollway.operations.coupon_claims.subject import COUPON_CLAIMS_SUBJECT
-from tollway.operations.orders.subject import ORDERS_SUBJECT
-from tollway.operations.product_analysis.subject import PRODUCT_ANALYSIS_SUBJECT
-from tollway.operations.promotion_material.subject import PROMOTION_MATERIAL_SUBJECT
+from tollway.operations import coupon_claims, orders, product_analysis, promotion_material, waybills
 from tollway.operations.subject import Subject
-from tollway.operations.waybills.subject import WAYBILLS_SUBJECT
 from tollway.settings import SettingsError
 from tollway.store.schema import metadata
 
 ENTRY_POINTS = "tollway.operations"
 
 _BUILT_IN = (
-    PRODUCT_ANALYSIS_SUBJECT,
-    COUPON_CLAIMS_SUBJECT,
-    PROMOTION_MATERIAL_SUBJECT,
-    WAYBILLS_SUBJECT,
-    ORDERS_SUBJECT,
+    product_analysis.SUBJECT,
+    coupon_claims.SUBJECT,
+    promotion_material.SUBJECT,
+    waybills.SUBJECT,
+    orders.SUBJECT,
 )
 
 

@@ -86,7 +86,7 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        # Asking for a receipt costs nothing.
+        # RemoteIssuer for a receipt costs nothing.
         self._to_receipt = _Route(
             (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)),
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),

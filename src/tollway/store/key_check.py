@@ -17,7 +17,7 @@ from tollway.settings import Settings
 from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
-from tollway.store.moving.tables import sealed_tables
+from tollway.store.moving.source import sealed_tables
 from tollway.store.open import key_path, secret_path
 from tollway.store.query import Query
 from tollway.store.schema.database import key_check

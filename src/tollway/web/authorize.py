@@ -19,7 +19,7 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.pages import PageError, Web
-from tollway.web.session import Visit
+from tollway.web.sign_in import Visit
 
 _NOT_VALID = (
     400,

@@ -7,18 +7,29 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.grants import Grant, find_grant, grants_of_owner, revoke_grant
+from tollway.consent.grants import (
+    Grant,
+    Read,
+    find_grant,
+    grants_of_owner,
+    newest_reads,
+    revoke_grant,
+)
 from tollway.consent.links import AUTHORIZE_PATH
 from tollway.consent.owners import Owner
-from tollway.consent.reads import Read, newest_reads
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 from tollway.web.pages import PageError, Web
-from tollway.web.session import Sessions, Visit
-from tollway.web.sign_in import Doorkeeper, TooManyAtOnceError, TooManyAttemptsError
+from tollway.web.sign_in import (
+    Doorkeeper,
+    Sessions,
+    TooManyAtOnceError,
+    TooManyAttemptsError,
+    Visit,
+)
 
 OWNER_PATH = "/owner"
 _READS_SHOWN = 3

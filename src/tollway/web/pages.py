@@ -17,7 +17,7 @@ from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Reader, StoreBusyError, StoreError
-from tollway.web.session import Sessions, Visit
+from tollway.web.sign_in import Sessions, Visit
 
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10

@@ -1,11 +1,13 @@
 """All paths of the console."""
 
+from functools import partial
 from importlib.resources import files
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
 from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
@@ -13,7 +15,7 @@ from tollway.store.database import Database
 from tollway.web.authorize import AuthorizePages
 from tollway.web.owner import OWNER_PATH, OwnerPages
 from tollway.web.pages import HEADERS, Page, Web
-from tollway.web.session import Sessions, Visit
+from tollway.web.sign_in import Sessions, Visit
 
 
 def web_routes(
@@ -53,3 +55,14 @@ def web_routes(
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
     ]
+
+
+def template_routes() -> list[Route]:
+    return [
+        Route(f"{TEMPLATES_PATH}/{size.waybill_type}", partial(_show, size))
+        for size in SIZES.values()
+    ]
+
+
+async def _show(size: LabelSize, _: Request) -> Response:
+    return JSONResponse(size._asdict())

@@ -1,8 +1,12 @@
 """How the carrier misbehaves: a list of faults, of which the first that fits a message applies."""
 
+import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
+
+from tollway.fakes.carrier.journal import Journal
 
 
 class FaultError(Exception):
@@ -87,3 +91,24 @@ def _fault(grant_request: Any) -> Fault:
         known = ", ".join(each.value for each in Kind)
         raise FaultError(f"The fault is one of {known}; none ends all of them.") from None
     return Fault(kind, **{name: value for name, value in grant_request.items() if name != "fault"})
+
+
+class Reply(NamedTuple):
+    status: int
+    content_type: str
+    body: bytes
+
+
+def answer_control(
+    faults: Faults, journal: Journal, received: Counter[str], method: str, path: str, body: bytes
+) -> Reply:
+    if path == "/journal":
+        return Reply(200, "application/x-ndjson", journal.text())
+    if method == "POST":
+        try:
+            faults.add(json.loads(body))
+        except (FaultError, ValueError) as error:
+            return Reply(400, "text/plain; charset=utf-8", f"{error}\n".encode())
+    # How many messages came, with those that nothing became of.
+    told = {"faults": faults.shown(), "received": dict(received)}
+    return Reply(200, "application/json", json.dumps(told, ensure_ascii=False).encode())

@@ -5,8 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tollway.fakes.carrier.control import Reply, answer_control
-from tollway.fakes.carrier.faults import Fault, Faults, Kind
+from tollway.fakes.carrier.faults import Fault, Faults, Kind, Reply, answer_control
 from tollway.fakes.carrier.journal import Journal
 from tollway.fakes.carrier.link_form import Message, MessageError, read_message, written_answer
 from tollway.fakes.carrier.waybill_book import Desk

@@ -9,8 +9,7 @@ from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreError
 from tollway.store.migrate import check_known, newest_revision
-from tollway.store.moving.source import Source
-from tollway.store.moving.tables import columns_of, key_positions
+from tollway.store.moving.source import Source, columns_of, key_positions
 from tollway.store.moving.target import Target, shown_key
 
 # A wrong copy would have millions: the first ones tell what happened.

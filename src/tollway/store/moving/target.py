@@ -13,7 +13,7 @@ from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreBusyError, StoreError
 from tollway.store.months import make_months_for
-from tollway.store.moving.tables import columns_of, key_of, key_positions, quoted
+from tollway.store.moving.source import columns_of, key_of, key_positions, quoted
 from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors

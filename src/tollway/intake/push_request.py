@@ -1,11 +1,62 @@
-"""From the bytes of a push to records and rejects: one object, an array, or JSON Lines."""
+"""The signature of a push, as Standard Webhooks describes it."""
 
-from collections.abc import Iterator
+import base64
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tollway.intake.loading import Loader
+
+TOLERANCE_S = 300
+_VERSION = "v1,"
+_ID_MAX = 256
+
+
+class SignatureError(Exception):
+    """The push is not signed as it must be. One cause is not told from another."""
+
+
+class Claimed(NamedTuple):
+    """What the headers of a push say."""
+
+    message_id: str
+    timestamp: str
+    signatures: Sequence[str]
+
+
+def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) -> Claimed:
+    """What the headers say; refused before the body is read if it is not from just now, or has no
+    signature that could be good."""
+    if not 0 < len(message_id) <= _ID_MAX:
+        raise SignatureError
+    if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
+        raise SignatureError
+    if abs(now_s - int(timestamp)) > TOLERANCE_S:
+        raise SignatureError
+    # Several signatures may be sent, for a sender that is changing its secret.
+    sent = [each for each in signature.split(" ")[:8] if each.startswith(_VERSION)]
+    if not sent:
+        raise SignatureError
+    return Claimed(message_id, timestamp, sent)
+
+
+def signing_key(claimed: Claimed, keys: Sequence[bytes], body: bytes) -> bytes:
+    """The key that the body was signed with."""
+    for key in keys:
+        expected = sign(key, claimed.message_id, claimed.timestamp, body).encode()
+        for signature in claimed.signatures:
+            if hmac.compare_digest(expected, signature.encode()):
+                return key
+    raise SignatureError
+
+
+def sign(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return _VERSION + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+
 
 _decoder = msgspec.json.Decoder()
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
