@@ -1,4 +1,4 @@
-"""ConsentLinks to carriers: what can be connected, and that their secrets stay theirs."""
+"""Links to carriers: what can be connected, and that their secrets stay secret."""
 
 from pathlib import Path
 

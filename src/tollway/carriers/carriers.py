@@ -1,4 +1,4 @@
-"""What can be wrong with an operator's grant_request."""
+"""What can be wrong with an operator's request."""
 
 import re
 from collections.abc import Sequence

@@ -176,7 +176,7 @@ def _finding(
 async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
     """Has a remote carrier cancel its waybill; one from a pool is known to nobody else.
 
-    RemoteIssuer twice is harmless, so if this is done and the rest is not, it can all be done again.
+    Asking twice is harmless, so if this is done and the rest is not, it can all be done again.
     """
     if of.hold_id is None or of.number is None:
         return

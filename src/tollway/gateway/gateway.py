@@ -37,7 +37,7 @@ logger = logging.getLogger("tollway.gateway")
 
 
 class Gateway:
-    """One serving process: its database, its toll and its pages."""
+    """One serving process: its database, its pipeline and its pages."""
 
     def __init__(self, settings: Settings, worker_group: WorkerGroup, number: int) -> None:
         self._settings = settings
@@ -97,8 +97,8 @@ class Gateway:
         ]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        # The toll is the default, so that every unknown path is answered with its envelope. Paths
-        # as they were sent: whoever stands in front lets them through by that.
+        # The pipeline is the default, so that every unknown path is answered with an envelope. The
+        # raw path is compared, because reverse proxies match on the raw path.
         inner = self._pages if scope["raw_path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
@@ -106,7 +106,7 @@ class Gateway:
         await check_current(self._database)
         await use_files(self._database, self._resources.files, ALL_TABLES)
         await self._presence.refresh(Runtime().at_ms())
-        # Once more: whoever migrates either saw that this one serves, or has changed the schema.
+        # Once more: a migration either saw that this process serves, or has changed the schema.
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()

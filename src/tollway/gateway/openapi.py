@@ -158,8 +158,8 @@ def describe_token() -> Json:
         "required": ["grant_type"],
     }
     answer = {"$ref": f"#/components/schemas/{TokenAnswer.__name__}"}
-    told = {name: {"type": "string"} for name in ("error", "error_description")}
-    error = {"type": "object", "properties": told, "required": ["error"]}
+    fields = {name: {"type": "string"} for name in ("error", "error_description")}
+    error = {"type": "object", "properties": fields, "required": ["error"]}
     responses: dict[str, Json] = {
         "200": {"description": "A token.", "content": {"application/json": {"schema": answer}}}
     }

@@ -62,7 +62,7 @@ class Upkeep:
         await self._retention.apply(Runtime().at_ms())
 
     async def reconcile(self) -> None:
-        """Settles the waybills that wait for their carrier; tells of those that wait too long."""
+        """Settles the waybills that wait for their carrier; logs those that wait too long."""
         overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
         holds = await count_open_holds(
             self._database, await common_ms(self._database, Runtime().at_ms())

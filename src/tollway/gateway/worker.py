@@ -97,8 +97,8 @@ class Application:
     async def _greet(self) -> None:
         if not self._worker_group.completes_start(self._number):
             return
-        # The server begins to listen only some time after it was told that the start is complete.
-        while not await _is_listening(  # noqa: ASYNC110 - nothing tells of it but asking
+        # The server begins to listen some time after the start is reported as complete.
+        while not await _is_listening(  # noqa: ASYNC110 - it can only be polled
             self._settings.host, self._settings.port
         ):
             await asyncio.sleep(_LISTENING_INTERVAL_S)
@@ -142,9 +142,9 @@ async def _is_listening(host: str, port: int) -> bool:
 
 
 async def _end_with_parent(parent: int) -> None:
-    """Stops this worker when its main process was killed: nobody else would ever stop it, and it
+    """Stops this worker when its main process was killed: nothing else would stop it, and it
     would go on holding the database."""
-    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells of it but asking
+    while os.getppid() == parent:  # noqa: ASYNC110 - it can only be polled
         await asyncio.sleep(_PARENT_INTERVAL_S)
     logger.error("the main process is gone, so this worker stops")
     os.kill(os.getpid(), signal.SIGTERM)

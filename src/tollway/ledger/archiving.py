@@ -1,7 +1,7 @@
-"""Old entries, dropped: what they came to is archived_balance on, so that the books still add up.
+"""Old entries are dropped; their sums stay as an archived balance, so the ledger still adds up.
 
-They go from the oldest on and without a gap. A balance is then proven from what is archived_balance and the
-entries that are left.
+They go from the oldest on and without a gap. A balance is then proven from
+the archived balance and the entries that are left.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ _DROP = Query(entry.delete().where(*_of_book, entry.c.number <= bindparam("last_
 
 
 def _added_up(statement: Insert) -> Insert:
-    """What is archived_balance already grows by the new sums."""
+    """The archived balance grows by the new sums."""
     new = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=["account_id", "unit"],

@@ -62,9 +62,9 @@ class ChargeBatcher:
     def settle(self, charge: Charge) -> Answer:
         """Done, with what its act came to, once the charge is durable.
 
-        Fails with ShortageError or OverLimitError if it was refused, with AlreadyAnswered if its key was
-        used before, with the act's own error if that failed, with StoreError if it could not be
-        tried.
+        Raises ShortageError or OverLimitError if it was refused, AlreadyAnswered if its key was used
+        before, with the act's own error if that failed, with StoreError if it could not
+        be tried.
         """
         return (self._plain if charge.act is None else self._acts).settle(charge)
 

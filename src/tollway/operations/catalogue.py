@@ -39,8 +39,8 @@ def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> 
         names = {subject.operation.name, subject.operation.path}
         if names & taken:
             raise SettingsError(
-                f"The package {package} brings {' and '.join(sorted(names & taken))}, which another "
-                "operation has already: rename it or uninstall it."
+                f"The package {package} brings {' and '.join(sorted(names & taken))}, which "
+                "another operation has already: rename it or uninstall it."
             )
         taken |= names
         yield subject

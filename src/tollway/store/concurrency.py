@@ -1,4 +1,4 @@
-"""BoundedSlots at what is scarce: taken in the order of asking, and never waited for without an end."""
+"""Limits on what runs at once: slots with a bounded wait, in the order of arrival; single flights."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,7 +1,7 @@
-"""The gateway's Prometheus metrics, one object handed to whoever measures.
+"""The gateway's Prometheus metrics, one object that every part gets.
 
-What is counted on every call is kept in plain numbers and turned into Prometheus families when
-somebody asks; the client library's own counters take a lock per count, which a call would feel.
+What is counted on every call is kept in plain numbers and turned into Prometheus families on
+request; the client library's own counters take a lock per count, which a call would feel.
 """
 
 from bisect import bisect_left
@@ -200,8 +200,8 @@ class _Merged(Collector):
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
-        for number, told in self._snapshots.items():
-            for family in msgspec.msgpack.decode(told, type=list[_Family]):
+        for number, snapshot in self._snapshots.items():
+            for family in msgspec.msgpack.decode(snapshot, type=list[_Family]):
                 made = families.setdefault(
                     family.name, Metric(family.name, family.documentation, family.kind)
                 )

@@ -131,7 +131,7 @@ class OrderLoader:
         self._expects_new = True
 
     def check(self, values: dict[str, object]) -> OrderRow:
-        # Sealed here and not when stored, so that nobody waits for it while the database is held.
+        # Sealed here and not when stored, so that no other writer waits for it.
         return row_of(checked_record(values), self._sealer)
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
