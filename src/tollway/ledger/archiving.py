@@ -161,7 +161,7 @@ _CARRY_MONTH = Query(
 
 async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
     """Carries the sums of all entries of a month on; how many there are, or None if it may not go
-    as a whole. The month is dropped by whoever asks, in the same transaction."""
+    as a whole. The caller drops the month in the same transaction."""
     month = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
     assert month is not None
     entries, is_next, is_open = month
@@ -189,7 +189,7 @@ async def archive_entries(
         _DROP, of_account=account_id, of_unit=unit, last_number=number
     )
     if dropped != len(old):
-        raise StoreError("Entries were dropped by somebody else at the same moment.")
+        raise StoreError("Another process dropped entries at the same moment.")
     await transaction.execute(
         _CARRY,
         account_id=account_id,

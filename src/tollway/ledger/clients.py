@@ -125,7 +125,7 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
 
 
 async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
-    """Whoever counts, adds or ends the tokens of a client is the only one to do so meanwhile."""
+    """Locks a client: its tokens are counted, added and revoked by one transaction at a time."""
     await transaction.take_turns([f"tokens of {client_id}"])
 
 
@@ -174,7 +174,7 @@ _LATELY = Query(
     .order_by(token.c.issued_at_s.desc())
     .limit(TOKENS_MAX)
 )
-# Whoever sweeps waits for nobody: what another node is at is gone the next time.
+# The sweep skips locked rows: they go the next time.
 _SWEEP = Query(
     token.delete().where(
         token.c.hash.in_(
@@ -204,7 +204,7 @@ async def obtain_token(
     database: Database, runtime: Runtime, client: Client, lifetime_s: int
 ) -> IssuedToken | None:
     """A token for a client that was recognised; None if it was revoked in this very moment."""
-    # Looked at before anything is written, so that whoever asks without end costs one read.
+    # Looked at before anything is written, so that a client that asks without end costs one read.
     await _check_limit(database, runtime, client.id)
 
     async def work(transaction: Transaction) -> IssuedToken | None:

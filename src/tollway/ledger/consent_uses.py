@@ -1,4 +1,4 @@
-"""What the owner of a grant is told: one line per successful call under it, in its commit.
+"""What the owner of a grant can see: one row per successful call under it, in its commit.
 
 It stays for as long as the entry of the call's charge, which the audit holds against it.
 """

@@ -3,9 +3,9 @@
 The answer is stored, sealed, in the commit that charges for it. The same request with the same key
 then gets it again for nothing; another request with that key is refused.
 
-A request that has to wait for somebody else reserves its key in the commit that holds its price: an
-answer that is still empty. Another request with that key is refused from then on. The same one goes
-its way as if nothing were kept, and finds there what the first has begun.
+A request that has to wait for a carrier reserves its key in the commit that holds its price: an
+answer that is still empty. Another request with that key is refused from then on. The same one
+passes as if nothing were kept, and finds what the first has begun.
 """
 
 import msgspec
@@ -55,7 +55,7 @@ _KEEP = Query(
 )
 _FREE = Query(kept_answer.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(kept_answer.c.account_id, kept_answer.c.key)
-# Whoever sweeps waits for nobody: what is in use is swept out the next time.
+# The sweep skips locked rows: they go the next time.
 _DROP_ALL = Query(
     kept_answer.delete().where(
         _primary_key.in_(

@@ -1,4 +1,4 @@
-"""The door of the store: what an engine offers to the rooms above.
+"""The interface of the store: what an engine offers to the packages above.
 
 Work that writes is an `async` function over a `Transaction`. An engine may run it on an event loop
 (PostgreSQL) or drive it to its end on its writer thread (SQLite): such work therefore awaits
@@ -61,8 +61,7 @@ class Transaction(Reader, Protocol):
         """Whether no other node does this job at the moment; true until this work is committed."""
 
     async def take_turns(self, names: Iterable[str]) -> None:
-        """Waits until nobody else works under any of these names; from then on nobody does, until
-        this work is committed."""
+        """Locks these names, in a fixed order, until this work is committed."""
 
     async def be_patient(self) -> None:
         """What follows may take long, and longer than a call would wait for it."""
@@ -93,9 +92,9 @@ class Database(Reader, Protocol):
     async def fetch_long(
         self, query: Query, caller: str | None = None, /, **values: object
     ) -> Sequence[Row]:
-        """Like fetch_all, for a read that may take long: it holds up nobody else.
+        """Like fetch_all, for a read that may take long: it delays no other read.
 
-        A caller has one such read at a time; one that gets no turn in time is told so."""
+        A caller has one such read at a time; StoreBusyError if it must wait too long."""
 
     def change_mark(self) -> object:
         """A value that is unequal to an earlier one if anything was committed in between."""

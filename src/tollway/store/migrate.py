@@ -43,7 +43,7 @@ class Migratable(Reader, Protocol):
 
     async def upgrade(self, plan: Plan) -> str | None:
         """Finds out the revision, runs the script that leads on from it, and gives the revision:
-        all in one transaction, while nobody else does the same and no gateway starts."""
+        all in one transaction, while no other process does the same and no gateway starts."""
 
 
 class SchemaError(StoreError):
@@ -59,7 +59,7 @@ def newest_revision() -> str:
 async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str | None, str]:
     """Migrates to the newest revision; gives the revision before and after.
 
-    Whoever is alone knows that nobody serves the database, whatever is written in it.
+    `is_alone` says that no gateway serves the database, whatever its table of nodes says.
     """
 
     async def plan(transaction: Transaction, revision: str | None) -> str:

@@ -1,9 +1,9 @@
 """The shared database: reads and writes on the connections of a pool.
 
-Nothing here waits without an end. Who finds no free connection in time is told that the database is
-busy, who finds no server that it is unavailable. Once it is back, the next call connects again.
+Every wait is bounded. A task that gets no free connection in time gets StoreBusyError, and
+StoreUnavailableError if no server answers. Once it is back, the next call connects again.
 
-When one connection is lost, all others are made anew when they are next needed: they may lead to a
+When one connection is lost, all others are replaced when they are next needed: they may lead to a
 host that is no longer the one that takes writes.
 """
 
@@ -159,7 +159,7 @@ class PostgresqlDatabase:
             try:
                 result = await work(worked_in)
                 if worked_in.has_failed:
-                    raise StoreError("a statement failed, and nobody minded")
+                    raise StoreError("a failed statement was ignored")
             except BaseException:
                 await undo(session, transaction)
                 raise
@@ -204,12 +204,12 @@ class PostgresqlDatabase:
     def back_up(self, *_: object) -> None:
         raise StoreError(
             "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of "
-            "whoever runs it for you."
+            "your database provider."
         )
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for this task alone."""
         async with self._pool.session() as session:
             try:
                 with _closed_is_lost(session):
@@ -230,7 +230,7 @@ class PostgresqlDatabase:
         return self._hosts.is_silent
 
     def abandon(self) -> None:
-        """Ends all connections: nobody answers there any more."""
+        """Closes all connections: no server answers there any more."""
         self._pool.abandon()
 
     def _move(self, is_silent: bool) -> None:

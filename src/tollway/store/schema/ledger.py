@@ -143,7 +143,7 @@ Index(
 )
 
 
-# Credits set aside for a call whose outcome lies with somebody else. The consent is the one that
+# Credits set aside for a call whose outcome a carrier decides. The consent is the one that
 # the call was made under, and `key` the Idempotency-Key that it came with.
 hold = Table(
     "hold",
@@ -177,8 +177,8 @@ Index(
 )
 
 # The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
-# empty one is no answer yet: the key is reserved for a request whose outcome lies with somebody
-# else.
+# empty one is no answer yet: the key is reserved for a request whose outcome a carrier
+# decides.
 kept_answer = Table(
     "kept_answer",
     metadata,
@@ -213,7 +213,7 @@ archived_balance = Table(
     sqlite_with_rowid=False,
 )
 
-# The calls of known accounts that have no charge in the books, and why.
+# The calls of known accounts that have no charge in the ledger, and why.
 refused_call = Table(
     "refused_call",
     metadata,
