@@ -18,7 +18,7 @@ from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
 from tests.support.functions import change_function
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_at_once
+from tollway.ledger.charge_postgresql import post_waiting_for_locks
 from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
 from tollway.ledger.charges import Charge, GrantKey, IdempotencyKey, ShortageError
 from tollway.ledger.idempotency import KeptAnswer
@@ -133,7 +133,7 @@ def run(
                 for position, grant_request in enumerate(batch)
             ]
             if database.is_shared:
-                remarks = await post_at_once(database, charges)
+                remarks = await post_waiting_for_locks(database, charges)
             else:
                 remarks = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
             outcomes.append(told(remarks))

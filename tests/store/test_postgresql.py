@@ -187,7 +187,7 @@ def test_any_other_warning_of_the_server_is_no_doubt(store: Store) -> None:
         database = opened(store.url)
         # Both ways to commit; the trigger fires with the commit itself.
         await database.write(add)
-        await database.write_at_once(ADD, product_id="b")
+        await database.write_statement(ADD, product_id="b")
         assert await count(database) == 2
         await database.close()
 

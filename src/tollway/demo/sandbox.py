@@ -64,9 +64,9 @@ class OnDemandDatabase:
         await self._ready()
         return await self._inner.write(work)
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         await self._ready()
-        return await self._inner.write_at_once(query, **values)
+        return await self._inner.write_statement(query, **values)
 
     async def close(self) -> None:
         if self._filling is not None:

@@ -43,21 +43,21 @@ _CHARGE = Query(
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
-async def post_at_once(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+async def post_waiting_for_locks(database: Database, charges: Sequence[Charge]) -> ChargeResults:
     """Does what `post_charges` does with charges that have no act, in the same order."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
-        return await database.write_at_once(_CHARGE, **_columns(run), waits=True)
+        return await database.write_statement(_CHARGE, **_columns(run), waits=True)
 
     return await _post(ask, charges)
 
 
-async def post_if_free(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> ChargeResults:
     """The same without waiting for locks: a charge whose rows are locked gets BusyError."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
         try:
-            return await database.write_at_once(_CHARGE, **_columns(run), waits=False)
+            return await database.write_statement(_CHARGE, **_columns(run), waits=False)
         except StoreLockedError:
             # Nothing was done. What is not seen before it is met is a key that another is about to
             # keep an answer under: so all but those with keys, which come last, are tried again.

@@ -11,7 +11,7 @@ from time import monotonic
 
 import msgspec
 
-from tollway.ledger.charge_postgresql import post_acts, post_at_once, post_if_free
+from tollway.ledger.charge_postgresql import post_acts, post_waiting_for_locks, post_unless_locked
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.store.database import Database, StoreBusyError, Transaction
@@ -53,8 +53,8 @@ class ChargeBatcher:
         if database.is_shared:
             # Separate queues: charges of one round trip wait for no act. Only those whose rows an
             # act or another node has locked at that moment go to the queue that waits for locks.
-            waiting = queue(partial(post_at_once, database), _BATCH_MAX)
-            self._plain = queue(partial(post_if_free, database), _BATCH_MAX, waiting.add)
+            waiting = queue(partial(post_waiting_for_locks, database), _BATCH_MAX)
+            self._plain = queue(partial(post_unless_locked, database), _BATCH_MAX, waiting.add)
             self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
         else:
             self._plain = self._acts = queue(partial(_write, database, post_charges), _BATCH_MAX)

@@ -126,7 +126,7 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
 
 async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
     """Locks a client: its tokens are counted, added and revoked by one transaction at a time."""
-    await transaction.take_turns([f"tokens of {client_id}"])
+    await transaction.lock_names([f"tokens of {client_id}"])
 
 
 async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
@@ -239,7 +239,7 @@ async def sweep_client_tokens(database: Database, now_s: int) -> int:
     """Removes rows of tokens that expired long enough ago; how many that were."""
 
     async def sweep(transaction: Transaction) -> int:
-        async with transaction.planned_anew():
+        async with transaction.with_new_plan():
             return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S)
 
     return await database.write(sweep)

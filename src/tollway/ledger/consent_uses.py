@@ -97,7 +97,7 @@ async def remove_old(transaction: Transaction, grant: GrantKey, before_ms: int, 
         "of_owner": grant.owner_id,
         "of_consent": grant.consent_id,
     }
-    async with transaction.planned_anew():
+    async with transaction.with_new_plan():
         rows = await transaction.fetch_all(_OLDEST, **its, most=most)
         old = list(takewhile(lambda row: row[1] < before_ms and not row[2], rows))
         if not old:

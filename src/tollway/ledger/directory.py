@@ -113,7 +113,7 @@ class Directory:
         return left
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
-        """Keeps a balance that settling reported; settling alone decides whether a call can be paid."""
+        """Keeps a balance that settling reported; settling alone decides what can be paid."""
         if len(self._amounts) >= _PASSPORTS_MAX:
             self._amounts.clear()
         self._amounts[account_id, unit] = left

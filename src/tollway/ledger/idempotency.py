@@ -111,7 +111,7 @@ async def sweep_kept(database: Database, now_ms: int) -> int:
 
     async def sweep(transaction: Transaction) -> int:
         older_ms = await sure_ms(transaction, now_ms) - KEPT_MS
-        async with transaction.planned_anew():
+        async with transaction.with_new_plan():
             return await transaction.execute(_DROP_ALL, older_ms=older_ms)
 
     return await database.write(sweep)

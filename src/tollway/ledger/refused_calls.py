@@ -117,5 +117,5 @@ class RefusedCallLog:
 
 async def remove_old(transaction: Transaction, before_ms: int, most: int) -> int:
     """Removes some notes of calls that came earlier; how many that were."""
-    async with transaction.planned_anew():
+    async with transaction.with_new_plan():
         return await transaction.execute(_SWEEP, before_ms=before_ms, most=most)

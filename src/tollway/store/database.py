@@ -60,13 +60,13 @@ class Transaction(Reader, Protocol):
     async def is_alone(self, job: int) -> bool:
         """Whether no other node does this job at the moment; true until this work is committed."""
 
-    async def take_turns(self, names: Iterable[str]) -> None:
+    async def lock_names(self, names: Iterable[str]) -> None:
         """Locks these names, in a fixed order, until this work is committed."""
 
-    async def be_patient(self) -> None:
+    async def allow_long_statements(self) -> None:
         """What follows may take long, and longer than a call would wait for it."""
 
-    def planned_anew(self) -> AbstractAsyncContextManager[None]:
+    def with_new_plan(self) -> AbstractAsyncContextManager[None]:
         """Statements within are planned with their values, each time. That takes longer, and spares
         those that are rare, or touch one month of many, a plan that is made for all cases."""
 
@@ -85,7 +85,7 @@ class Database(Reader, Protocol):
         When others came in its way it is undone and run once more: so it changes nothing but the
         database."""
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         """Runs one statement that is a transaction of its own, in one round trip where there are
         any; returns only after its commit is durable."""
 

@@ -164,7 +164,7 @@ async def months_before(reader: Reader, table: Table, before_s: int) -> list[Mon
 
 async def close_month(transaction: Transaction, table: Table, month: Month) -> None:
     """From now on nothing more is written to a month; what is done with it may take long."""
-    await transaction.be_patient()
+    await transaction.allow_long_statements()
     await transaction.fetch_all(_LOCK, parent=table.name, month=month.name)
 
 

@@ -84,7 +84,7 @@ class ClaimLoader:
         left = [old for old, _ in moves if old is not None]
         come = [row for _, row in moves]
         if left:
-            async with transaction.planned_anew():
+            async with transaction.with_new_plan():
                 await transaction.execute_many(_REMOVE, [old.place for old in left])
         await transaction.execute_many(_PUT, come)
         moved = set(come)
@@ -96,7 +96,7 @@ class ClaimLoader:
 async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
     """A code is changed by one transaction at a time: so what is decided by the claims that are
     there is still true when it is written."""
-    await transaction.take_turns(f"coupon codes {number}" for number in numbers)
+    await transaction.lock_names(f"coupon codes {number}" for number in numbers)
 
 
 async def remove_old(
@@ -104,7 +104,7 @@ async def remove_old(
 ) -> int:
     """Removes some claims of a sid that were made earlier; how many that were."""
     await _lock_codes(transaction, range(_LOCKS))
-    async with transaction.planned_anew():
+    async with transaction.with_new_plan():
         rows = await transaction.fetch_all(
             _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
         )

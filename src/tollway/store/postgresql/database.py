@@ -113,7 +113,7 @@ class PostgresqlDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._to_its_end(partial(self._commit, work))
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
         return await self._to_its_end(partial(self._run, compiled, compiled.arguments(values)))
 

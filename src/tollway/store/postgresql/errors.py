@@ -67,8 +67,7 @@ def our_errors() -> Iterator[None]:
     except asyncpg.InsufficientPrivilegeError as error:
         raise RightsError(
             f"The role in the database's URL has too few rights ({error_text(error)}): it must own "
-            "the "
-            "tables, and be allowed to make more of them in their schema."
+            "the tables, and be allowed to make more of them in their schema."
         ) from error
     except asyncpg.DataError:
         raise

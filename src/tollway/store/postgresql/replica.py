@@ -117,8 +117,8 @@ class ReadingDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._primary.write(work)
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
-        return await self._primary.write_at_once(query, **values)
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
+        return await self._primary.write_statement(query, **values)
 
     async def close(self) -> None:
         if self._watch is not None:

@@ -64,19 +64,19 @@ class PostgresqlTransaction:
             got: bool = await self._session.fetchval("SELECT pg_try_advisory_xact_lock($1)", job)
         return got
 
-    async def take_turns(self, names: Iterable[str]) -> None:
+    async def lock_names(self, names: Iterable[str]) -> None:
         # A fixed lock order prevents deadlocks.
         keys = sorted({crc32(name.encode()) for name in names})
         with self._asking():
             await self._session.execute(_TAKE_TURNS, _FIRST_TURN, keys)
 
-    async def be_patient(self) -> None:
+    async def allow_long_statements(self) -> None:
         with self._asking():
             await self._session.execute("SET LOCAL statement_timeout = 0")
         self._timeout_s = _PATIENCE_S
 
     @asynccontextmanager
-    async def planned_anew(self) -> AsyncIterator[None]:
+    async def with_new_plan(self) -> AsyncIterator[None]:
         with self._asking():
             await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
         yield

@@ -73,7 +73,7 @@ class SqliteDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._writer.write(work)
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def close(self) -> None:
