@@ -31,7 +31,7 @@ from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
 from tests.support.functions import change_function, hold_clock
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_waiting_for_locks, post_unless_locked
+from tollway.ledger.charge_postgresql import post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
 from tollway.ledger.charges import BusyError, Charge
 from tollway.store.database import Database, StoreError, Transaction

@@ -11,7 +11,7 @@ import pytest
 from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_acts, post_waiting_for_locks, post_unless_locked
+from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import ActResult, BusyError, Charge, IdempotencyKey
 from tollway.ledger.entries import TAKE

@@ -11,7 +11,7 @@ from time import monotonic
 
 import msgspec
 
-from tollway.ledger.charge_postgresql import post_acts, post_waiting_for_locks, post_unless_locked
+from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.store.database import Database, StoreBusyError, Transaction
