@@ -1,6 +1,7 @@
 """What is too old is dropped with all that counts it: totals, balances and the audit stay right."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -26,6 +27,7 @@ from tollway.operations.orders.schema import DAY_MS
 from tollway.retention import retention
 from tollway.retention.retention import _LOCK
 from tollway.store.key_check import files_of, use_files
+from tollway.telemetry.logs import LogWriter
 
 NOW_MS = Runtime().at_ms()
 # Kept for 30 days, this is too old on either engine: on a shared one the month it is in has ended
@@ -221,7 +223,7 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     books.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
 
     async def drop(times: int) -> None:
-        gateway = Gateway(settings, WorkerGroup(1, ""), 0)
+        gateway = Gateway(settings, WorkerGroup(1, ""), 0, LogWriter(sys.stderr))
         for _ in range(times):
             await gateway.upkeep.drop_old()
         await gateway.stop()

@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import sys
 from collections.abc import Awaitable
 
 from starlette.applications import Starlette
@@ -30,6 +29,7 @@ from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.calls import CallRecorder
+from tollway.telemetry.logs import LogWriter
 from tollway.telemetry.metrics import Metrics
 from tollway.web.routes import template_routes, web_routes
 
@@ -39,7 +39,9 @@ logger = logging.getLogger("tollway.gateway")
 class Gateway:
     """One serving process: its database, its pipeline and its pages."""
 
-    def __init__(self, settings: Settings, worker_group: WorkerGroup, number: int) -> None:
+    def __init__(
+        self, settings: Settings, worker_group: WorkerGroup, number: int, log: LogWriter
+    ) -> None:
         self._settings = settings
         self._metrics = metrics = Metrics()
         self._worker = Worker(worker_group, number, metrics)
@@ -48,7 +50,7 @@ class Gateway:
         self._readiness = Readiness(database)
         name = f"{socket.gethostname()}:{settings.port}"
         self._presence = Presence(database, Runtime().new_id("node_"), name, newest_revision())
-        self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
+        self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
         self._links = ConsentLinks(
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
@@ -123,6 +125,6 @@ class Gateway:
             await self._presence.end()
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)
-        self._recorder.tell()
+        self._recorder.report()
         await self._refused_calls.finish()
         await self._resources.close()

@@ -135,8 +135,8 @@ def free_address(host: str, port: int) -> str:
 
 
 def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
-    configure_logging(settings.log_level)
-    return Application(settings, greeting, worker_group, number)
+    log = configure_logging(settings.log_level)
+    return Application(settings, greeting, worker_group, number, log)
 
 
 def serve_http(settings: Settings, greeting: str) -> None:

@@ -46,6 +46,7 @@ class Metrics(Collector):
         self._calls: defaultdict[tuple[str, int, str], int] = defaultdict(int)
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
+        self.log_lines_dropped: Callable[[], int] = lambda: 0
         self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
         self._tokens_asked: defaultdict[str, int] = defaultdict(int)
         self._reads = 0
@@ -130,6 +131,11 @@ class Metrics(Collector):
         for cause, count in self._receipts_dropped.items():
             dropped.add_metric((cause,), count)
         yield dropped
+        yield CounterMetricFamily(
+            "tollway_log_lines_dropped",
+            "Log lines dropped because standard error took no more.",
+            value=self.log_lines_dropped(),
+        )
         asked = CounterMetricFamily(
             "tollway_tokens_asked",
             "Requests of clients for a token, by answer: issued, or the error.",
