@@ -82,7 +82,7 @@ def test_a_worker_ends_with_its_main_process(tmp_path: Path) -> None:
 def test_a_standard_error_that_no_program_reads_stops_nothing(tmp_path: Path) -> None:
     """As many lines as a pipe cannot hold, and more than the queue of lines takes."""
     unread, written = os.pipe()
-    with open(written, "wb") as stderr:
+    with os.fdopen(written, "wb") as stderr:
         gateway = Gateway(Store(tmp_path / "tollway.db"), stderr=stderr)
     try:
         for _ in range(12):
