@@ -27,8 +27,6 @@ from tollway.store.tables import SEALED_TABLES
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of what is alone in its file.
 _ONLY = 0
-# The first schema that has marks.
-_FIRST_SCHEMA = "0015"
 
 _READ = Query(select(key_mark.c.setting, key_mark.c.key_id, key_mark.c.mark))
 _ENTER = Query(
@@ -121,8 +119,8 @@ def refuse_other(file: MarkedFile, known: Marks) -> None:
 
 
 async def refuse_others(database: Migratable, files: Sequence[MarkedFile]) -> None:
-    """The same, of a database of any schema."""
-    if (await database.schema_revision() or "") >= _FIRST_SCHEMA:
+    """The same, of a database that may be empty still."""
+    if await database.schema_revision() is not None:
         known = await _known(database)
         for file in files:
             refuse_other(file, known[file.setting])

@@ -117,7 +117,7 @@ entry = Table(
 version = Table(
     "version",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("directory", BigInteger, nullable=False),
     Column("figures", BigInteger, nullable=False),
 )
