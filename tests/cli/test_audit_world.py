@@ -127,7 +127,7 @@ SABOTAGE = {
         {"waybill_paid_differs"},
     ),
     "a charged call is told as not charged": (
-        "INSERT INTO uncharged_call (account_id, request_id, at_ms, operation, code, reason) "
+        "INSERT INTO refused_call (account_id, request_id, at_ms, operation, code, reason) "
         "SELECT account_id, request_id, at_ms, operation, 100, 'PARAMETER_MISSING' FROM entry "
         "WHERE kind = 'charge' LIMIT 1",
         {"charged_and_not"},

@@ -70,7 +70,7 @@ def test_so_is_a_command_and_it_stores_nothing(
     served: Store, tollway: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workplace / "orders.jsonl").write_text(json.dumps(order("000001")))
-    before = served.run("SELECT * FROM key_mark")
+    before = served.run("SELECT * FROM key_check")
     monkeypatch.setenv("TOLLWAY_KEY_FILE", "mistyped")
     for command in (("import", "orders", "orders.jsonl"), ("source", "add", "market")):
         _assert_refused(tollway(*command), "There is no key file mistyped")
@@ -80,7 +80,7 @@ def test_so_is_a_command_and_it_stores_nothing(
         _assert_refused(tollway(*command), "The key file mistyped has another key 1 than")
     assert served.run("SELECT count(*) FROM shop_order") == [(0,)]
     assert served.run("SELECT count(*) FROM push_source") == [(0,)]
-    assert served.run("SELECT * FROM key_mark") == before
+    assert served.run("SELECT * FROM key_check") == before
     monkeypatch.setenv("TOLLWAY_KEY_FILE", FILES["key_file"])
     assert "1 stored" in tollway("import", "orders", "orders.jsonl").out
 

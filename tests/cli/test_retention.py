@@ -175,12 +175,12 @@ def test_reads_go_after_their_entries(tollway: Command, lived_in: Store) -> None
 @pytest.mark.parametrize(
     ("sabotage", "breach"),
     [
-        ("UPDATE carried SET charge = charge - 1", "amount_differs"),
-        ("UPDATE carried SET top_up = top_up + 1, charge = charge - 1", "posted_differs"),
-        ("UPDATE carried SET number = number - 1", "count_differs"),
-        ("UPDATE carried SET balance_after = balance_after + 1", "step_differs"),
-        ("UPDATE carried SET waybills = waybills - 1", "waybills_paid_differs"),
-        ("DELETE FROM carried", "entry_missing"),
+        ("UPDATE archived_balance SET charge = charge - 1", "amount_differs"),
+        ("UPDATE archived_balance SET top_up = top_up + 1, charge = charge - 1", "posted_differs"),
+        ("UPDATE archived_balance SET number = number - 1", "count_differs"),
+        ("UPDATE archived_balance SET balance_after = balance_after + 1", "step_differs"),
+        ("UPDATE archived_balance SET waybills = waybills - 1", "waybills_paid_differs"),
+        ("DELETE FROM archived_balance", "entry_missing"),
     ],
 )
 def test_what_is_carried_is_audited(

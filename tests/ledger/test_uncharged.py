@@ -11,10 +11,10 @@ from tollway.ledger import uncharged
 from tollway.ledger.uncharged import UnchargedCall, UnchargedCalls
 from tollway.store.database import Database, StoreBusyError
 from tollway.store.query import Query
-from tollway.store.settlement_tables import uncharged_call
+from tollway.store.settlement_tables import refused_call
 from tollway.telemetry.metrics import Metrics
 
-_IDS = Query(uncharged_call.select().order_by(uncharged_call.c.request_id))
+_IDS = Query(refused_call.select().order_by(refused_call.c.request_id))
 
 
 def note(account_id: str, number: int) -> UnchargedCall:

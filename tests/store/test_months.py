@@ -35,7 +35,7 @@ pytestmark = pytest.mark.postgresql
 
 WAITS_FOR_REST = """
 SELECT count(*) FROM pg_locks WHERE relation = 'entry_rest'::regclass AND NOT granted"""
-TABLES = ("entry", "consent_use", "uncharged_call", "coupon_claim", "shop_order")
+TABLES = ("entry", "consent_use", "refused_call", "coupon_claim", "shop_order")
 
 
 async def _put(kind: str, transaction: Transaction) -> None:

@@ -55,7 +55,7 @@ def test_whole_months_go_with_what_counts_them(store: Store) -> None:
         assert len(store.run(f"SELECT FROM {table}")) == 1
     assert store.do(miscounted) == {}
     assert store.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]
-    carried = store.run("SELECT number, balance_after, top_up, charge FROM carried")
+    carried = store.run("SELECT number, balance_after, top_up, charge FROM archived_balance")
     assert carried == [(2, 2, 2, 0)]
 
 
@@ -115,7 +115,7 @@ def test_a_month_with_the_entry_before_it_elsewhere_waits(store: Store) -> None:
     assert len(store.run("SELECT FROM entry")) == 2
     store.run(f"UPDATE entry SET at_ms = {OLD_MS - 1}")
     assert store.do(apply) == (2, 1)
-    assert store.run("SELECT number, top_up FROM carried") == [(2, 2)]
+    assert store.run("SELECT number, top_up FROM archived_balance") == [(2, 2)]
 
 
 def test_who_has_been_reading_for_long_is_not_disturbed(

@@ -9,13 +9,13 @@ from tests.support.books import Caller
 from tests.support.gateway import Gateway, Reply
 from tests.support.stores import Store
 from tollway.store.query import Query
-from tollway.store.settlement_tables import uncharged_call
+from tollway.store.settlement_tables import refused_call
 
 _DEADLINE_S = 20
 _COUNT = Query(
     select(func.count())
-    .select_from(uncharged_call)
-    .where(uncharged_call.c.account_id == bindparam("of_account"))
+    .select_from(refused_call)
+    .where(refused_call.c.account_id == bindparam("of_account"))
 )
 
 

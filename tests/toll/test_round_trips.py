@@ -37,7 +37,7 @@ def settlements(trips: Counter[str]) -> int:
 
 def is_of_a_call(text: str) -> bool:
     """Not what every node does now and then by itself."""
-    of_nodes = ("tollway_listens", "LISTEN", "version", "uncharged_call")
+    of_nodes = ("tollway_listens", "LISTEN", "version", "refused_call")
     return not any(each in text for each in of_nodes)
 
 
@@ -75,12 +75,14 @@ def test_so_does_one_whose_answer_is_kept(
     call("second")
     wire.trips.clear()
     call("third")
-    writes = [text for text in wire.trips if is_of_a_call(text) and "SELECT kept" not in text]
+    writes = [
+        text for text in wire.trips if is_of_a_call(text) and "SELECT idempotency_key" not in text
+    ]
     assert settlements(wire.trips) == 1
     assert [text for text in writes if "balance.amount" not in text] == [
         text for text in wire.trips if SETTLE in text
     ]
-    assert own_store.run("SELECT count(*) FROM kept_answer") == [(3,)]
+    assert own_store.run("SELECT count(*) FROM idempotency_key") == [(3,)]
 
 
 def test_the_wire_sees_every_statement(own_store: Store, wire: Wire) -> None:

@@ -12,7 +12,7 @@ from tollway.audit.check import Breach, Check
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema import balance, entry
-from tollway.store.settlement_tables import carried
+from tollway.store.settlement_tables import archived_balance
 
 # Every kind of entry, and the sign that its amounts have.
 SIGNS = {"top_up": 1, "correction": -1, "charge": -1, "hold": -1, "release": 1}
@@ -53,9 +53,9 @@ _OF_ENTRIES = {
     **{f"sum_{kind}": _sum_of(kind) for kind in SIGNS},
 }
 _OF_CARRIED = {
-    "entries": carried.c.number,
-    "last_number": carried.c.number,
-    **{f"sum_{kind}": carried.c[kind] for kind in SIGNS},
+    "entries": archived_balance.c.number,
+    "last_number": archived_balance.c.number,
+    **{f"sum_{kind}": archived_balance.c[kind] for kind in SIGNS},
 }
 _laid_under = union_all(
     select(
@@ -71,8 +71,8 @@ _laid_under = union_all(
         *(value.label(name) for name, value in _OF_ENTRIES.items()),
     ).group_by(entry.c.account_id, entry.c.unit),
     select(
-        carried.c.account_id,
-        carried.c.unit,
+        archived_balance.c.account_id,
+        archived_balance.c.unit,
         *(literal(0).label(name) for name in _OF_BALANCE),
         *(value.label(name) for name, value in _OF_CARRIED.items()),
     ),

@@ -8,7 +8,7 @@ from tollway.audit.books import SIGNS
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
 from tollway.store.schema import entry, token
-from tollway.store.settlement_tables import carried
+from tollway.store.settlement_tables import archived_balance
 
 # Each entry beside the one before it in the order of its key, which must also be the one numbered
 # before it. Before the first there was nothing, or what is carried of those that were dropped.
@@ -29,11 +29,11 @@ _chain = select(
     .label("balance_before"),
 ).subquery("chain")
 _carried = (
-    select(carried.c.balance_after)
+    select(archived_balance.c.balance_after)
     .where(
-        carried.c.account_id == _chain.c.account_id,
-        carried.c.unit == _chain.c.unit,
-        carried.c.number == _chain.c.number - 1,
+        archived_balance.c.account_id == _chain.c.account_id,
+        archived_balance.c.unit == _chain.c.unit,
+        archived_balance.c.number == _chain.c.number - 1,
     )
     .scalar_subquery()
 )

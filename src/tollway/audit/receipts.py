@@ -12,13 +12,13 @@ from tollway.audit.check import Breach, Check
 from tollway.contract.reasons import Reason
 from tollway.store.database import Row
 from tollway.store.schema import entry
-from tollway.store.settlement_tables import uncharged_call
+from tollway.store.settlement_tables import refused_call
 
 _UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
 _is_charged = exists().where(
     and_(
-        entry.c.request_id == uncharged_call.c.request_id,
-        entry.c.account_id == uncharged_call.c.account_id,
+        entry.c.request_id == refused_call.c.request_id,
+        entry.c.account_id == refused_call.c.account_id,
         entry.c.kind == "charge",
     )
 )
@@ -33,12 +33,12 @@ def _tell(row: Row) -> Iterator[Breach]:
 UNCHARGED = Check(
     "uncharged",
     "a call that is told as not charged has no charge",
-    uncharged_call,
+    refused_call,
     select(
-        uncharged_call.c.account_id,
-        uncharged_call.c.request_id,
-        uncharged_call.c.code,
-        uncharged_call.c.reason,
-    ).where(*(uncharged_call.c.reason != each for each in _UNKNOWN_THEN), _is_charged),
+        refused_call.c.account_id,
+        refused_call.c.request_id,
+        refused_call.c.code,
+        refused_call.c.reason,
+    ).where(*(refused_call.c.reason != each for each in _UNKNOWN_THEN), _is_charged),
     _tell,
 )

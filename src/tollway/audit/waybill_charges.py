@@ -11,7 +11,7 @@ from tollway.audit.check import Breach, Check
 from tollway.operations.waybills.descriptor import WAYBILLS
 from tollway.store.database import Row
 from tollway.store.schema import entry
-from tollway.store.settlement_tables import carried
+from tollway.store.settlement_tables import archived_balance
 from tollway.store.waybill_tables import waybill
 
 _is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
@@ -43,9 +43,9 @@ _each = (
 # The charge may be among those that were dropped. The time of a waybill is a little after its own.
 _GRACE_MS = 60_000
 _is_carried = exists().where(
-    carried.c.account_id == _each.c.account_id,
-    carried.c.unit == WAYBILLS.balance_unit,
-    carried.c.at_ms >= _each.c.issued_at_s * 1000 - _GRACE_MS,
+    archived_balance.c.account_id == _each.c.account_id,
+    archived_balance.c.unit == WAYBILLS.balance_unit,
+    archived_balance.c.at_ms >= _each.c.issued_at_s * 1000 - _GRACE_MS,
 )
 _mispaid = select(*(_each.c[name] for name in _TOLD)).where(
     _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
@@ -63,7 +63,7 @@ _laid_under = union_all(
     select(entry.c.account_id, literal(0), -func.sum(entry.c.amount))
     .where(_is_charge)
     .group_by(entry.c.account_id),
-    select(carried.c.account_id, literal(0), -carried.c.waybills),
+    select(archived_balance.c.account_id, literal(0), -archived_balance.c.waybills),
 ).subquery("laid_under")
 _priced, _charged = func.sum(_laid_under.c.priced), func.sum(_laid_under.c.charged)
 _unequal = (

@@ -23,7 +23,7 @@ from tollway.store.moving.source import Source, open_source
 from tollway.store.moving.tables import MOVED_TABLES
 from tollway.store.moving.target import Target, open_target
 from tollway.store.moving.verifying import Difference, differences
-from tollway.store.node_tables import key_mark
+from tollway.store.node_tables import key_check
 from tollway.store.open import key_path, open_database, without_password
 from tollway.telemetry.metrics import Metrics
 
@@ -113,6 +113,6 @@ def _refuse_missing_keys(source: Source, path: str, settings: Settings) -> None:
 
 
 def _refuse_other_keys(source: Source, path: str, settings: Settings) -> None:
-    marks = list(source.rows(key_mark))
+    marks = list(source.rows(key_check))
     for file in files_beside(Path(path), settings):
         refuse_other(file, {key_id: mark for name, key_id, mark in marks if name == file.setting})

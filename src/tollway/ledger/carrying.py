@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from tollway.store.database import StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema import balance, entry
-from tollway.store.settlement_tables import IS_HELD, carried, hold
+from tollway.store.settlement_tables import IS_HELD, archived_balance, hold
 
 _KINDS = ("top_up", "correction", "charge", "hold", "release")
 _SUMS = (*_KINDS, "waybills")
@@ -36,14 +36,17 @@ OLD_BOOKS = Query(
     select(balance.c.account_id, balance.c.unit)
     .select_from(
         balance.outerjoin(
-            carried,
-            and_(carried.c.account_id == balance.c.account_id, carried.c.unit == balance.c.unit),
+            archived_balance,
+            and_(
+                archived_balance.c.account_id == balance.c.account_id,
+                archived_balance.c.unit == balance.c.unit,
+            ),
         ).join(
             entry,
             and_(
                 entry.c.account_id == balance.c.account_id,
                 entry.c.unit == balance.c.unit,
-                entry.c.number == func.coalesce(carried.c.number, 0) + 1,
+                entry.c.number == func.coalesce(archived_balance.c.number, 0) + 1,
             ),
         )
     )
@@ -80,13 +83,17 @@ def _carried_on(statement: Insert) -> Insert:
         index_elements=["account_id", "unit"],
         set_={
             **{name: new[name] for name in ("number", "balance_after", "at_ms")},
-            **{name: carried.c[name] + new[name] for name in _SUMS},
+            **{name: archived_balance.c[name] + new[name] for name in _SUMS},
         },
     )
 
 
 _CARRY = Query(
-    _carried_on(insert(carried).values({each.name: bindparam(each.name) for each in carried.c}))
+    _carried_on(
+        insert(archived_balance).values(
+            {each.name: bindparam(each.name) for each in archived_balance.c}
+        )
+    )
 )
 
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
@@ -112,14 +119,17 @@ _MONTH = Query(
     select(
         func.coalesce(func.sum(_runs.c.entries), 0),
         func.bool_and(
-            (_runs.c.first == func.coalesce(carried.c.number, 0) + 1)
+            (_runs.c.first == func.coalesce(archived_balance.c.number, 0) + 1)
             & (_runs.c.last - _runs.c.first + 1 == _runs.c.entries)
         ),
         select(_is_open_in_month).scalar_subquery(),
     ).select_from(
         _runs.outerjoin(
-            carried,
-            and_(carried.c.account_id == _runs.c.account_id, carried.c.unit == _runs.c.unit),
+            archived_balance,
+            and_(
+                archived_balance.c.account_id == _runs.c.account_id,
+                archived_balance.c.unit == _runs.c.unit,
+            ),
         )
     )
 )
@@ -145,7 +155,9 @@ _month_sums = (
     .where(_in_month)
     .group_by(entry.c.account_id, entry.c.unit)
 )
-_CARRY_MONTH = Query(_carried_on(insert(carried).from_select(list(carried.c), _month_sums)))
+_CARRY_MONTH = Query(
+    _carried_on(insert(archived_balance).from_select(list(archived_balance.c), _month_sums))
+)
 
 
 async def carry_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:

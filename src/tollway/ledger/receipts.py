@@ -16,15 +16,15 @@ from tollway.store.consent_tables import consent, consent_use
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
 from tollway.store.schema import account
-from tollway.store.settlement_tables import hold, uncharged_call
+from tollway.store.settlement_tables import hold, refused_call
 from tollway.store.waybill_tables import waybill
 
-_notes = select(*(uncharged_call.c[name] for name in UnchargedCall.__struct_fields__)).where(
-    uncharged_call.c.request_id == bindparam("wanted")
+_notes = select(*(refused_call.c[name] for name in UnchargedCall.__struct_fields__)).where(
+    refused_call.c.request_id == bindparam("wanted")
 )
-_NOTE_OF_ACCOUNT = Query(_notes.where(uncharged_call.c.account_id == bindparam("of_account")))
+_NOTE_OF_ACCOUNT = Query(_notes.where(refused_call.c.account_id == bindparam("of_account")))
 # By way of the accounts, because the key of a note begins with one.
-_NOTE = Query(_notes.where(uncharged_call.c.account_id.in_(select(account.c.id))))
+_NOTE = Query(_notes.where(refused_call.c.account_id.in_(select(account.c.id))))
 _HOLD = Query(
     select(*HOLD_COLUMNS).where(
         hold.c.request_id == bindparam("wanted"), hold.c.account_id == bindparam("of_account")

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query
-from tollway.store.settlement_tables import uncharged_call
+from tollway.store.settlement_tables import refused_call
 from tollway.telemetry.metrics import Metrics
 
 _WRITE_AFTER_S = 0.2
@@ -40,25 +40,25 @@ class UnchargedCall(msgspec.Struct, frozen=True, gc=False):
 
 
 _ADD = Query(
-    insert(uncharged_call)
-    .values({column.name: bindparam(column.name) for column in uncharged_call.c})
+    insert(refused_call)
+    .values({column.name: bindparam(column.name) for column in refused_call.c})
     .on_conflict_do_nothing()
 )
-_key = (uncharged_call.c.account_id, uncharged_call.c.request_id)
-_is_old = uncharged_call.c.at_ms < bindparam("before_ms")
+_key = (refused_call.c.account_id, refused_call.c.request_id)
+_is_old = refused_call.c.at_ms < bindparam("before_ms")
 _SWEEP = Query(
-    uncharged_call.delete().where(
+    refused_call.delete().where(
         tuple_(*_key).in_(
             select(*_key)
             .where(_is_old)
-            .order_by(uncharged_call.c.at_ms)
+            .order_by(refused_call.c.at_ms)
             .limit(bindparam("most", type_=Integer))
         ),
         # Once more, so that months which are not old are left alone.
         _is_old,
     )
 )
-OLD_UNCHARGED = Query(select(func.count()).select_from(uncharged_call).where(_is_old))
+OLD_UNCHARGED = Query(select(func.count()).select_from(refused_call).where(_is_old))
 
 
 class UnchargedCalls:

@@ -18,15 +18,15 @@ from tollway.store.months import Month, close_month, drop_month, months_before
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, entry
-from tollway.store.settlement_tables import uncharged_call
+from tollway.store.settlement_tables import refused_call
 
 logger = logging.getLogger("tollway.retention")
 
 _from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
 _UNCHARGED = Query(
     select(func.count())
-    .select_from(uncharged_call)
-    .where(uncharged_call.c.at_ms >= _from_ms, uncharged_call.c.at_ms < _to_ms)
+    .select_from(refused_call)
+    .where(refused_call.c.at_ms >= _from_ms, refused_call.c.at_ms < _to_ms)
 )
 
 
@@ -66,7 +66,7 @@ _KINDS = {
     "claims": _Divided(coupon_claim, _claims),
     "entries": _Divided(entry, _entries),
     "reads": _Divided(consent_use, _reads),
-    "receipts": _Divided(uncharged_call, _receipts),
+    "receipts": _Divided(refused_call, _receipts),
 }
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tollway.settings import Settings
 from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.migrate import Migratable
-from tollway.store.node_tables import key_mark
+from tollway.store.node_tables import key_check
 from tollway.store.open import key_path, secret_path
 from tollway.store.query import Query
 from tollway.store.sealing import read_keys
@@ -28,13 +28,13 @@ KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of what is alone in its file.
 _ONLY = 0
 
-_READ = Query(select(key_mark.c.setting, key_mark.c.key_id, key_mark.c.mark))
+_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
 _ENTER = Query(
-    insert(key_mark)
-    .values({column.name: bindparam(column.name) for column in key_mark.c})
+    insert(key_check)
+    .values({column.name: bindparam(column.name) for column in key_check.c})
     .on_conflict_do_nothing()
 )
-_FORGET = Query(key_mark.delete().where(key_mark.c.setting == bindparam("its")))
+_FORGET = Query(key_check.delete().where(key_check.c.setting == bindparam("its")))
 _HAS_SEALED = Query(select(or_(*(exists().select_from(table) for table in SEALED_TABLES))))
 
 # What opens nothing may be replaced whenever somebody wants to.

@@ -28,7 +28,7 @@ from tollway.store.database import (
 from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
 from tollway.store.schema import coupon_claim, entry
-from tollway.store.settlement_tables import uncharged_call
+from tollway.store.settlement_tables import refused_call
 
 DAY_S = 86_400
 # How many months are made ahead of time, with the one that it is.
@@ -48,7 +48,7 @@ class _Division(NamedTuple):
 _DIVISIONS = {
     entry.name: _Division("at_ms", 1000),
     consent_use.name: _Division("at_ms", 1000),
-    uncharged_call.name: _Division("at_ms", 1000),
+    refused_call.name: _Division("at_ms", 1000),
     coupon_claim.name: _Division("newest_first", -1),
     shop_order.name: _Division("newest_first", -1000),
 }

@@ -28,12 +28,12 @@ schema_floor = Table(
     CheckConstraint("id = 1", name="schema_floor_one_row"),
 )
 
-# The keys that the database is used with. A mark tells whether a key is the same; it opens nothing.
-key_mark = Table(
-    "key_mark",
+# Fingerprints of the keys that the database is used with; they decrypt nothing.
+key_check = Table(
+    "key_check",
     metadata,
     Column("setting", String, primary_key=True),
     Column("key_id", Integer, primary_key=True, autoincrement=False),
-    Column("mark", LargeBinary, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -54,8 +54,8 @@ Index(
 # The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
 # empty one is no answer yet: the key is reserved for a request whose outcome lies with somebody
 # else.
-kept_answer = Table(
-    "kept_answer",
+idempotency_key = Table(
+    "idempotency_key",
     metadata,
     Column("account_id", String, primary_key=True),
     Column("key", String, primary_key=True),
@@ -63,16 +63,16 @@ kept_answer = Table(
     Column("at_ms", BigInteger, nullable=False),
     Column("fingerprint", LargeBinary, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    Index("kept_answer_at", "at_ms"),
+    Index("idempotency_key_at", "at_ms"),
     sqlite_with_rowid=False,
 )
-is_reserved = func.length(kept_answer.c.sealed) == 0
+is_reserved = func.length(idempotency_key.c.sealed) == 0
 
 # What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
 # kind, and the number, balance and time that the last of them had. `waybills` is the part of
 # `charge` that was for waybills.
-carried = Table(
-    "carried",
+archived_balance = Table(
+    "archived_balance",
     metadata,
     Column("account_id", String, primary_key=True),
     Column("unit", String, primary_key=True),
@@ -88,9 +88,9 @@ carried = Table(
     sqlite_with_rowid=False,
 )
 
-# The calls of known accounts that have no charge in the books, and why.
-uncharged_call = Table(
-    "uncharged_call",
+# The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
+refused_call = Table(
+    "refused_call",
     metadata,
     Column("account_id", String, primary_key=True),
     Column("request_id", String, primary_key=True),
@@ -99,6 +99,6 @@ uncharged_call = Table(
     Column("code", BigInteger, nullable=False),
     Column("reason", String, nullable=False),
     Column("replay_of", String),
-    Index("uncharged_call_at", "at_ms"),
+    Index("refused_call_at", "at_ms"),
     sqlite_with_rowid=False,
 )

@@ -14,7 +14,7 @@ from sqlalchemy import Table
 from tollway.store.database import Row, StoreBusyError, StoreError
 from tollway.store.months import make_months_for
 from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, key_positions, quoted
-from tollway.store.node_tables import key_mark
+from tollway.store.node_tables import key_check
 from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors
@@ -32,7 +32,7 @@ SELECT DISTINCT name FROM node
 WHERE seen_at_ms >= (extract(epoch FROM clock_timestamp()) - $1::int) * 1000 ORDER BY name"""
 _FETCHED_AT_ONCE = 2000
 # The first has one row from the beginning, the other those of a gateway that once served it.
-_NEVER_EMPTY = (version, key_mark)
+_NEVER_EMPTY = (version, key_check)
 
 
 class Target:
@@ -90,7 +90,7 @@ class Target:
 
     async def _mark(self, source: str) -> None:
         # Whatever keys it was once served with, nothing is sealed in it: the source's count.
-        await self._connection.execute(f"DELETE FROM {key_mark.name}")  # noqa: S608 - our own name
+        await self._connection.execute(f"DELETE FROM {key_check.name}")  # noqa: S608 - our own name
         await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
         await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
 

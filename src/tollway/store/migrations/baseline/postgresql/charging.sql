@@ -156,10 +156,11 @@ BEGIN
     END LOOP;
     IF keys IS NOT NULL THEN
         FOR found IN
-            SELECT given.nth, kept_answer.request_id, kept_answer.fingerprint, kept_answer.sealed
+            SELECT given.nth, idempotency_key.request_id, idempotency_key.fingerprint,
+                idempotency_key.sealed
             FROM unnest(accounts, keys) WITH ORDINALITY AS given(account_id, key, nth)
-            JOIN kept_answer USING (account_id, key)
-            WHERE kept_answer.at_ms > now_ms - kept_ms
+            JOIN idempotency_key USING (account_id, key)
+            WHERE idempotency_key.at_ms > now_ms - kept_ms
         LOOP
             -- The stored answer is returned instead of the new one.
             outcomes[found.nth] := 'kept';
@@ -238,7 +239,7 @@ BEGIN
             WHERE owner_kind IS NOT NULL AND outcome IS NULL;
     END IF;
     IF keys IS NOT NULL THEN
-        INSERT INTO kept_answer AS kept
+        INSERT INTO idempotency_key AS kept
                 (account_id, key, request_id, at_ms, fingerprint, sealed)
             SELECT account_id, key, request_id, now_ms, fingerprint, sealed
             FROM unnest(accounts, keys, request_ids, fingerprints, answers, outcomes)

@@ -78,8 +78,8 @@ CREATE UNIQUE INDEX ON entry_rest (account_id, unit, number);
 CREATE TABLE consent_use_rest PARTITION OF consent_use DEFAULT;
 CREATE UNIQUE INDEX ON consent_use_rest (owner_kind, owner_id, consent_id, request_id);
 
-CREATE TABLE uncharged_call_rest PARTITION OF uncharged_call DEFAULT;
-CREATE UNIQUE INDEX ON uncharged_call_rest (account_id, request_id);
+CREATE TABLE refused_call_rest PARTITION OF refused_call DEFAULT;
+CREATE UNIQUE INDEX ON refused_call_rest (account_id, request_id);
 
 CREATE TABLE coupon_claim_rest PARTITION OF coupon_claim DEFAULT;
 CREATE UNIQUE INDEX ON coupon_claim_rest (coupon_code);
@@ -94,6 +94,6 @@ SELECT tollway_make_months(name, key, per_s, (
 FROM (VALUES
     ('entry', 'at_ms', 1000),
     ('consent_use', 'at_ms', 1000),
-    ('uncharged_call', 'at_ms', 1000),
+    ('refused_call', 'at_ms', 1000),
     ('coupon_claim', 'newest_first', -1),
     ('shop_order', 'newest_first', -1000)) AS divided(name, key, per_s);

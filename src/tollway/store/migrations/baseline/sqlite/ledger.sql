@@ -34,11 +34,11 @@ CREATE TABLE schema_floor (
 );
 INSERT INTO schema_floor (id, revision) VALUES (1, '0001');
 
--- What recognises the keys that this database is used with; it decrypts nothing.
-CREATE TABLE key_mark (
+-- Fingerprints of the keys that this database is used with; they decrypt nothing.
+CREATE TABLE key_check (
     setting VARCHAR NOT NULL,
     key_id INTEGER NOT NULL,
-    mark BLOB NOT NULL,
+    fingerprint BLOB NOT NULL,
     PRIMARY KEY (setting, key_id)
 ) WITHOUT ROWID;
 
@@ -148,7 +148,7 @@ CREATE TABLE entry (
 CREATE INDEX entry_request ON entry (request_id);
 
 -- What the oldest entries of a balance added up to when they were dropped.
-CREATE TABLE carried (
+CREATE TABLE archived_balance (
     account_id VARCHAR NOT NULL,
     unit VARCHAR NOT NULL,
     number BIGINT NOT NULL,
@@ -188,7 +188,7 @@ CREATE INDEX hold_request ON hold (request_id);
 CREATE INDEX hold_open ON hold (deadline_at_ms) WHERE state = 'held';
 
 -- The answers to calls with an Idempotency-Key; an empty `sealed` only reserves the key.
-CREATE TABLE kept_answer (
+CREATE TABLE idempotency_key (
     account_id VARCHAR NOT NULL,
     key VARCHAR NOT NULL,
     request_id VARCHAR NOT NULL,
@@ -197,10 +197,10 @@ CREATE TABLE kept_answer (
     sealed BLOB NOT NULL,
     PRIMARY KEY (account_id, key)
 ) WITHOUT ROWID;
-CREATE INDEX kept_answer_at ON kept_answer (at_ms);
+CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
 
 -- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
-CREATE TABLE uncharged_call (
+CREATE TABLE refused_call (
     account_id VARCHAR NOT NULL,
     request_id VARCHAR NOT NULL,
     at_ms BIGINT NOT NULL,
@@ -210,7 +210,7 @@ CREATE TABLE uncharged_call (
     replay_of VARCHAR,
     PRIMARY KEY (account_id, request_id)
 ) WITHOUT ROWID;
-CREATE INDEX uncharged_call_at ON uncharged_call (at_ms);
+CREATE INDEX refused_call_at ON refused_call (at_ms);
 
 
 -- Consent ------------------------------------------------------------------------------------
