@@ -28,7 +28,7 @@ def gateway(books: Store) -> Iterator[Gateway]:
 
 
 @pytest.mark.parametrize("declares", ["safe_while_serving = False", "# nothing"])
-def test_an_unsafe_migration_waits_until_nobody_older_serves(
+def test_an_unsafe_migration_is_refused_while_older_gateways_serve(
     books: Store,
     gateway: Gateway,
     tollway: Command,
@@ -37,17 +37,17 @@ def test_an_unsafe_migration_waits_until_nobody_older_serves(
 ) -> None:
     upgraded(declares=declares)
     refused = tollway("migrate")
-    told = " ".join(refused.err.split())
+    message = " ".join(refused.err.split())
     assert (refused.status, refused.out) == (1, "")
-    assert f"Schema {NEXT} cannot be served by the gateways that run now: " in told
-    assert f":{gateway.port}. Stop them, then migrate." in told
+    assert f"Schema {NEXT} cannot be served by the gateways that run now: " in message
+    assert f":{gateway.port}. Stop them, then migrate." in message
     assert gateway.client.get("/readyz").status_code == 200
     assert gateway.stop() == 0
     assert FROM in tollway("migrate").out
 
 
 @pytest.mark.postgresql
-def test_one_whose_clock_is_wrong_counts_and_lets_the_others_count(
+def test_a_gateway_whose_clock_is_wrong_counts_and_so_do_the_others(
     books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     behind = Gateway(books, clock_ahead_s=-HOUR_S)
@@ -55,10 +55,10 @@ def test_one_whose_clock_is_wrong_counts_and_lets_the_others_count(
     ahead = Gateway(books, clock_ahead_s=25 * HOUR_S)
     upgraded()
     refused = tollway("migrate")
-    told = " ".join(refused.err.split())
+    message = " ".join(refused.err.split())
     assert refused.status == 1
     for each in (gateway, behind, ahead):
-        assert f":{each.port}" in told
+        assert f":{each.port}" in message
     # What was killed, ahead or not, is not taken for alive once its time is over.
     for each in (ahead, behind):
         each.kill()
@@ -68,7 +68,7 @@ def test_one_whose_clock_is_wrong_counts_and_lets_the_others_count(
     assert FROM in tollway("migrate").out
 
 
-def test_one_that_was_killed_counts_for_a_while(
+def test_a_gateway_that_was_killed_counts_for_a_while(
     books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     upgraded()
@@ -110,7 +110,7 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
 
 
 @pytest.mark.postgresql
-def test_a_migration_does_not_make_others_wait_behind_a_long_read(
+def test_a_migration_gives_up_behind_a_long_read(
     books: Store, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     """Such as a backup: all later statements queue behind a migration that waits for its lock."""
@@ -130,7 +130,7 @@ def test_a_gateway_that_stopped_is_not_counted(books: Store, gateway: Gateway) -
     assert books.run("SELECT count(*) FROM node") == [(0,)]
 
 
-def test_what_is_migrated_alone_asks_nobody(
+def test_a_migration_that_is_alone_ignores_the_table_of_nodes(
     books: Store, gateway: Gateway, upgraded: Callable[..., None]
 ) -> None:
     upgraded()

@@ -97,7 +97,9 @@ def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: St
 
 
 @pytest.mark.sqlite
-def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) -> None:
+def test_a_database_that_was_never_migrated_is_refused_with_the_command_to_run(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         database = open_database(f"sqlite:///{tmp_path / 'empty.db'}", Metrics())
         with pytest.raises(SchemaError, match=r"schema none.*run `tollway migrate`"):

@@ -55,8 +55,8 @@ def test_whole_months_go_with_what_counts_them(store: Store) -> None:
         assert len(store.run(f"SELECT FROM {table}")) == 1
     assert store.do(miscounted) == {}
     assert store.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]
-    carried = store.run("SELECT number, balance_after, top_up, charge FROM archived_balance")
-    assert carried == [(2, 2, 2, 0)]
+    archived = store.run("SELECT number, balance_after, top_up, charge FROM archived_balance")
+    assert archived == [(2, 2, 2, 0)]
 
 
 def test_a_clock_that_goes_ahead_drops_nothing(store: Store) -> None:
