@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tollway.cli.setting_sources import load_settings
-from tollway.serving.server import http_server
+from tollway.gateway.server import http_server
 
 
 async def _bare(head, body, scope, receive, send):

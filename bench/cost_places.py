@@ -13,13 +13,13 @@ from typing import NamedTuple
 import apsw
 
 from tests.support.postgresql import Server, run_on
-from tollway.demo.filling import fill_figures
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
-from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.operations.product_analysis.demo import fill_figures
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
 from tollway.telemetry.metrics import Metrics
@@ -182,7 +182,7 @@ def prepare(url: str, accounts: int, last: date) -> list[str]:
     """Figures of a year, and accounts that may call as fast as they can; gives their tokens."""
 
     async def work() -> list[str]:
-        database, world = open_database(url, Metrics()), World()
+        database, world = open_database(url, Metrics()), Runtime()
         await migrate(database)
         await fill_figures(database, products=24, days=365, last=last)
         tokens = []

@@ -19,10 +19,11 @@ from itertools import islice
 from random import Random
 from zoneinfo import ZoneInfo
 
-from tollway.contract.operation import Caller
-from tollway.intake.coupon_claims import ClaimRow, CouponClaims
+from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import WINDOW_MAX_S, CouponClaimsHandler
-from tollway.operations.coupon_claims.request import CouponClaimsRequest
+from tollway.operations.coupon_claims.operation import CouponClaimsRequest
+from tollway.operations.coupon_claims.records import ClaimRow
+from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.store.database import Database
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
@@ -46,7 +47,7 @@ def claims(count: int) -> Iterator[ClaimRow]:
 
 async def fill(database: Database, count: int) -> float:
     """Claims a second."""
-    loader, stream = CouponClaims(), claims(count)
+    loader, stream = ClaimLoader(), claims(count)
     began_s = time.perf_counter()
     while chunk := list(islice(stream, CHUNK)):
         await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))
@@ -54,7 +55,7 @@ async def fill(database: Database, count: int) -> float:
 
 
 async def measure(handler: CouponClaimsHandler, cut_s: int, rounds: int) -> None:
-    caller = Caller("bench", 1)
+    caller = CallInfo("bench", 1)
 
     def request(page: int) -> CouponClaimsRequest:
         start_s, end_s = START_S + cut_s, START_S + WINDOW_MAX_S - cut_s

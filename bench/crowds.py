@@ -19,11 +19,10 @@ from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.support.books import new_caller
 from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.ledger import new_caller
 from tests.support.stores import Store
-from tollway.demo.figures import product_ids
-from tollway.demo.filling import fill_figures
+from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
 PATHS = ("/healthz", "/owner", "/metrics", "/openapi.json")
 CONNECTIONS = 128

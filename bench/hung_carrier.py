@@ -25,11 +25,11 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tollway.carriers.carrier_links import Link, connect
 from tollway.carriers.carriers import add_carrier
-from tollway.carriers.links import Link, connect
-from tollway.ledger.open_holds import open_holds
+from tollway.ledger.holds import open_holds
 from tollway.operations.catalogue import OPERATIONS
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.database import Database
 from tollway.store.open import open_database, open_sealer
 from tollway.telemetry.metrics import Metrics
@@ -298,7 +298,7 @@ def main() -> int:
         }
         world = prepare(folder, environment)
         (folder / "secret").write_text(SECRET)
-        fake = ["-m", "tollway.fake_carrier", "--journal", "journal", "--secret-file", "secret"]
+        fake = ["-m", "tollway.fakes.carrier", "--journal", "journal", "--secret-file", "secret"]
         carrier = stack.enter_context(started(fake, folder, {}))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

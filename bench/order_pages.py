@@ -25,11 +25,11 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.operation import Caller
-from tollway.intake.order_record import OrderRecord, OrderRow, row_of
-from tollway.intake.orders import CHUNK_ORDERS, Orders
+from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
-from tollway.operations.orders.request import OrdersRequest
+from tollway.operations.orders.operation import OrdersRequest
+from tollway.operations.orders.records import OrderRecord, OrderRow, row_of
+from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
 from tollway.store.sealing import Sealer
@@ -110,7 +110,7 @@ def cases(count: int) -> list[Case]:
 
 
 async def load(database: OpenDatabase, sealer: Sealer, count: int) -> float:
-    loader, waiting = Orders(sealer), rows(count, sealer)
+    loader, waiting = OrderLoader(sealer), rows(count, sealer)
     began_s = time.perf_counter()
     while chunk := list(islice(waiting, CHUNK_ORDERS)):
         await database.write(lambda tx, chunk=chunk: loader.store(tx, chunk))
@@ -124,7 +124,7 @@ async def costs(handler: OrdersHandler, requests: list[OrdersRequest], rounds: i
     for _ in range(rounds):
         for request, times in zip(requests, taken, strict=True):
             began_s = time.perf_counter()
-            await handler(request, Caller("bench", 1))
+            await handler(request, CallInfo("bench", 1))
             times.append((time.perf_counter() - began_s) * 1e6)
     return [statistics.median(times) for times in taken]
 
@@ -132,7 +132,7 @@ async def costs(handler: OrdersHandler, requests: list[OrdersRequest], rounds: i
 async def check(handler: OrdersHandler, case: Case, page: int) -> None:
     """The total is exact, and the page holds exactly the orders that stand there."""
     request = OrdersRequest(OWNER, page=page, **case.filters)
-    answer = msgspec.json.decode(await handler(request, Caller("bench", 1)))
+    answer = msgspec.json.decode(await handler(request, CallInfo("bench", 1)))
     total, listed = answer["totalElements"], [each["order_sn"] for each in answer["content"]]
     assert total == len(case.found), f"{case.title}: the total is {total}, not {len(case.found)}"
     newest_first = case.found[::-1][page * PAGE_SIZE : (page + 1) * PAGE_SIZE]

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from tests.support.postgresql import new_database
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
-from tollway.store.schema import version
+from tollway.store.schema.database import version
 from tollway.telemetry.metrics import Metrics
 
 TURNS = 7

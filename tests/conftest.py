@@ -13,13 +13,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tollway
-from tests.support.books import Caller, new_caller
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
 from tests.support.scheduling import EngineScheduling
 from tests.support.stores import Store
-from tollway.demo.figures import product_ids
-from tollway.demo.filling import fill_figures
+from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
 PRODUCT = product_ids(1)[0]
 ZONE = ZoneInfo("Asia/Shanghai")

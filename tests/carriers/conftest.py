@@ -8,14 +8,13 @@ from typing import TypeVar
 import pytest
 
 from tests.support.fake_carrier import SECRET, FakeCarrier
-from tollway.carriers.areas import ServiceArea
-from tollway.carriers.carriers import Carrier
+from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
-from tollway.carriers.connectors.cainiao import CainiaoConnector
+from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import IssueOrder, OrderRef
-from tollway.carriers.connectors.exchange import open_client
-from tollway.carriers.links import Link, OpenedLink
-from tollway.carriers.printing import Address, Party
+from tollway.carriers.connectors.http_exchange import open_client
+from tollway.carriers.labels.print_data import Address, Party
 
 T = TypeVar("T")
 FORMAT = r"YT\d{13}"

@@ -13,7 +13,7 @@ from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker, State
 from tollway.carriers.connectors.connector import Issued, NotSentError, OutcomeUnknownError
-from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 
 PAUSE_S = 10.0

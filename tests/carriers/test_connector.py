@@ -9,7 +9,9 @@ import pytest
 from tests.carriers.conftest import FORMAT, RECIPIENT, SENDER, ask, link_to, new_order
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.ports import free_port
-from tollway.carriers.connectors import cainiao, cainiao_wire, exchange
+from tollway.carriers.connectors import cainiao_link as cainiao
+from tollway.carriers.connectors import cainiao_link as cainiao_wire
+from tollway.carriers.connectors import http_exchange as exchange
 from tollway.carriers.connectors.connector import (
     Cancelled,
     ConnectorError,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.support import forks
 from tests.support.fake_carrier import ISSUE, FakeCarrier
-from tollway.carriers.connectors.cainiao_wire import digest
-from tollway.fake_carrier.link_form import digest_of
+from tollway.carriers.connectors.cainiao_link import digest
+from tollway.fakes.carrier.link_form import digest_of
 
 
 def test_both_sides_compute_the_digest_that_the_form_prescribes() -> None:
@@ -24,7 +24,7 @@ def test_both_sides_compute_the_same_digest_of_any_text(content: str, secret: st
 
 
 @pytest.mark.parametrize(
-    ("wish", "sentence"),
+    ("grant_request", "sentence"),
     [
         ({"fault": "nonsense"}, "one of delay, stall_before_commit"),
         ({"fault": "delay", "speed": 1}, "with the fields fault, message"),
@@ -33,8 +33,10 @@ def test_both_sides_compute_the_same_digest_of_any_text(content: str, secret: st
         ([], "JSON object"),
     ],
 )
-def test_a_fault_that_cannot_be_is_refused(fake: FakeCarrier, wish: object, sentence: str) -> None:
-    answer = httpx.post(f"{fake.url}/control", json=wish, trust_env=False)
+def test_a_fault_that_cannot_be_is_refused(
+    fake: FakeCarrier, grant_request: object, sentence: str
+) -> None:
+    answer = httpx.post(f"{fake.url}/control", json=grant_request, trust_env=False)
     assert answer.status_code == 400 and sentence in answer.text
     assert httpx.get(f"{fake.url}/control", trust_env=False).json()["faults"] == []
 
@@ -49,7 +51,7 @@ def test_a_message_without_a_right_digest_changes_nothing(fake: FakeCarrier) -> 
 
 def test_it_does_not_start_without_its_secret(tmp_path: Path) -> None:
     ended = forks.run(
-        *("tollway.fake_carrier", "--journal", "j", "--secret-file", "s"), cwd=tmp_path
+        *("tollway.fakes.carrier", "--journal", "j", "--secret-file", "s"), cwd=tmp_path
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "No such file" in ended.stderr and "Traceback" not in ended.stderr

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.carriers.areas import AreaKind, ServiceArea
-from tollway.carriers.errors import CarrierError
-from tollway.carriers.formats import (
+from tollway.carriers import CarrierError
+from tollway.carriers.carriers import AreaKind, ServiceArea
+from tollway.carriers.number_formats import (
     KNOWN_FORMATS,
     S10,
     check_format,

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tollway.carriers.label.code128 import bar_widths
-from tollway.carriers.label.fonts import find_fonts
-from tollway.carriers.label.formats import pdf, png, zpl
-from tollway.carriers.label.sizes import SIZES, LabelSize
-from tollway.carriers.printing import Address, Label, Party, ShippingOption, route
+from tollway.carriers.labels.code128 import bar_widths
+from tollway.carriers.labels.fonts import find_fonts
+from tollway.carriers.labels.formats import pdf, png, zpl
+from tollway.carriers.labels.layout import SIZES, LabelSize
+from tollway.carriers.labels.print_data import Address, Label, Party, ShippingOption, route
 
 FONTS = find_fonts()
 ALL_SIZES = pytest.mark.parametrize("size", SIZES.values(), ids=lambda size: size.name)

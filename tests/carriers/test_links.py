@@ -1,4 +1,4 @@
-"""Links to carriers: what can be connected, and that their secrets stay theirs."""
+"""Links to carriers: what can be connected, and that their secrets stay secret."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from tests.carriers.conftest import link_to
 from tests.support.fake_carrier import SECRET
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
-from tollway.carriers.errors import CarrierError
-from tollway.carriers.links import Link, connect, disconnect, find_link, list_links
+from tollway.carriers import CarrierError
+from tollway.carriers.carrier_links import Link, connect, disconnect, find_link, list_links
 from tollway.store.open import open_sealer
 from tollway.store.sealing import Sealer, SealError
 

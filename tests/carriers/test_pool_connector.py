@@ -9,10 +9,9 @@ import pytest
 from tests.carriers.conftest import new_order
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
-from tollway.carriers.areas import AreaKind, ServiceArea
-from tollway.carriers.carriers import known_carrier
+from tollway.carriers.carriers import AreaKind, ServiceArea, known_carrier
 from tollway.carriers.connectors.connector import Cancelled, Connector, Declined, Issued
-from tollway.carriers.connectors.pool import PoolConnector
+from tollway.carriers.connectors.number_pool import PoolConnector
 from tollway.carriers.pools import list_pools
 from tollway.carriers.vault import Fingerprints
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybill

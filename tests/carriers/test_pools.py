@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.books import WORLD
+from tests.support.ledger import WORLD
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
-from tollway.carriers.errors import CarrierError
+from tollway.carriers import CarrierError
 from tollway.carriers.pools import list_pools, take_number
 from tollway.carriers.vault import Fingerprints
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybill

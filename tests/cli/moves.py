@@ -9,15 +9,16 @@ from zoneinfo import ZoneInfo
 import apsw
 
 from tests.support.postgresql import run_on
-from tollway.demo.filling import fill_figures, fill_orders
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.orders.demo import fill_orders
+from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
-from tollway.store.tables import ALL_TABLES
 from tollway.telemetry.metrics import Metrics
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -41,7 +42,7 @@ def in_source(work: Callable[[OpenDatabase], Awaitable[object]]) -> None:
 
 async def fill(database: OpenDatabase) -> None:
     """Something of most kinds."""
-    world = World()
+    world = Runtime()
     await fill_figures(database, products=2, days=3, last=DAY)
     sealer = open_sealer(FROM, "")
     await fill_orders(database, sealer, per_year=400, days=365, today=DAY, zone=ZONE)

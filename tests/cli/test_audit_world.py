@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.books import Caller
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.engines import Engine
-from tests.support.five import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.orders import OWNER, miscounted, order, put_orders
 from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
-from tollway.audit.checks import CHECKS
-from tollway.demo.carriers import WP_CODE
+from tollway.audit.report import CHECKS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.waybills.demo import WP_CODE
 
 CALLS_OF_EACH = 2
 

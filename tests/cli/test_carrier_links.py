@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.stores import Store
-from tollway.carriers.links import find_link
+from tollway.carriers.carrier_links import find_link
 from tollway.store.open import open_sealer
 
 SECRET = "canary-of-the-operator"

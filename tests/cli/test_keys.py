@@ -13,7 +13,8 @@ from tests.support.gateway import Gateway
 from tests.support.orders import order, put_orders
 from tests.support.ports import free_port
 from tests.support.stores import Store
-from tollway.store.key_marks import KEY_FILE, KeyFileError, MarkedFile, use_files
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.store.key_check import KEY_FILE, CheckedKeyFile, KeyFileError, use_files
 from tollway.store.open import OpenDatabase
 
 FILES = {"key_file": "books.db.keys", "secret_file": "books.db.secret"}
@@ -105,9 +106,9 @@ def test_of_two_first_ones_with_different_files_one_is_refused(
     books: Store, workplace: Path
 ) -> None:
     async def both(database: OpenDatabase) -> list[BaseException | None]:
-        files = [MarkedFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
+        files = [CheckedKeyFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
         return await asyncio.gather(
-            *(use_files(database, [file]) for file in files), return_exceptions=True
+            *(use_files(database, [file], ALL_TABLES) for file in files), return_exceptions=True
         )
 
     refused = [each for each in books.do(both) if each is not None]

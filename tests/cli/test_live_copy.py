@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 
 from tests.cli.conftest import Answer, Command
-from tests.support.books import Caller, calls_left, new_caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.load import Told, assert_books_hold, call_until_cut_off
 from tests.support.stores import Store
 

@@ -14,12 +14,10 @@ from tests.support.gateway import Gateway
 from tests.support.ports import free_port
 from tests.support.postgresql import locked, run_on
 from tests.support.stores import Store
-from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
-from tollway.demo.figures import product_ids
-from tollway.demo.filling import fill_figures
-from tollway.ledger.client_tokens import obtain_token
-from tollway.ledger.clients import recognise
-from tollway.ledger.identity import World
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
+from tollway.ledger.clients import obtain_token, recognise
+from tollway.ledger.runtime import Runtime
+from tollway.operations.product_analysis.demo import fill_figures, product_ids
 from tollway.store.database import StoreBusyError
 from tollway.store.moving.source import open_source
 from tollway.store.open import OpenDatabase
@@ -155,7 +153,7 @@ def test_clients_are_moved_with_their_tokens_and_go_on(
     async def obtain(database: OpenDatabase) -> None:
         found = await recognise(database, added["client_id"], added["client_secret"])
         assert found is not None
-        issued = await obtain_token(database, World(), found, 3600)
+        issued = await obtain_token(database, Runtime(), found, 3600)
         assert issued is not None
         tokens.append(issued.text)
 

@@ -13,7 +13,7 @@ from tests.support.gateway import Gateway
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
 from tollway.store.sealing import load_sealer
-from tollway.store.sqlite.lock import ServingLock
+from tollway.store.sqlite.files import ServingLock
 
 pytestmark = pytest.mark.postgresql
 

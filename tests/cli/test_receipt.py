@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
-from tests.support.books import WORLD, Caller, new_caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import WORLD, Caller, new_caller
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account

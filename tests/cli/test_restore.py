@@ -14,7 +14,7 @@ from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.store.migrate import newest_revision
 from tollway.store.sealing import load_sealer
-from tollway.store.sqlite.lock import ServingLock
+from tollway.store.sqlite.files import ServingLock
 
 # A shared database is copied with its own tools.
 pytestmark = pytest.mark.sqlite

@@ -10,24 +10,24 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import CALLS, Command
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.coupons import claim, load_claims
 from tests.support.engines import Engine
-from tests.support.five import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway as RunningGateway
 from tests.support.months import make_month
 from tests.support.orders import miscounted, order, put_orders
 from tests.support.stores import Store
-from tollway.app.gateway import Gateway
 from tollway.cli.setting_sources import load_settings
-from tollway.ledger.identity import World
-from tollway.operations.catalogue import OPERATIONS
-from tollway.retention import pieces
-from tollway.retention.job import JOB
-from tollway.store.key_marks import files_of, use_files
-from tollway.store.order_facets import DAY_MS
-from tollway.workers import Crew
+from tollway.gateway.gateway import Gateway
+from tollway.gateway.worker_group import WorkerGroup
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
+from tollway.operations.orders.schema import DAY_MS
+from tollway.retention import retention
+from tollway.retention.retention import _LOCK
+from tollway.store.key_check import files_of, use_files
 
-NOW_MS = World().at_ms()
+NOW_MS = Runtime().at_ms()
 # Kept for 30 days, this is too old on either engine: on a shared one the month it is in has ended
 # more than 30 days ago.
 AGE_DAYS = 70
@@ -36,8 +36,8 @@ AGE_DAYS = 70
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less to a commit, and to a run, than there is to drop."""
-    monkeypatch.setattr(pieces, "_PIECE", 3)
-    monkeypatch.setattr(pieces, "_PIECES_MAX", 2)
+    monkeypatch.setattr(retention, "_PIECE", 3)
+    monkeypatch.setattr(retention, "_PIECES_MAX", 2)
 
 
 def _rows(tollway: Command, *options: str) -> dict[str, int]:
@@ -218,10 +218,10 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     _old_orders(books)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
     settings, _ = load_settings()
-    books.do(lambda database: use_files(database, files_of(settings)))
+    books.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
 
     async def drop(times: int) -> None:
-        gateway = Gateway(settings, Crew(1, ""), 0)
+        gateway = Gateway(settings, WorkerGroup(1, ""), 0)
         for _ in range(times):
             await gateway.upkeep.drop_old()
         await gateway.stop()
@@ -241,7 +241,7 @@ def _another_node(url: str) -> Iterator[None]:
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(url))
         try:
-            runner.run(connection.execute(f"SELECT pg_advisory_lock({JOB})"))
+            runner.run(connection.execute(f"SELECT pg_advisory_lock({_LOCK})"))
             yield
         finally:
             runner.run(connection.close())
@@ -253,7 +253,7 @@ def test_one_node_at_a_time_does_it(
 ) -> None:
     _old_orders(books)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
-    monkeypatch.setattr(pieces, "_PIECE", 500)
+    monkeypatch.setattr(retention, "_PIECE", 500)
     with _another_node(books.url):
         assert _rows(tollway)["orders"] == 0
     assert _rows(tollway)["orders"] == 20

@@ -13,7 +13,7 @@ from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
-from tollway.store.confirming import confirm_what_is_there
+from tollway.store.replication_barrier import wait_for_standby
 
 pytestmark = pytest.mark.postgresql
 
@@ -84,7 +84,7 @@ def test_what_is_there_is_confirmed_without_any_right(server: Server, workplace:
     owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/fourth")
     before = owned.run("SELECT pg_current_wal_insert_lsn()::text")
     owned.url = _as_poor(owned.url)
-    owned.do(lambda database: database.write(confirm_what_is_there))
+    owned.do(lambda database: database.write(wait_for_standby))
     assert owned.run("SELECT pg_current_wal_insert_lsn()::text") != before
 
 

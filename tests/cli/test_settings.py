@@ -117,7 +117,7 @@ def test_a_wrong_file_is_told_in_a_sentence(
 def test_times_are_shown_in_the_zone_of_the_settings(
     tollway: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tollway.ledger.identity.World.at_s", lambda _: 1_767_225_600)
+    monkeypatch.setattr("tollway.ledger.runtime.Runtime.at_s", lambda _: 1_767_225_600)
     tollway("migrate")
     tollway("account", "open", "acme")
     assert "2026-01-01 08:00:00" in tollway("account", "list").out

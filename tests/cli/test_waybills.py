@@ -10,20 +10,19 @@ import zxingcpp
 from PIL import Image
 
 from tests.cli.conftest import Command
-from tests.support.books import WORLD
+from tests.support.ledger import WORLD
 from tests.support.stores import Store
 from tests.support.waybills import request
-from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.reconciling import Reconciler
-from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
-from tollway.contract.operation import Caller
-from tollway.ledger.charges import Acted, Charge
-from tollway.operations.waybills.asking import Asking
-from tollway.operations.waybills.handler import WaybillHandler
-from tollway.operations.waybills.request import WaybillRequest
+from tollway.contract.operation import CallInfo
+from tollway.ledger.charges import ActResult, Charge
+from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
+from tollway.operations.waybills.operation import WaybillRequest
+from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.open import OpenDatabase, key_path
 
 
@@ -31,13 +30,13 @@ def issue(books: Store, wp_code: str, order_sn: str) -> None:
     """Issues a waybill as the gateway would."""
     wanted = Decoder(WaybillRequest).decode(request(wp_code, order_sn=order_sn))
 
-    async def work(database: OpenDatabase) -> Acted:
+    async def work(database: OpenDatabase) -> ActResult:
         vault = load_vault(key_path(books.url, books.key_file))
         remotes = Remotes(open_client())
         reconciler = Reconciler(database, remotes, vault, WORLD)
-        asking = Asking(remotes, reconciler, vault, WORLD)
+        asking = RemoteIssuer(remotes, reconciler, vault, WORLD)
         handler = WaybillHandler(ShopCodes(database), asking, vault, WORLD, "http://t")
-        act = await handler(wanted, Caller("acc_1", 10))
+        act = await handler(wanted, CallInfo("acc_1", 10))
         charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)
         return await database.write(lambda transaction: act(transaction, charge))
 

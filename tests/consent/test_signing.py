@@ -5,11 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tollway.consent.grants import Wish
-from tollway.consent.links import Links
-from tollway.consent.signing import Signer
+from tollway.consent.grants import GrantRequest
+from tollway.consent.links import ConsentLinks, Signer
 from tollway.store.database import StoreError
-from tollway.store.secret import load_secret
+from tollway.store.keys import load_secret
 
 
 class Note(msgspec.Struct):
@@ -52,14 +51,14 @@ def test_only_what_was_signed_for_the_same_purpose_is_read() -> None:
 
 
 def test_no_character_of_a_link_can_be_changed() -> None:
-    links = Links(bytes(32), "https://gateway.example", 60)
-    wish = Wish("acc_1", "user", "42", "promotion")
-    link = links.make(wish, 1000.5, is_sandbox=False)
+    links = ConsentLinks(bytes(32), "https://gateway.example", 60)
+    grant_request = GrantRequest("acc_1", "user", "42", "promotion")
+    link = links.make(grant_request, 1000.5, is_sandbox=False)
     assert link.expires_at_s == 1060
     signed = link.url.partition("link=")[2]
     opened = links.read(signed, 1059)
     assert opened is not None
-    assert (opened.wish, opened.is_expired) == (wish, False)
+    assert (opened.grant_request, opened.is_expired) == (grant_request, False)
     expired = links.read(signed, 1060)
     assert expired is not None and expired.is_expired
     # The last character is left out: some of its bits are padding.

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.envelope import encode_data
+from tollway.contract.parsing import read_form, read_json, read_query
 from tollway.contract.reasons import Refusal
-from tollway.contract.wire.form import read_form
-from tollway.contract.wire.json_body import read_json
-from tollway.contract.wire.query import read_query
-from tollway.operations.product_analysis.request import ProductAnalysisRequest
+from tollway.operations.product_analysis.operation import ProductAnalysisRequest
 
 DECODE = Decoder(ProductAnalysisRequest).decode
 NAMES = st.sampled_from(["product_id", "query_date", "\ud800", "\0", ""]) | st.text(max_size=5)

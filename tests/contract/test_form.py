@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Reason, Refusal
-from tollway.contract.wire.form import read_form
 
 MULTIPART = "multipart/form-data; boundary=cut"
 URLENCODED = "application/x-www-form-urlencoded"

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
+from tollway.contract.parsing import read_json
 from tollway.contract.reasons import Reason, Refusal
-from tollway.contract.wire.json_body import read_json
-from tollway.operations.product_analysis.request import ProductAnalysisRequest
+from tollway.operations.product_analysis.operation import ProductAnalysisRequest
 
 JSON = "application/json"
 

@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 from tests.docs.pages import ROOT, blocks_of
-from tests.support.books import Caller
 from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.ledger import Caller
 from tests.support.ports import free_port
 from tollway.consent.links import AUTHORIZE_PATH
-from tollway.console.owner import OWNER_PATH
-from tollway.contract.oauth import TOKEN_PATH
 from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.gateway.token_request import TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
-from tollway.templates import TEMPLATES_PATH
+from tollway.web.owner import OWNER_PATH
+from tollway.web.routes import TEMPLATES_PATH
 
 pytestmark = pytest.mark.sqlite
 with_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
@@ -32,7 +32,7 @@ PUBLIC = [
     AUTHORIZE_PATH,
     OWNER_PATH,
     f"{OWNER_PATH}/grants",
-    "/console.css",
+    "/pages.css",
     f"{TEMPLATES_PATH}/1",
 ]
 PROBES = ["/metrics", "/readyz", "/healthz"]

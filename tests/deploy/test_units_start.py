@@ -13,12 +13,11 @@ import pytest
 
 from tests.deploy.units import Installed, parse
 from tests.docs.pages import ROOT, blocks_of
-from tests.support.books import CALLS, amount_left, new_caller
 from tests.support.gateway import ANALYSIS
+from tests.support.ledger import CALLS, amount_left, new_caller
 from tests.support.ports import free_port
 from tests.support.stores import Store
-from tollway.demo.figures import product_ids
-from tollway.demo.filling import fill_figures
+from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
 
 @pytest.fixture

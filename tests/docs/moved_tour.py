@@ -15,7 +15,7 @@ from tests.docs.workplace import Workplace
 from tests.support.postgresql import new_database
 from tollway.cli.main import main
 from tollway.demo.world import DemoWorld, make_world
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database, open_sealer
@@ -52,7 +52,7 @@ def make_demo(folder: Path) -> DemoWorld:
             return await make_world(
                 database,
                 open_sealer(f"sqlite:///{path}", ""),
-                World(),
+                Runtime(),
                 database_path=str(path),
                 base_url="",
                 today=datetime.now(UTC).astimezone(zone).date(),

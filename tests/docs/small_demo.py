@@ -1,12 +1,22 @@
 """The command `tollway` with a demo world that is much smaller: it is made in a second."""
 
-from tollway.cli.main import main
-from tollway.demo import world
+from types import ModuleType
 
-SIZES = {"PRODUCTS": 4, "DAYS": 90, "CLAIMS_PER_DAY": 100, "ORDERS": 5000, "NUMBERS": 200}
+from tollway.cli.main import main
+from tollway.operations.coupon_claims import demo as claims
+from tollway.operations.orders import demo as orders
+from tollway.operations.product_analysis import demo as figures
+from tollway.operations.waybills import demo as waybills
+
+SIZES: list[tuple[ModuleType, object]] = [
+    (figures, figures.Size(4, 90)),
+    (claims, claims.Size(100, 50)),
+    (orders, orders.Size(5000, orders.YEAR_DAYS)),
+    (waybills, 200),
+]
 
 
 if __name__ == "__main__":
-    for name, size in SIZES.items():
-        setattr(world, name, size)
+    for module, size in SIZES:
+        vars(module)["WORLD"] = size
     main()

@@ -21,8 +21,8 @@ from tests.docs.pages import (
     rows_of,
 )
 from tollway.cli.main import app
-from tollway.contract.oauth import Unobtained
 from tollway.contract.reasons import SUCCESS, Cause, Reason
+from tollway.gateway.token_request import Unobtained
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics

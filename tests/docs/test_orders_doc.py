@@ -11,10 +11,9 @@ from tests.support.gateway import Gateway
 from tests.support.orders import order, sealer_of
 from tests.support.stores import Store
 from tollway.contract.decoding import declared_fields
-from tollway.intake.order_record import OrderRecord
 from tollway.intake.sources import add_source
-from tollway.operations.orders.request import OrdersRequest
-from tollway.operations.orders.response import OrderEntry, OrderPage
+from tollway.operations.orders.operation import OrderEntry, OrderPage, OrdersRequest
+from tollway.operations.orders.records import OrderRecord
 
 PAGE = (Path(__file__).parents[2] / "docs/operations/orders.md").read_text(encoding="utf-8")
 

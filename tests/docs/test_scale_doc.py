@@ -3,7 +3,7 @@
 import re
 
 from tests.docs.pages import DOCS, rows_of
-from tollway.store.tables import ALL_TABLES
+from tollway.operations.catalogue import ALL_TABLES
 
 PAGE = DOCS / "scale.md"
 SHARDED = PAGE.read_text(encoding="utf-8").partition("\n## Sharded\n")[2].partition("\n## ")[0]

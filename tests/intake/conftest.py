@@ -8,7 +8,7 @@ import pytest
 from tests.support.stores import Store
 from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
-from tollway.intake.product_figures import ProductFigures
+from tollway.operations.product_analysis.storage import FigureLoader
 
 TABLES = ("product", "product_day", "product_figure")
 Rows = list[tuple[object, ...]]
@@ -34,7 +34,7 @@ class Figures:
 
     def load(self, path: Path) -> Loaded:
         rejects: list[Reject] = []
-        loader = ProductFigures()
+        loader = FigureLoader()
         chunks = checked_chunks(loader, read_records(path))
         result = self.store.do(
             lambda database: load(database, loader, chunks, rejects.append, lambda *_: None)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from tests.support.books import WORLD
 from tests.support.coupons import NOON_S, claim, load_claims, put_claims
+from tests.support.ledger import WORLD
 from tests.support.months import make_month
 from tests.support.orders import (
     START_MS,
@@ -22,17 +22,17 @@ from tests.support.orders import (
 )
 from tests.support.owners import shop
 from tests.support.stores import Store
-from tollway.consent.grants import Wish, all_grants, give_grant
+from tollway.consent.grants import GrantRequest, all_grants, give_grant
 from tollway.consent.owners import put_owner
-from tollway.intake import coupon_claims
-from tollway.intake import orders as intake
 from tollway.intake.sources import active_keys, add_source, rotate_secret
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import list_accounts, open_account
-from tollway.ledger.errors import LedgerError
+from tollway.operations.coupon_claims import storage as coupon_claims
+from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
+from tollway.operations.orders import storage as intake
 from tollway.store.database import Database
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.query import Query
-from tollway.store.schema import coupon_claim, coupon_claim_hour
 
 HOUR_MS = 3_600_000
 MONTH_MS = 31 * 24 * HOUR_MS
@@ -89,7 +89,7 @@ def test_an_order_is_there_once_over_all_months_and_the_control(
         # In different months, where no index would find out.
         make_month(store, "shop_order", START_MS + version * MONTH_MS)
     if not is_locked:
-        monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
+        monkeypatch.setattr(PostgresqlTransaction, "lock_names", no_turns)
     look = intake.stored_among
     put_orders(store, _versions(0, MONTH_MS))
 
@@ -141,7 +141,7 @@ def test_a_claim_that_moves_while_it_is_dropped_is_counted_once_and_the_control(
     old = [claim(f"c{n}", NOON_S) for n in range(9)]
     load_claims(store, [*old, *(claim(f"other{n}", NOON_S) for n in range(20))])
     if not is_locked:
-        monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
+        monkeypatch.setattr(PostgresqlTransaction, "lock_names", no_turns)
     look = coupon_claims._stored
 
     async def work(database: Database) -> None:
@@ -175,10 +175,10 @@ def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:
         assert sum(isinstance(each, LedgerError) for each in opened) == AT_ONCE - 1
         assert len(await list_accounts(database)) == 1
         await database.write(lambda transaction: put_owner(transaction, shop("880"), ""))
-        wish = Wish("acme", "shop", "880", "orders")
+        grant_request = GrantRequest("acme", "shop", "880", "orders")
         await asyncio.gather(
             *(
-                give_grant(database, WORLD, wish, lifetime_s=None, granted_by="operator")
+                give_grant(database, WORLD, grant_request, lifetime_s=None, granted_by="operator")
                 for _ in range(AT_ONCE)
             )
         )

@@ -13,8 +13,8 @@ from sqlalchemy import select
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.stores import Store
 from tollway.cli.main import main
+from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.query import Query
-from tollway.store.schema import coupon_claim, coupon_claim_hour
 
 LINE: dict[str, object] = {
     "coupon_code": "c1",

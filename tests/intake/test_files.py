@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.intake.conftest import Figures
 from tollway.intake.files import IntakeError, read_records
-from tollway.intake.product_figures import ProductFigures
+from tollway.operations.product_analysis.storage import FigureLoader
 
 HEADER = b"kind,product_id,title,shop_name\n"
 ONE, TWO = b"product,p1,one,shop\n", b"product,p2,two,shop\n"
@@ -160,7 +160,7 @@ def test_any_bytes_are_read_or_refused_in_a_sentence(
         assert (record.values is None) == bool(record.problem)
         if record.values is not None:
             try:
-                ProductFigures().check(record.values)
+                FigureLoader().check(record.values)
             except ValueError as error:
                 assert str(error)
 

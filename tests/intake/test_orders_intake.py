@@ -20,13 +20,13 @@ from tests.support.orders import (
     store_orders,
 )
 from tests.support.stores import Store
-from tollway.intake import order_files
+from tollway.intake import parallel_reading
 from tollway.intake.files import IntakeError, read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
-from tollway.intake.orders import Orders
+from tollway.operations.catalogue import RECORD_KINDS
+from tollway.operations.orders.schema import HOUR_MS, order_count, shop_order
+from tollway.operations.orders.storage import OrderLoader
 from tollway.store.database import Database, Transaction
-from tollway.store.order_facets import HOUR_MS
-from tollway.store.order_tables import order_count, shop_order
 from tollway.store.query import Query
 
 
@@ -81,7 +81,7 @@ def test_two_shops_may_have_the_same_order_number(empty: Store) -> None:
 
 
 def test_new_and_known_orders_may_follow_each_other_in_any_way(empty: Store) -> None:
-    loader = Orders(sealer_of(empty))
+    loader = OrderLoader(sealer_of(empty))
 
     def stored(*numbers: int, later_ms: int = 0) -> int:
         rows = [loader.check(order(f"sn-{n}", updated_at=START_MS + later_ms)) for n in numbers]
@@ -150,10 +150,10 @@ def test_the_check_of_counts_notices_a_lost_and_a_wrong_one(empty: Store) -> Non
 
 def test_nothing_is_counted_when_the_transaction_fails(empty: Store) -> None:
     sealer = sealer_of(empty)
-    row = Orders(sealer).check(order())
+    row = OrderLoader(sealer).check(order())
 
     async def fails(transaction: Transaction) -> None:
-        await Orders(sealer).store(transaction, [row])
+        await OrderLoader(sealer).store(transaction, [row])
         raise RuntimeError("cut off")
 
     with pytest.raises(RuntimeError):
@@ -180,7 +180,7 @@ def test_a_wrong_record_is_told_what_is_wrong(
     empty: Store, change: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises((msgspec.ValidationError, ValueError), match=problem):
-        Orders(sealer_of(empty)).check(order(**change))
+        OrderLoader(sealer_of(empty)).check(order(**change))
 
 
 @pytest.mark.parametrize("name", ["orders.jsonl.gz", "orders.csv"])
@@ -201,7 +201,7 @@ def test_a_file_is_loaded_and_its_wrong_record_set_aside(
     aside: list[Reject] = []
 
     async def work(database: Any) -> LoadResult:
-        loader = Orders(sealer_of(empty))
+        loader = OrderLoader(sealer_of(empty))
         chunks = checked_chunks(loader, read_records(path), 8)
         return await load(database, loader, chunks, aside.append, lambda *_: None)
 
@@ -217,7 +217,7 @@ def test_a_file_is_loaded_and_its_wrong_record_set_aside(
 def test_a_large_file_is_read_by_a_helper_just_the_same(
     empty: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_badly: bool
 ) -> None:
-    monkeypatch.setattr(order_files, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(parallel_reading, "_LARGE_BYTES", 0)
     path = tmp_path / "orders.jsonl.gz"
     lines = [msgspec.json.encode(order(f"sn-{n}", order_status=1 + n // 99)) for n in range(300)]
     packed = gzip.compress(b"\n".join(lines))
@@ -225,8 +225,10 @@ def test_a_large_file_is_read_by_a_helper_just_the_same(
     aside: list[Reject] = []
 
     async def work(database: Any) -> LoadResult:
-        chunks = order_files.order_chunks(path, empty.url, empty.key_file)
-        loader = Orders(sealer_of(empty))
+        chunks = parallel_reading.file_chunks(
+            RECORD_KINDS["orders"], path, empty.url, empty.key_file
+        )
+        loader = OrderLoader(sealer_of(empty))
         return await load(database, loader, chunks, aside.append, lambda *_: None)
 
     if ends_badly:

@@ -11,18 +11,17 @@ from pathlib import Path
 from tests.killing.boundaries import Boundary, boundaries
 from tests.killing.checking import breaches_at_any_time, breaches_when_settled
 from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Clients
-from tests.killing.lives import Lives
+from tests.killing.restarts import Lives
 from tests.support import forks
-from tests.support.books import new_caller
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.support.ledger import new_caller
 from tests.support.remote import connected_carrier, eventually
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier, new_customer
-from tollway.demo.figures import product_ids
-from tollway.demo.filling import fill_figures
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
-from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.product_analysis.demo import fill_figures, product_ids
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
 # The carrier's misbehaviour is over long before a message counts as lost.
 LINK = {"deadline_ms": 500, "settle_after_s": 4}

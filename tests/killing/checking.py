@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Notes, Told
-from tests.support.books import WORLD, Caller
+from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, RefusedCallRecorder, Told
+from tests.support.ledger import WORLD, Caller
 from tests.support.stores import Store
 from tollway.audit.report import audit
 
@@ -38,7 +38,7 @@ SELECT (SELECT sum(amount) FROM entry WHERE kind = 'top_up'),
        (SELECT sum(amount + held + posted) FROM balance)"""
 
 
-def breaches_at_any_time(store: Store, notes: Notes, journal: Journal) -> list[str]:
+def breaches_at_any_time(store: Store, notes: RefusedCallRecorder, journal: Journal) -> list[str]:
     """What must hold even while calls and carriers are under way."""
     # Noted first, read then: whatever was acknowledged must be there already.
     told = list(notes.told)
@@ -56,7 +56,7 @@ def breaches_at_any_time(store: Store, notes: Notes, journal: Journal) -> list[s
 
 def breaches_when_settled(
     store: Store,
-    notes: Notes,
+    notes: RefusedCallRecorder,
     journal: Journal,
     callers: dict[str, Caller],
     wp_codes: dict[str, str],
@@ -112,7 +112,9 @@ def _issued_twice(journal: Journal) -> Iterator[str]:
             yield f"issued twice: the carrier has {times} numbers for {order_sn}"
 
 
-def _unexplained_charges(rows: Rows, notes: Notes, callers: dict[str, Caller]) -> Iterator[str]:
+def _unexplained_charges(
+    rows: Rows, notes: RefusedCallRecorder, callers: dict[str, Caller]
+) -> Iterator[str]:
     """Charges that nobody has had anything for."""
     charges = Counter(account_id for account_id, kind, *_ in rows.entries if kind == "charge")
     succeeded = [each for each in notes.told if each.is_success]
@@ -129,7 +131,7 @@ def _unexplained_charges(rows: Rows, notes: Notes, callers: dict[str, Caller]) -
 
 
 def _strange_waybills(
-    rows: Rows, notes: Notes, journal: Journal, wp_codes: dict[str, str]
+    rows: Rows, notes: RefusedCallRecorder, journal: Journal, wp_codes: dict[str, str]
 ) -> Iterator[str]:
     issued = [each for each in rows.waybills if each[2] == "issued"]
     ours = {(order, number) for wp, order, _, number in issued if wp == wp_codes[REMOTE]}

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.support.books import Caller
 from tests.support.coupons import asked
 from tests.support.gateway import reply_of
+from tests.support.ledger import Caller
 from tests.support.waybills import request
 from tollway.contract.operation import Encoding, Operation
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
-from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.operations.waybills.operation import WAYBILLS
 
 PLAIN, KEPT, POOL, REMOTE = "plain", "kept", "pool", "remote"
 KINDS = (PLAIN, KEPT, POOL, REMOTE)
@@ -57,7 +57,7 @@ class Told(NamedTuple):
 
 
 @dataclass
-class Notes:
+class RefusedCallRecorder:
     """All that the clients know."""
 
     told: list[Told] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Clients:
         self._question = question
         self._wp_codes = wp_codes
         self._chance = chance
-        self.notes = Notes()
+        self.notes = RefusedCallRecorder()
 
     async def call_until_cut_off(self, address: str, each: int) -> None:
         """Asks for one thing after the other, first for what is unfinished."""

@@ -27,8 +27,10 @@ from tests.killing.boundaries import (
     Boundary,
 )
 from tollway.carriers import pools
-from tollway.carriers.connectors import cainiao, cainiao_wire
-from tollway.ledger import entries, holds, keeping
+from tollway.carriers.connectors import cainiao_link as cainiao
+from tollway.carriers.connectors import cainiao_link as cainiao_wire
+from tollway.ledger import entries, holds
+from tollway.ledger import idempotency as idempotency_key
 from tollway.store.database import Row, RowValues, Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import CompiledQuery, Query
@@ -39,7 +41,7 @@ _WORKS = {
     holds._INSERT: HOLD,
     holds._CAPTURE: CAPTURE,
     holds._RELEASE: RELEASE,
-    keeping._KEEP: KEPT,
+    idempotency_key._KEEP: KEPT,
     pools._TAKE: POOL,
 }
 _LATE = {CAPTURE: LATE_CAPTURE, RELEASE: LATE_RELEASE}
@@ -80,7 +82,7 @@ class Fate:
 
 
 class MarkedTransaction:
-    """Notes what is done in a transaction."""
+    """Records what is done in a transaction."""
 
     def __init__(self, inner: Transaction, *, is_late: bool) -> None:
         self.is_shared = inner.is_shared

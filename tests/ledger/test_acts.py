@@ -7,15 +7,15 @@ from sqlalchemy import bindparam, func, select
 
 from tests.support.stores import Store
 from tollway.ledger.accounts import find_account, open_account
-from tollway.ledger.charges import Act, Acted, Charge, ShortageError
+from tollway.ledger.charge_transaction import ChargeResults, post_charges
+from tollway.ledger.charges import Act, ActResult, Charge, ShortageError
 from tollway.ledger.entries import amount_left, newest_entries, top_up
-from tollway.ledger.identity import World
-from tollway.ledger.posting import Remarks, post_charges
+from tollway.ledger.runtime import Runtime
+from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import product
 
-WORLD = World()
+WORLD = Runtime()
 # Any table will do to see whether an act is there.
 DO = Query(
     product.insert().values(
@@ -28,11 +28,11 @@ DONE = Query(
 
 
 def act(name: str, *, is_paid: bool = True, error: Exception | None = None) -> Act:
-    async def work(transaction: Transaction, _: Charge) -> Acted:
+    async def work(transaction: Transaction, _: Charge) -> ActResult:
         await transaction.execute(DO, product_id=name)
         if error is not None:
             raise error
-        return Acted(b"{}", is_paid)
+        return ActResult(b"{}", is_paid)
 
     return work
 
@@ -54,7 +54,7 @@ class Outcome:
             self.charged = [e.request_id for e in reversed(entries) if e.kind == "charge"]
             self.numbers = [e.number for e in reversed(entries)]
 
-        self.remarks: Remarks = {}
+        self.remarks: ChargeResults = {}
         books.do(work)
 
     def is_sound(self) -> bool:
@@ -73,7 +73,7 @@ def is_done(books: Store, name: str) -> bool:
 def test_an_act_is_done_and_paid(books: Store, new_name: Callable[[], str]) -> None:
     name = new_name()
     outcome = Outcome(books, name, 25, [act(name)])
-    assert outcome.remarks == {0: Acted(b"{}", True)}
+    assert outcome.remarks == {0: ActResult(b"{}", True)}
     assert (outcome.left, outcome.charged) == (15, [f"{name}.0"])
     assert is_done(books, name) and outcome.is_sound()
 

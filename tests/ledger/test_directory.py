@@ -10,15 +10,14 @@ from tests.support.stores import Store
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.directory import Directory
 from tollway.ledger.entries import top_up
-from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant, set_closed, set_price
-from tollway.ledger.token_format import token_hash
-from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import IssuedToken, issue_token, revoke_token, token_hash
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.versions import Versions
 
-WORLD = World()
+WORLD = Runtime()
 NAME = "orders"
 
 
@@ -36,13 +35,13 @@ def test_a_valid_token_leads_to_its_account_and_permissions(
         for kind in ("live", "test"):
             issued = await new_token(database, new_name(), kind=kind, lifetime_s=60)
             await directory.refresh()
-            passport = await directory.passport(token_hash(issued.text))
-            assert passport is not None
-            assert passport.token_id == issued.token.id
-            assert passport.account_id == issued.token.account_id
-            assert passport.is_test == (kind == "test")
-            assert passport.expires_at_s == issued.token.expires_at_s
-            assert passport.permissions == {NAME: Permission(NAME, 3, 20)}
+            caller = await directory.caller(token_hash(issued.text))
+            assert caller is not None
+            assert caller.token_id == issued.token.id
+            assert caller.account_id == issued.token.account_id
+            assert caller.is_test == (kind == "test")
+            assert caller.expires_at_s == issued.token.expires_at_s
+            assert caller.permissions == {NAME: Permission(NAME, 3, 20)}
 
     books.do(work)
 
@@ -52,11 +51,11 @@ def test_what_is_kept_is_not_read_again(books: Store, new_name: Callable[[], str
         directory = Directory(database, Versions(database))
         hashed = token_hash((await new_token(database, new_name())).text)
         await directory.refresh()
-        assert directory.known_passport(hashed) is None
-        passport = await directory.passport(hashed)
+        assert directory.known_caller(hashed) is None
+        caller = await directory.caller(hashed)
         await directory.refresh()
-        assert directory.known_passport(hashed) is passport
-        assert await directory.passport(hashed) is passport
+        assert directory.known_caller(hashed) is caller
+        assert await directory.caller(hashed) is caller
 
     books.do(work)
 
@@ -70,7 +69,7 @@ def test_a_change_is_seen_after_the_next_refresh(
         issued = await new_token(database, new_name())
         hashed, account = token_hash(issued.text), issued.token.account_id
         await directory.refresh()
-        assert await directory.passport(hashed)
+        assert await directory.caller(hashed)
         if how == "revoked":
             await revoke_token(database, WORLD, issued.token.id)
         elif how == "closed":
@@ -78,11 +77,11 @@ def test_a_change_is_seen_after_the_next_refresh(
         else:
             await grant(database, account, Permission(NAME, 4, None))
         await directory.refresh()
-        passport = await directory.passport(hashed)
+        caller = await directory.caller(hashed)
         if how == "regranted":
-            assert passport and passport.permissions[NAME] == Permission(NAME, 4, None)
+            assert caller and caller.permissions[NAME] == Permission(NAME, 4, None)
         else:
-            assert passport is None
+            assert caller is None
 
     books.do(work)
 
@@ -93,9 +92,9 @@ def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
         await directory.refresh()
-        assert await directory.passport(b"\0" * 32) is None
+        assert await directory.caller(b"\0" * 32) is None
         issued = await new_token(database, new_name())
-        assert await directory.passport(token_hash(issued.text))
+        assert await directory.caller(token_hash(issued.text))
 
     books.do(work)
 
@@ -173,13 +172,13 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
         issued = await new_token(database, new_name())
         hashed = token_hash(issued.text)
         await directory.refresh()
-        assert await directory.passport(hashed)
+        assert await directory.caller(hashed)
         await set_closed(database, "waybills", is_closed=False)
         late.keep_next_back()
         slow = asyncio.create_task(directory.refresh())
         await late.has_come.wait()
         # Whoever comes while it is not yet known what changed must ask too.
-        assert (directory.known_passport(hashed) is None) == (table == "operation_state")
+        assert (directory.known_caller(hashed) is None) == (table == "operation_state")
         await set_closed(database, "waybills", is_closed=True)
         await directory.refresh()
         seen = versions.directory
@@ -187,8 +186,8 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
         await slow
         assert versions.directory == seen
         assert directory.operation_states["waybills"].is_closed
-        passport = await directory.passport(hashed)
-        assert passport and directory.known_passport(hashed) is passport
+        caller = await directory.caller(hashed)
+        assert caller and directory.known_caller(hashed) is caller
         await set_closed(database, "waybills", is_closed=False)
 
     books.do(work)

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.stores import Store
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import close_account, open_account
+from tollway.ledger.charge_transaction import post_charges
 from tollway.ledger.charges import Charge
 from tollway.ledger.entries import (
     AMOUNT_MAX,
@@ -17,13 +19,11 @@ from tollway.ledger.entries import (
     newest_entries,
     top_up,
 )
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
-from tollway.ledger.posting import post_charges
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
 AT_S = 1_767_225_600.25
-WORLD = World(now_s=lambda: AT_S)
+WORLD = Runtime(now_s=lambda: AT_S)
 
 
 @settings(max_examples=40)

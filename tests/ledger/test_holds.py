@@ -4,18 +4,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.ledger.books_reading import breaches
+from tests.ledger.ledger_reading import breaches
 from tests.support.stores import Store
 from tollway.audit.check import Breach
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.entries import Balance, list_balances, newest_entries, top_up
-from tollway.ledger.errors import LedgerError
 from tollway.ledger.holds import capture, release, reserve
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
-WORLD = World()
+WORLD = Runtime()
 End = Callable[..., Awaitable[object]]
 
 

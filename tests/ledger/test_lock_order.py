@@ -8,16 +8,16 @@ from functools import partial
 import asyncpg
 import pytest
 
-from tests.ledger.test_posting import OPEN_BALANCE
+from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
-from tollway.ledger.at_once import post_acts, post_at_once, post_if_free
-from tollway.ledger.charges import Acted, BusyError, Charge, Keeping
+from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
+from tollway.ledger.charge_transaction import ChargeResults
+from tollway.ledger.charges import ActResult, BusyError, Charge, IdempotencyKey
 from tollway.ledger.entries import TAKE
 from tollway.ledger.holds import capture, lock_balance_of, release, reserve
-from tollway.ledger.identity import World
-from tollway.ledger.keeping import sweep_kept
-from tollway.ledger.posting import Remarks
+from tollway.ledger.idempotency import sweep_kept
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -51,17 +51,17 @@ async def open_all(transaction: Transaction) -> None:
             await transaction.execute(OPEN_BALANCE, **values, held=0, posted=0, entries=0)
 
 
-async def act(transaction: Transaction, charge: Charge) -> Acted:
+async def act(transaction: Transaction, charge: Charge) -> ActResult:
     """Holds something and captures it, as a remote carrier's waybill does, or leaves it held."""
     await reserve(transaction, charge, f"hold {charge.request_id}", 0)
     if charge.request_id.endswith("0"):
-        return Acted(b"", is_paid=False, is_held=True)
+        return ActResult(b"", is_paid=False, is_held=True)
     await lock_balance_of(transaction, charge.account_id, f"hold {charge.request_id}")
     await capture(transaction, charge.account_id, f"hold {charge.request_id}", charge.at_ms)
-    return Acted(b"", is_paid=False, captured=charge.amount)
+    return ActResult(b"", is_paid=False, captured=charge.amount)
 
 
-async def let_go(database: Database, charges: Sequence[Charge], remarks: Remarks) -> None:
+async def let_go(database: Database, charges: Sequence[Charge], remarks: ChargeResults) -> None:
     """Releases what was left held, and so frees its keys, as reconciliation does: one by one."""
 
     async def work(transaction: Transaction, charge: Charge) -> None:
@@ -71,7 +71,7 @@ async def let_go(database: Database, charges: Sequence[Charge], remarks: Remarks
 
     for place, charge in enumerate(charges):
         remark = remarks.get(place)
-        if isinstance(remark, Acted) and remark.is_held:
+        if isinstance(remark, ActResult) and remark.is_held:
             await database.write(partial(work, charge=charge))
 
 
@@ -79,11 +79,13 @@ def batch(chance: random.Random, name: str, *, has_acts: bool) -> list[Charge]:
     charges = []
     for number in range(12):
         operation = chance.choice(list(OPERATIONS))
-        keeping = None
+        idempotency_key = None
         if chance.random() < 0.4:
             key = f"key {chance.randrange(40)}"
             data = None if has_acts else b"data"
-            keeping = Keeping(key, b"print", b"print".__eq__, lambda data: data, data)
+            idempotency_key = IdempotencyKey(
+                key, b"print", b"print".__eq__, lambda data: data, data
+            )
         charges.append(
             Charge(
                 chance.choice(ACCOUNTS),
@@ -93,9 +95,9 @@ def batch(chance: random.Random, name: str, *, has_acts: bool) -> list[Charge]:
                 f"{name}.{number}",
                 "tok_x",
                 # Some answers are so old that sweeping and settling meet at them.
-                chance.choice([1, World().at_ms()]),
+                chance.choice([1, Runtime().at_ms()]),
                 act if has_acts else None,
-                keeping=keeping,
+                idempotency_key=idempotency_key,
                 limit=10**6,
             )
         )
@@ -112,11 +114,11 @@ async def write_on(database: Database, writer: int) -> None:
             await let_go(database, charges, remarks)
         else:
             charges = batch(chance, name, has_acts=False)
-            remarks = await post_if_free(database, charges)
+            remarks = await post_unless_locked(database, charges)
             busy = [place for place, each in remarks.items() if isinstance(each, BusyError)]
-            await post_at_once(database, [charges[place] for place in sorted(busy)])
+            await post_waiting_for_locks(database, [charges[place] for place in sorted(busy)])
         if number % 5 == 0:
-            await sweep_kept(database, World().at_ms())
+            await sweep_kept(database, Runtime().at_ms())
 
 
 def test_eight_writers_in_any_order_never_deadlock(books: Store) -> None:

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.ledger.token_format import (
-    SECRET,
-    TOKEN_LENGTH,
-    is_well_formed,
-    mint,
-    token_hash,
-)
+from tollway.ledger.tokens import SECRET, TOKEN_LENGTH, is_well_formed, mint, token_hash
 
 TOKENS = st.builds(
     lambda kind, seed: mint(kind, random.Random(seed).choice),

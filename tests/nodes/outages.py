@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
 from tests.support.load import assert_a_lost_entry_is_noticed
 from tests.support.outage import Experience, assert_nothing_was_lost, call_through
 from tests.support.pair import Pair
 from tests.support.postgresql import Server
 from tests.support.stores import Store
-from tollway.demo.filling import fill_figures
+from tollway.operations.product_analysis.demo import fill_figures
 
 CALLS = 1_000_000
 CLIENTS = 16

@@ -7,10 +7,10 @@ from time import monotonic
 import pytest
 
 from tests.support import forks
-from tests.support.books import CALLS, WORLD, new_caller
 from tests.support.clients import new_client, obtain, revoke
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
+from tests.support.ledger import CALLS, WORLD, new_caller
 from tests.support.postgresql import run_on
 from tests.support.remote import eventually
 from tests.support.stores import Store

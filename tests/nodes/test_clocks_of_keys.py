@@ -4,12 +4,12 @@ from datetime import date
 
 import pytest
 
-from tests.support.books import credits_left
-from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway
+from tests.support.ledger import credits_left
 from tests.support.stores import Store
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.waybills.operation import WAYBILLS
 
 pytestmark = pytest.mark.postgresql
 

@@ -10,15 +10,16 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.books import WORLD, new_caller
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.late_answers import LateAnswers
+from tests.support.ledger import WORLD, new_caller
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
-from tollway.demo.filling import fill_figures
-from tollway.intake.product_figures import ProductFigures, ProductRecord
 from tollway.ledger.tokens import revoke_token
+from tollway.operations.product_analysis.demo import fill_figures
+from tollway.operations.product_analysis.records import ProductRecord
+from tollway.operations.product_analysis.storage import FigureLoader
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -107,7 +108,7 @@ def test_old_figures(
 
         async def work(database: Database) -> int:
             async def put(transaction: Transaction) -> int:
-                return await ProductFigures().store(transaction, [record])
+                return await FigureLoader().store(transaction, [record])
 
             return await database.write(put)
 

@@ -8,13 +8,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from tests.support.books import Caller, calls_left, new_caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.pair import Pair
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
-from tollway.demo.filling import fill_figures
-from tollway.intake.product_figures import ProductFigures, ProductRecord
+from tollway.operations.product_analysis.demo import fill_figures
+from tollway.operations.product_analysis.records import ProductRecord
+from tollway.operations.product_analysis.storage import FigureLoader
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -247,6 +248,6 @@ def _told(gateway: Gateway, reason: str) -> int:
 async def _rename(database: Database, product_id: str, title: str) -> None:
     async def work(transaction: Transaction) -> None:
         record = ProductRecord(product_id=product_id, title=title, shop_name="a shop")
-        await ProductFigures().store(transaction, [record])
+        await FigureLoader().store(transaction, [record])
 
     await database.write(work)

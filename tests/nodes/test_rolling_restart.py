@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.balancer import Balancer
-from tests.support.books import Caller, calls_left, new_caller
 from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.postgresql

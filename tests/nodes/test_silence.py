@@ -7,12 +7,12 @@ from time import monotonic
 
 import pytest
 
-from tests.support.books import new_caller
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import new_caller
 from tests.support.pair import Pair
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
-from tollway.demo.filling import fill_figures
+from tollway.operations.product_analysis.demo import fill_figures
 
 pytestmark = pytest.mark.postgresql
 

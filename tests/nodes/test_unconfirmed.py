@@ -10,16 +10,16 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.books import calls_left, new_caller
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import calls_left, new_caller
 from tests.support.orders import order, sealer_of
 from tests.support.pair import Pair
 from tests.support.postgresql import run_on
 from tests.support.pushes import SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.demo.filling import fill_figures
 from tollway.intake.sources import add_source
+from tollway.operations.product_analysis.demo import fill_figures
 
 pytestmark = pytest.mark.postgresql
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.support import forks
-from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
 from tests.support.stores import Store
 
 DEADLINE_S = 30

@@ -5,9 +5,9 @@ from datetime import date
 
 import pytest
 
-from tests.support.books import amount_left
-from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway
+from tests.support.ledger import amount_left
 from tests.support.rates import at_once
 from tests.support.remote import eventually
 from tests.support.stores import Store

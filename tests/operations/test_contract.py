@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.books import new_caller
-from tests.support.five import ask, good_request
+from tests.support.all_operations import ask, good_request
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import new_caller
 from tests.support.stores import Store
 from tollway.contract.operation import Operation, Unit
 from tollway.operations.catalogue import BY_NAME, OPERATIONS

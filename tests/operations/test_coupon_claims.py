@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from tests.support.books import Caller, credits_left, new_caller
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, credits_left, new_caller
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 
 NAME = COUPON_CLAIMS.name
 both_encodings = pytest.mark.parametrize("encoding", ["multipart", "urlencoded"])

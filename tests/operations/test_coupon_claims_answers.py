@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.books import CREDITS, Caller, credits_left, new_caller, newest_entry
 from tests.support.coupons import COUPONS, NOON_S, WEEK_S, asked, claim, load_claims
 from tests.support.gateway import Gateway
+from tests.support.ledger import CREDITS, Caller, credits_left, new_caller, newest_entry
 from tests.support.stores import Store
-from tollway.demo.claims import SIDS, midnight_s
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.coupon_claims.demo import SIDS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.demo_data import midnight_s
 from tollway.settings import Settings
 
 

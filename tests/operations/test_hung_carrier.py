@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.fake_carrier import ISSUE, FakeCarrier
-from tests.support.five import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway, Reply
 from tests.support.remote import connected_carrier, eventually
 from tests.support.stores import Store
 from tests.support.waybills import request
 from tollway.operations.catalogue import OPERATIONS
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 
 DEADLINE_S = 5.0
 # Without a deadline it would be the client that gives up, after 30 s.

@@ -9,15 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.books import Caller, amount_left
-from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
 from tollway.contract.operation import Operation
-from tollway.ledger.keeping import KEPT_MS, sweep_kept
+from tollway.ledger.idempotency import KEPT_MS, sweep_kept
 from tollway.operations.catalogue import OPERATIONS
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.waybills.operation import WAYBILLS
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 _orders = count(1)

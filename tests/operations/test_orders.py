@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.books import Caller, credits_left
 from tests.support.gateway import Gateway, reply_of
+from tests.support.ledger import Caller, credits_left
 from tests.support.orders import CREDITS, START_MS, ask_orders, new_shopper, order, put_orders
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
-from tollway.operations.orders.descriptor import ORDERS
+from tollway.operations.orders.operation import ORDERS
 
 
 @pytest.fixture(scope="module")

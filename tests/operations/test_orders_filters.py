@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.support.orders import OWNER, START_MS, order, sealer_of, store_orders
 from tests.support.stores import Store
 from tollway.contract.decoding import Decoder
-from tollway.contract.operation import Caller
+from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Refusal
-from tollway.operations.orders import reading, searching
+from tollway.operations.orders import queries as reading
+from tollway.operations.orders import queries as searching
 from tollway.operations.orders.handler import OrdersHandler
-from tollway.operations.orders.request import OrdersRequest
+from tollway.operations.orders.operation import OrdersRequest
+from tollway.operations.orders.schema import HOUR_MS
 from tollway.store.database import Database
-from tollway.store.order_facets import HOUR_MS
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
@@ -128,7 +129,7 @@ async def _compare(
         for page in range(len(expected) // size + 2):
             request = decoder.decode({**fields, "owner_id": OWNER, "page": page})
             try:
-                data = msgspec.json.decode(await handler(request, Caller("acc", 1)))
+                data = msgspec.json.decode(await handler(request, CallInfo("acc", 1)))
             except Refusal:
                 assert question["end"] <= question["start"]
                 break

@@ -16,19 +16,19 @@ from sqlalchemy import bindparam, select
 from tests.support.coupons import NOON_S, WEEK_S, claim, put_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders, sealer_of
 from tests.support.stores import Store
-from tollway.contract.operation import Caller
+from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
-from tollway.operations.coupon_claims.request import CouponClaimsRequest
+from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
-from tollway.operations.orders.request import OrdersRequest
+from tollway.operations.orders.operation import OrdersRequest
+from tollway.operations.orders.schema import shop_order
 from tollway.store.database import Row
 from tollway.store.open import OpenDatabase
-from tollway.store.order_tables import shop_order
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
-CALLER = Caller("acc", 1)
+CALLER = CallInfo("acc", 1)
 ROWS = 20_000
 PAGE = 50
 RATIO_MAX = 1.5
@@ -128,7 +128,7 @@ async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[obje
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", *arguments
             )
             plan = json.loads(told)[0]["Plan"]
-            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+            blocks += plan["SingleFlight Hit Blocks"] + plan["SingleFlight Read Blocks"]
     return blocks
 
 

@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, new_caller
 from tests.support.stores import Store
-from tollway.intake.product_figures import (
+from tollway.operations.product_analysis.operation import ProductAnalysis
+from tollway.operations.product_analysis.records import (
     DayRecord,
     KeywordRecord,
-    ProductFigures,
     ProductRecord,
     Record,
     SearchRecord,
     SourceRecord,
 )
-from tollway.operations.product_analysis.response import ProductAnalysis
+from tollway.operations.product_analysis.storage import FigureLoader
 from tollway.store.database import Database
 
 Data = dict[str, Any]
@@ -106,7 +106,7 @@ def made(store: Store, today: date) -> str:
     ]
 
     async def work(database: Database) -> None:
-        await database.write(lambda tx: ProductFigures().store(tx, records))
+        await database.write(lambda tx: FigureLoader().store(tx, records))
 
     store.do(work)
     return product_id
@@ -216,7 +216,7 @@ def test_a_product_without_figures_is_refused_by_its_date(
     bare = ProductRecord("bare", "t", "s")
 
     async def work(database: Database) -> None:
-        await database.write(lambda tx: ProductFigures().store(tx, [bare]))
+        await database.write(lambda tx: FigureLoader().store(tx, [bare]))
 
     store.do(work)
     assert "query_date" in ask("bare", today).msg

@@ -10,11 +10,10 @@ import pytest
 from tests.support.consent import Asker, Person, allow, ask, credits_left, new_asker
 from tests.support.gateway import Gateway, Reply
 from tests.support.stores import Store
-from tollway.demo.filling import fill_materials
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
-from tollway.demo.promotion import PROMOTION_IDS
+from tollway.operations.promotion_material.demo import PROMOTION_IDS, fill_materials
 from tollway.operations.promotion_material.handler import with_slot
-from tollway.operations.promotion_material.response import PromotionMaterial
+from tollway.operations.promotion_material.operation import PromotionMaterial
 
 PER_PROMOTION = 12
 

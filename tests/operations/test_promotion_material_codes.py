@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.books import WORLD
 from tests.support.changes import assert_seen
 from tests.support.consent import (
     PATH,
@@ -18,11 +17,12 @@ from tests.support.consent import (
     new_person,
 )
 from tests.support.gateway import Gateway
+from tests.support.ledger import WORLD
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.permissions import set_closed
-from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller
 from tests.support.receipts import receipt_of
 from tests.support.remote import HASTY, age_pending, connected_carrier, eventually
 from tests.support.stores import Store

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller
 from tests.support.remote import (
     HASTY,
     PATIENT,
@@ -23,7 +23,7 @@ from tests.support.remote import (
 )
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 
 # Without a deadline it would be the client that gives up, after 30 s.
 ANSWERED_WITHIN_S = 20

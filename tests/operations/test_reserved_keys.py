@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply, reply_of
+from tests.support.ledger import Caller
 from tests.support.remote import (
     HASTY,
     PATIENT,
@@ -22,7 +22,7 @@ from tests.support.remote import (
 )
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 
 CREDITS = 10_000
 # So long that requests which are let through are with the carrier at the same time.

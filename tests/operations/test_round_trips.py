@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.support.books import Caller
-from tests.support.five import ask, five_caller, good_request, small_world
+from tests.support.all_operations import ask, five_caller, good_request, small_world
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.statements import Asked, TellingServer
 from tests.support.stores import Store
 from tollway.contract.operation import Operation
-from tollway.demo.filling import fill_figures
 from tollway.ledger.entries import list_balances
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
-from tollway.operations.orders.descriptor import ORDERS
-from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
-from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.orders.operation import ORDERS
+from tollway.operations.product_analysis.demo import fill_figures
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 
 pytestmark = pytest.mark.postgresql
 

@@ -5,8 +5,8 @@ from itertools import cycle
 
 import pytest
 
-from tests.support.books import calls_left, new_caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import calls_left, new_caller
 from tests.support.load import assert_books_hold
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request

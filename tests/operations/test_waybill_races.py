@@ -5,11 +5,11 @@ from typing import Any
 
 import httpx
 
-from tests.support.books import Caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, credits_left, issue, new_carrier, new_customer, request
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 
 
 def _fire(gateway: Gateway, caller: Caller, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.books import WORLD, Caller
 from tests.support.gateway import Gateway, reply_of
+from tests.support.ledger import WORLD, Caller
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
@@ -18,7 +18,7 @@ from tests.support.waybills import (
 )
 from tollway.carriers.waybills import cancel_waybill
 from tollway.demo.owners import SHOP_CODE
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 
 
 @pytest.fixture(scope="module")

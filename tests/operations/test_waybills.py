@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.support.books import Caller
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.owners import authorize
 from tests.support.stores import Store
 from tests.support.waybills import (
@@ -19,12 +19,12 @@ from tests.support.waybills import (
     request,
     waybill_part,
 )
-from tollway.carriers.areas import AreaKind, ServiceArea
-from tollway.carriers.printing import label_of
+from tollway.carriers.carriers import AreaKind, ServiceArea
+from tollway.carriers.labels.print_data import label_of
 from tollway.carriers.vault import load_vault
-from tollway.demo.carriers import WP_CODE, WP_CODE_OUT_OF_NUMBERS
 from tollway.demo.owners import SHOP, SHOP_CODE, SHOP_UNAUTHORIZED
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.demo import WP_CODE, WP_CODE_OUT_OF_NUMBERS
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.database import Database
 from tollway.store.open import key_path
 

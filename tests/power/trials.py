@@ -13,22 +13,23 @@ import httpx
 import msgspec
 
 from tests.power.disk import Disk
-from tests.support.books import Caller
-from tests.support.five import five_caller, good_request, small_world
+from tests.support.all_operations import five_caller, good_request, small_world
+from tests.support.ledger import Caller
 from tests.support.orders import order, sealer_of
 from tests.support.stores import Store
-from tollway.app.gateway import Gateway
 from tollway.audit.report import audit
-from tollway.demo.carriers import WP_CODE
+from tollway.gateway.gateway import Gateway
+from tollway.gateway.worker_group import WorkerGroup
+from tollway.intake.push_request import sign
 from tollway.intake.sources import add_source, key_of
-from tollway.ledger.identity import World
-from tollway.operations.product_analysis.descriptor import PRODUCT_ANALYSIS
-from tollway.operations.waybills.descriptor import WAYBILLS
-from tollway.push.signature import sign
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.operations.waybills.demo import WP_CODE
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.settings import Settings
-from tollway.store.key_marks import files_of, use_files
+from tollway.store.key_check import files_of, use_files
 from tollway.store.sqlite import connection
-from tollway.workers import Crew
 
 CLIENTS = 6
 _SOURCE = "market"
@@ -62,7 +63,7 @@ class Trial:
         added = store.do(lambda database: add_source(database, sealer_of(store), _SOURCE, 1))
         self._key = key_of(added.secret)
         files = files_of(Settings(database=store.url))
-        store.do(lambda database: use_files(database, files))
+        store.do(lambda database: use_files(database, files, ALL_TABLES))
         self.told: list[Acknowledged] = []
         self.disk = Disk(store.path)
         with (
@@ -72,7 +73,7 @@ class Trial:
             asyncio.run(self._serve(store, calls_each))
 
     async def _serve(self, store: Store, calls_each: int) -> None:
-        gateway = Gateway(Settings(database=store.url), Crew(1, ""), 0)
+        gateway = Gateway(Settings(database=store.url), WorkerGroup(1, ""), 0)
         transport = httpx.ASGITransport(app=gateway)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             await asyncio.gather(
@@ -105,7 +106,7 @@ class Trial:
 
     async def _push(self, client: httpx.AsyncClient, name: str) -> None:
         body = msgspec.json.encode(order(f"pushed {name}"))
-        timestamp = str(World().at_s())
+        timestamp = str(Runtime().at_s())
         headers = {
             "webhook-source": _SOURCE,
             "webhook-id": name,
@@ -189,5 +190,5 @@ def _wrong(place: Path, expected: list[Acknowledged]) -> Iterator[str]:
 
 
 def _damage(place: Path) -> list[str]:
-    report = Store(place).do(lambda database: audit(database, World().at_ms()))
+    report = Store(place).do(lambda database: audit(database, Runtime().at_ms()))
     return [str(breach) for breach in report.damage]

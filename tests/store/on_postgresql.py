@@ -5,10 +5,10 @@ from time import monotonic
 
 from sqlalchemy import bindparam, func, select
 
+from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
-from tollway.store.schema import product
 from tollway.telemetry.metrics import Metrics
 
 DEADLINE_S = 20

@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
-from tollway.store.tables import ALL_TABLES
+from tollway.operations.catalogue import ALL_TABLES
 
 # What PostgreSQL has besides: the revision, and the rate limit that all nodes share.
 UNDECLARED = {"alembic_version", "admission"}

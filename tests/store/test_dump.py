@@ -11,7 +11,7 @@ from tests.support.orders import miscounted, order, put_orders
 from tests.support.postgresql import BIN, new_database
 from tests.support.stores import Store
 from tollway.audit.report import audit
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 
 pytestmark = pytest.mark.postgresql
 
@@ -40,7 +40,7 @@ def test_a_dump_is_restored_to_a_new_database(tmp_path: Path) -> None:
     restored = Store(store.path, empty)
     assert restored.run("SELECT order_sn FROM shop_order") == [("first",)]
     assert restored.do(miscounted) == {}
-    assert restored.do(lambda database: audit(database, World().at_ms())).breaches == []
+    assert restored.do(lambda database: audit(database, Runtime().at_ms())).breaches == []
     # It goes on from there.
     put_orders(restored, [order("next", confirm_time=OLD_MS)])
     assert restored.do(miscounted) == {}

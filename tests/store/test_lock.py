@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tollway.store.database import StoreError
-from tollway.store.sqlite.lock import ServingLock
+from tollway.store.sqlite.files import ServingLock
 
 pytestmark = pytest.mark.sqlite
 
@@ -35,7 +35,7 @@ def test_another_database_is_free(tmp_path: Path) -> None:
 def test_the_lock_of_a_process_that_was_killed_is_free_again(tmp_path: Path) -> None:
     path = str(tmp_path / "tollway.db")
     hold = (
-        "import sys, signal; from tollway.store.sqlite.lock import ServingLock; "
+        "import sys, signal; from tollway.store.sqlite.files import ServingLock; "
         "lock = ServingLock(sys.argv[1]); print('held', flush=True); signal.pause()"
     )
     with subprocess.Popen(

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -10,9 +11,11 @@ from tests.support.coupons import claim, load_claims
 from tests.support.months import NOW_MS, OLD, OLD_MS, make_month, months_of, put_entries, put_reads
 from tests.support.orders import miscounted, order, put_orders, sealer_of, store_orders
 from tests.support.stores import Store
-from tollway.intake import orders
-from tollway.retention import months as dropping
-from tollway.retention.applying import Retention
+from tollway.operations.orders import SUBJECT as ORDERS_SUBJECT
+from tollway.operations.orders import retention as orders
+from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.retention import retention as dropping
+from tollway.retention.retention import Retention
 from tollway.settings import Settings
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
@@ -55,8 +58,10 @@ def test_whole_months_go_with_what_counts_them(store: Store) -> None:
         assert len(store.run(f"SELECT FROM {table}")) == 1
     assert store.do(miscounted) == {}
     assert store.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]
-    archived = store.run("SELECT number, balance_after, top_up, charge FROM archived_balance")
-    assert archived == [(2, 2, 2, 0)]
+    archived_balance = store.run(
+        "SELECT number, balance_after, top_up, charge FROM archived_balance"
+    )
+    assert archived_balance == [(2, 2, 2, 0)]
 
 
 def test_a_clock_that_goes_ahead_drops_nothing(store: Store) -> None:
@@ -132,7 +137,7 @@ def test_who_has_been_reading_for_long_is_not_disturbed(
                 of_orders, *_ = await retention.apply(NOW_MS)
                 # Neither the month nor its counts, and not in pieces either.
                 assert (of_orders.rows, await miscounted(database)) == (0, {})
-                assert "another time" in caplog.text
+                assert "dropped later" in caplog.text
         finally:
             await reader.close()
         of_orders, *_ = await retention.apply(NOW_MS)
@@ -170,19 +175,19 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
     put_orders(store, [order("old", confirm_time=OLD_MS)])
     if not is_closed:
         monkeypatch.setattr(dropping, "close_month", _leave_open)
-    divided = dropping._KINDS["orders"]
     forgotten, stored = asyncio.Event(), asyncio.Event()
 
     async def see_to_and_dally(transaction: Transaction, month: Month) -> int | None:
-        rows = await divided.see_to(transaction, month)
+        rows = await RETAINED_ORDERS.forget_month(transaction, month)
         forgotten.set()
         # Whoever stores an order now either waits for the end of this, or is done meanwhile.
         with suppress(TimeoutError):
             await asyncio.wait_for(stored.wait(), 0.5 if is_closed else 20)
         return rows
 
-    slow = divided._replace(see_to=see_to_and_dally)
-    monkeypatch.setitem(dropping._KINDS, "orders", slow)
+    slow = replace(RETAINED_ORDERS, forget_month=see_to_and_dally)
+    subjects = [replace(ORDERS_SUBJECT, retained=slow)]
+    monkeypatch.setattr(dropping, "SUBJECTS", subjects)
 
     async def work(database: Database) -> None:
         async def store_late() -> None:

@@ -28,7 +28,7 @@ class Clock:
         return self.now_s
 
 
-class World:
+class Runtime:
     """A pool on a real server, and how many connections it has made."""
 
     def __init__(self, url: str) -> None:
@@ -64,9 +64,9 @@ def url(engine: str) -> str:
     return new_database(is_migrated=False)
 
 
-def run(url: str, work: Callable[[World], Awaitable[None]]) -> None:
+def run(url: str, work: Callable[[Runtime], Awaitable[None]]) -> None:
     async def run() -> None:
-        world = World(url)
+        world = Runtime(url)
         try:
             await work(world)
         finally:
@@ -76,7 +76,7 @@ def run(url: str, work: Callable[[World], Awaitable[None]]) -> None:
 
 
 def test_a_connection_is_used_again(url: str) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         assert len({await world.pid() for _ in range(5)}) == 1
         async with world.all_in_use() as (first, second):
             assert first is not second
@@ -87,7 +87,7 @@ def test_a_connection_is_used_again(url: str) -> None:
 
 
 def test_whoever_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         async with world.all_in_use():
             waiting = [asyncio.ensure_future(world.pid()) for _ in range(20)]
             # One who goes away takes nobody's turn along.
@@ -100,7 +100,7 @@ def test_whoever_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
 
 
 def test_but_not_without_an_end(url: str) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         async with world.all_in_use():
             world.hurry()
             with pytest.raises(StoreBusyError, match="in use"):
@@ -111,7 +111,7 @@ def test_but_not_without_an_end(url: str) -> None:
 
 
 def test_a_connection_that_cannot_be_made_takes_no_place(url: str) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         world.problem = StoreUnavailableError("no host")
         for _ in range(SIZE + 1):
             with pytest.raises(StoreUnavailableError, match="no host"):
@@ -124,7 +124,7 @@ def test_a_connection_that_cannot_be_made_takes_no_place(url: str) -> None:
 
 
 def test_one_that_was_lost_is_not_used_again(url: str) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         async with world.pool.session() as session:
             lost = session.get_server_pid()
             session.terminate()
@@ -140,7 +140,7 @@ def test_one_that_was_lost_is_not_used_again(url: str) -> None:
 
 
 def test_one_with_an_open_transaction_is_not_used_again(url: str) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         async with world.pool.session() as session:
             await session.execute("BEGIN")
             left = session.get_server_pid()
@@ -151,7 +151,7 @@ def test_one_with_an_open_transaction_is_not_used_again(url: str) -> None:
 
 @pytest.mark.parametrize("is_renewed", [True, False])
 def test_after_a_renewal_all_are_new(url: str, is_renewed: bool) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         free = await world.pid()
         async with world.pool.session() as session:
             used = session.get_server_pid()
@@ -169,7 +169,7 @@ def test_after_a_renewal_all_are_new(url: str, is_renewed: bool) -> None:
 def test_what_nobody_needs_is_closed_after_five_minutes(
     url: str, later_s: float, made: int
 ) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         async with world.all_in_use():
             pass
         world.clock.now_s = later_s
@@ -183,7 +183,7 @@ def test_what_nobody_needs_is_closed_after_five_minutes(
 
 @pytest.mark.parametrize(("later_s", "made"), [(3599, 1), (3601, 2)])
 def test_none_lives_longer_than_an_hour(url: str, later_s: float, made: int) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         await world.pid()
         world.clock.now_s = later_s
         await world.pid()
@@ -197,7 +197,7 @@ def test_none_lives_longer_than_an_hour(url: str, later_s: float, made: int) -> 
 def test_closing_waits_for_what_is_in_use_but_not_without_an_end(
     url: str, is_hurried: bool
 ) -> None:
-    async def work(world: World) -> None:
+    async def work(world: Runtime) -> None:
         async with world.pool.session() as session:
             if is_hurried:
                 world.hurry()

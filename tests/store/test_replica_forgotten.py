@@ -13,7 +13,7 @@ from tollway.store.postgresql import replica as replica_module
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.query import Query
-from tollway.store.schema import version
+from tollway.store.schema.database import version
 from tollway.store.versions import Versions
 from tollway.telemetry.metrics import Metrics
 

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import bindparam, func, select
 
 from tests.support.stores import Store
+from tollway.operations.product_analysis.schema import product
 from tollway.store.database import (
     StoreBusyError,
     StoreUnavailableError,
@@ -17,7 +18,6 @@ from tollway.store.database import (
 from tollway.store.open import OpenDatabase, open_database
 from tollway.store.postgresql.errors import RivalError
 from tollway.store.query import Query
-from tollway.store.schema import product
 from tollway.telemetry.metrics import Metrics
 
 ADD = Query(

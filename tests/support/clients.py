@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.support.books import WORLD, Caller, new_caller
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
+from tests.support.ledger import WORLD, Caller, new_caller
 from tests.support.stores import Store
-from tollway.contract.oauth import GRANT_TYPE, TOKEN_PATH
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
 from tollway.ledger.clients import add_client, revoke_client
 
 

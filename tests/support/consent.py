@@ -3,16 +3,16 @@
 from itertools import count
 from typing import NamedTuple
 
-from tests.support.books import WORLD
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import WORLD
 from tests.support.stores import Store
-from tollway.consent.grants import Grant, Wish, give_grant
+from tollway.consent.grants import Grant, GrantRequest, give_grant
 from tollway.consent.owners import Owner, add_owner
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import list_balances, top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token
-from tollway.operations.promotion_material.descriptor import PROMOTION_MATERIAL
+from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 from tollway.store.database import Database
 
 PATH = PROMOTION_MATERIAL.path
@@ -66,10 +66,10 @@ def new_person(store: Store, name: str = "林小满") -> Person:
 
 
 def allow(store: Store, asker: Asker, person: Person, lifetime_s: int | None = 3600) -> Grant:
-    wish = Wish(asker.account_id, "user", str(person.id), "promotion")
+    grant_request = GrantRequest(asker.account_id, "user", str(person.id), "promotion")
     return store.do(
         lambda database: give_grant(
-            database, WORLD, wish, lifetime_s=lifetime_s, granted_by="operator"
+            database, WORLD, grant_request, lifetime_s=lifetime_s, granted_by="operator"
         )
     )
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from tests.support.stores import Store
-from tollway.intake.coupon_claims import ClaimRow, CouponClaims
 from tollway.intake.loading import store_records
-from tollway.operations.coupon_claims.descriptor import COUPON_CLAIMS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.coupon_claims.records import ClaimRow
+from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.store.database import Database
 
 COUPONS = COUPON_CLAIMS.path
@@ -45,7 +46,7 @@ def asked(**changes: object) -> dict[str, str]:
 
 async def put_claims(database: Database, claims: Sequence[ClaimRow]) -> int:
     """Stores claims in one transaction; tells how many changed."""
-    return await store_records(database, CouponClaims(), claims)
+    return await store_records(database, ClaimLoader(), claims)
 
 
 def load_claims(store: Store, claims: Sequence[ClaimRow]) -> int:

@@ -28,8 +28,8 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-import tollway.fake_carrier.server
-import tollway.serving.server  # noqa: F401 - loaded here, once
+import tollway.fakes.carrier.server
+import tollway.gateway.server  # noqa: F401 - loaded here, once
 from tollway.cli.main import main
 
 REQUEST_MAX = 1_000_000

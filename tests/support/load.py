@@ -15,7 +15,7 @@ from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.ledger.entries import entries_of_request
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
 _LENGTH = re.compile(rb"content-length: (\d+)")
@@ -135,7 +135,7 @@ def assert_books_hold(store: Store, acknowledged: list[str]) -> None:
     """The books are sound, and every acknowledged call has exactly one entry in them."""
 
     async def work(database: Database) -> None:
-        assert (await audit(database, World().at_ms())).breaches == []
+        assert (await audit(database, Runtime().at_ms())).breaches == []
         for request_id in acknowledged:
             entries = await entries_of_request(database, request_id)
             assert [entry.amount for entry in entries] == [-1], request_id

@@ -1,10 +1,12 @@
 """The months that a shared database is divided by, seen from outside."""
 
 from tests.support.stores import Store
-from tollway.ledger.identity import World
-from tollway.store.months import _DIVISIONS, month_of
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.store.months import month_of
+from tollway.store.schema import MONTHS
 
-NOW_MS = World().at_ms()
+NOW_MS = Runtime().at_ms()
 # A month that ended long enough ago, and a moment in the middle of it.
 OLD = month_of(NOW_MS // 1000 - 90 * 86_400)
 OLD_MS = OLD.start_s * 1000 + 14 * 86_400_000
@@ -17,7 +19,7 @@ def make_month(store: Store, table: str, at_ms: int) -> None:
 
 def making(table: str, at_ms: int) -> str:
     """The statement that does so."""
-    column, per_s = _DIVISIONS[table]
+    ((column, per_s),) = (each.info[MONTHS] for each in ALL_TABLES if each.name == table)
     moments = f"ARRAY[{at_ms // 1000}::bigint]"
     return f"SELECT tollway_make_months('{table}', '{column}', {per_s}, {moments})"
 

@@ -6,17 +6,16 @@ from typing import Any
 
 from sqlalchemy import select
 
-from tests.support.books import Caller, new_caller
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, new_caller
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
 from tollway.intake.loading import store_records
-from tollway.intake.orders import Orders
-from tollway.operations.orders.descriptor import ORDERS
+from tollway.operations.orders.operation import ORDERS
+from tollway.operations.orders.schema import DAY_HOURS, HOUR_MS, facets_of, order_count, shop_order
+from tollway.operations.orders.storage import OrderLoader
 from tollway.store.database import Database, Reader
 from tollway.store.open import open_sealer
-from tollway.store.order_facets import DAY_HOURS, HOUR_MS, facets_of
-from tollway.store.order_tables import order_count, shop_order
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
@@ -68,7 +67,7 @@ async def store_orders(
     database: Database, sealer: Sealer, records: Iterable[dict[str, Any]]
 ) -> int:
     """Stores records in one transaction; how many of them changed anything."""
-    loader = Orders(sealer)
+    loader = OrderLoader(sealer)
     rows = [loader.check(record) for record in records]
     return await store_records(database, loader, rows)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tollway.cli.main import main
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 
 _real = time.time
 
@@ -27,8 +27,8 @@ def set_clock(ahead_s: int) -> None:
             for known_as, value in list(vars(module).items()):
                 if value is _real:
                     setattr(module, known_as, shifted)
-    _, pick = World.__init__.__defaults__ or ()
-    World.__init__.__defaults__ = (shifted, pick)
+    _, pick = Runtime.__init__.__defaults__ or ()
+    Runtime.__init__.__defaults__ = (shifted, pick)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from itertools import count, pairwise
 from time import monotonic
 from urllib.parse import urlencode
 
-from tests.support.books import Caller, calls_left
 from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.ledger import Caller, calls_left
 from tests.support.load import assert_books_hold
 from tests.support.stores import Store
 

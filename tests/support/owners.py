@@ -1,7 +1,7 @@
 """Shops and users for tests, and their consent."""
 
-from tests.support.books import WORLD
-from tollway.consent.grants import Wish, put_grant
+from tests.support.ledger import WORLD
+from tollway.consent.grants import GrantRequest, put_grant
 from tollway.consent.owners import Owner, credential_of, put_owner
 from tollway.contract.operation import Operation, OwnerKind
 from tollway.store.database import Database, Transaction
@@ -21,7 +21,7 @@ async def authorize(
     async def work(transaction: Transaction) -> None:
         if await credential_of(transaction, owner.kind, owner.id) is None:
             await put_owner(transaction, owner, "")
-        wish = Wish(account_id, need.whose, owner.id, need.scope)
-        await put_grant(transaction, WORLD, wish, lifetime_s=None, granted_by="operator")
+        grant_request = GrantRequest(account_id, need.whose, owner.id, need.scope)
+        await put_grant(transaction, WORLD, grant_request, lifetime_s=None, granted_by="operator")
 
     await database.write(work)

@@ -5,8 +5,8 @@ import time
 import httpx
 
 from tests.support.gateway import Gateway
+from tollway.intake.push_request import sign
 from tollway.intake.sources import key_of
-from tollway.push.signature import sign
 
 SOURCE = "market"
 

@@ -1,15 +1,15 @@
-"""Asking a gateway for receipts, as a caller does."""
+"""Asks a gateway for receipts, as a caller does."""
 
 import time
 from typing import Any
 
 from sqlalchemy import bindparam, func, select
 
-from tests.support.books import Caller
 from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tollway.store.query import Query
-from tollway.store.settlement_tables import refused_call
+from tollway.store.schema.ledger import refused_call
 
 _DEADLINE_S = 20
 _COUNT = Query(

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 import pytest
 
-from tests.support.books import Caller
 from tests.support.fake_carrier import ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
+from tollway.carriers.carrier_links import Link, connect
 from tollway.carriers.carriers import add_carrier
-from tollway.carriers.links import Link, connect
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.store.database import Database
 from tollway.store.open import open_sealer

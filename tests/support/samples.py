@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support import forks
-from tests.support.five import five_caller
+from tests.support.all_operations import five_caller
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.stores import Store
 from tollway.consent.owners import put_owner
 from tollway.contract.operation import Operation
-from tollway.demo.carriers import fill_carriers
 from tollway.demo.owners import USER_UNAUTHORIZED
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.waybills.demo import fill_carriers
 from tollway.store.database import Database
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -4,19 +4,18 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from tests.support.books import WORLD, Caller
 from tests.support.gateway import Gateway, Reply, reply_of
+from tests.support.ledger import WORLD, Caller
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
-from tollway.carriers.areas import ServiceArea
-from tollway.carriers.carriers import add_carrier
+from tollway.carriers.carriers import ServiceArea, add_carrier
 from tollway.carriers.pools import SHARED, Rejected, add_numbers
 from tollway.demo.owners import SHOP
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import list_balances, newest_entries, top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.database import Database
 
 PRICE = WAYBILLS.default_price

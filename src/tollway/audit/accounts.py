@@ -2,15 +2,23 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Table, func, literal, select, union_all
+from sqlalchemy import Table, and_, exists, func, literal, select, union_all
 from sqlalchemy.sql import Select
 
 from tollway.audit.check import Breach, Check
-from tollway.store.client_tables import client
-from tollway.store.consent_tables import consent
+from tollway.contract.reasons import Reason
 from tollway.store.database import Row
-from tollway.store.schema import account, balance, permission, token
-from tollway.store.waybill_tables import waybill
+from tollway.store.schema.carriers import waybill
+from tollway.store.schema.consent import consent
+from tollway.store.schema.ledger import (
+    account,
+    balance,
+    client,
+    entry,
+    permission,
+    refused_call,
+    token,
+)
 
 # Entries are not among them: each has a balance, or the check of balances misses it.
 _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
@@ -36,4 +44,34 @@ ACCOUNTS = Check(
     account,
     union_all(*map(_orphans, _OF_AN_ACCOUNT)),
     _tell,
+)
+
+
+_UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
+_is_charged = exists().where(
+    and_(
+        entry.c.request_id == refused_call.c.request_id,
+        entry.c.account_id == refused_call.c.account_id,
+        entry.c.kind == "charge",
+    )
+)
+
+
+def _tell_uncharged(row: Row) -> Iterator[Breach]:
+    account_id, request_id, code, reason = row
+    difference = f"request {request_id} was charged, and reported as not charged ({code} {reason})"
+    yield Breach("charged_and_not", account_id, None, difference)
+
+
+UNCHARGED = Check(
+    "uncharged",
+    "a call reported as not charged has no charge",
+    refused_call,
+    select(
+        refused_call.c.account_id,
+        refused_call.c.request_id,
+        refused_call.c.code,
+        refused_call.c.reason,
+    ).where(*(refused_call.c.reason != each for each in _UNKNOWN_THEN), _is_charged),
+    _tell_uncharged,
 )

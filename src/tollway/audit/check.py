@@ -6,16 +6,17 @@ the length of a table costs time only.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
-from sqlalchemy import Table, func, select
+from sqlalchemy import BigInteger, ColumnElement, Table, and_, cast, func, null, select
 from sqlalchemy.sql import CompoundSelect, Select
 
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 
 # A ruined database would have millions: the first of each check tell what happened.
-BREACHES_TOLD_MAX = 100
+BREACHES_SHOWN_MAX = 100
 
 
 class Breach(msgspec.Struct, frozen=True):
@@ -54,13 +55,45 @@ class Check:
         self.name = name
         self._holds = holds
         self._rows = Query(select(func.count()).select_from(table))
-        self._wrong = Query(wrong.limit(BREACHES_TOLD_MAX))
+        self._wrong = Query(wrong.limit(BREACHES_SHOWN_MAX))
         self._tell = tell
 
     async def run(self, database: Database, now_ms: int) -> tuple[CheckFigures, list[Breach]]:
-        """Looks at all rows; tells of at most BREACHES_TOLD_MAX of them. A query that asks for
+        """Checks all rows; reports at most BREACHES_SHOWN_MAX of them. A query that asks for
         `now_ms` gets it."""
         ((rows,),) = await database.fetch_long(self._rows)
         wrong = await database.fetch_long(self._wrong, now_ms=now_ms)
         breaches = [breach for row in wrong for breach in self._tell(row)]
         return CheckFigures(self.name, self._holds, rows, len(breaches)), breaches
+
+
+# With its type, which an engine could not guess from the other half of the statement.
+NO_COUNT = cast(null(), BigInteger)
+
+
+def within(
+    newest_first: ColumnElement[int], bucket: ColumnElement[int], span: int
+) -> ColumnElement[bool]:
+    """Whether a time, which is stored negated, falls into a bucket."""
+    return and_(newest_first > -(bucket + 1) * span, newest_first <= -bucket * span)
+
+
+def bucket_of(newest_first: ColumnElement[int], span: int) -> ColumnElement[Any]:
+    """The bucket that a time falls into. No time is before 1970, so that / rounds down."""
+    return -newest_first // span
+
+
+def told_by(what: str, subject_of: Callable[[Row], str]) -> Callable[[Row], Iterator[Breach]]:
+    """Reports a bucket whose row ends with its count, None where it has none, and the truth."""
+
+    def tell(row: Row) -> Iterator[Breach]:
+        *bucket, counted, there = row
+        if counted is None:
+            difference = f"{subject_of(tuple(bucket))}: there are {what}, but no count of them"
+        else:
+            difference = (
+                f"{subject_of(tuple(bucket))}: {counted} {what} are counted, {there} are there"
+            )
+        yield Breach(f"{what}_miscounted", None, None, difference)
+
+    return tell

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from sqlalchemy import and_, case, func, or_, select
 
-from tollway.audit.books import SIGNS
 from tollway.audit.check import Breach, Check
+from tollway.audit.ledger import SIGNS
 from tollway.store.database import Row
-from tollway.store.schema import entry, token
-from tollway.store.settlement_tables import archived_balance
+from tollway.store.schema.ledger import archived_balance, entry, token
 
 # Each entry beside the one before it in the order of its key, which must also be the one numbered
-# before it. Before the first there was nothing, or what is carried of those that were dropped.
+# before it. Before the first there was nothing, or the archived balance of those dropped.
 _of_balance = (entry.c.account_id, entry.c.unit)
 _chain = select(
     entry.c.account_id,

@@ -16,9 +16,8 @@ from sqlalchemy import (
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
-from tollway.store.schema import balance
-from tollway.store.settlement_tables import IS_HELD, hold, idempotency_key, is_reserved
-from tollway.store.waybill_tables import waybill
+from tollway.store.schema.carriers import waybill
+from tollway.store.schema.ledger import IS_HELD, balance, hold, idempotency_key, is_reserved
 
 # A gateway looks at what is pending at intervals, and the carrier needs time to answer.
 _GRACE_MS = 60_000

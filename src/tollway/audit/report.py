@@ -1,17 +1,56 @@
-"""The whole audit: every check, and the figures of the books."""
+"""All checks in the order in which they run, and the report of a run. A new check is added here."""
 
 from collections.abc import Callable
 
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.books import UnitFigures, unit_figures
+from tollway.audit.accounts import ACCOUNTS, UNCHARGED
 from tollway.audit.check import Breach, CheckFigures
-from tollway.audit.checks import CHECKS
-from tollway.audit.holds import HOLD_OVERDUE
+from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
+from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
+from tollway.audit.entries import CHARGED_ONCE, ENTRIES
+from tollway.audit.holds import (
+    HOLD_OVERDUE,
+    HOLD_WAYBILLS,
+    HOLDS,
+    HOLDS_IN_TIME,
+    RESERVED_KEYS,
+    WAYBILL_HOLDS,
+)
+from tollway.audit.ledger import BALANCES, UnitFigures, unit_figures
+from tollway.audit.orders import ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
+from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
+from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema import account, token
+from tollway.store.schema.ledger import account, token
+
+CHECKS = (
+    ACCOUNTS,
+    BALANCES,
+    ENTRIES,
+    CHARGED_ONCE,
+    UNCHARGED,
+    HOLDS,
+    HOLDS_IN_TIME,
+    HOLD_WAYBILLS,
+    WAYBILL_HOLDS,
+    RESERVED_KEYS,
+    CONSENT_USES,
+    CONSENT_CHARGES,
+    WAYBILLS_IN_FORCE,
+    NUMBERS_ONCE,
+    NUMBERS_TAKEN,
+    NUMBERS_USED,
+    WAYBILLS_PAID,
+    WAYBILL_CHARGES,
+    ORDERS_ONCE,
+    ORDER_HOURS,
+    ORDER_DAYS,
+    CODES_ONCE,
+    CLAIM_HOURS,
+)
 
 
 class AuditReport(msgspec.Struct, frozen=True):
@@ -41,7 +80,7 @@ _COUNTS = Query(
 async def audit(
     database: Database, now_ms: int, progress: Callable[[int], None] = lambda _: None
 ) -> AuditReport:
-    """Runs all checks; the progress is told how many more of them are done."""
+    """Runs all checks; calls `progress` with how many more are done."""
     ((accounts, tokens),) = await database.fetch_long(_COUNTS)
     units = await unit_figures(database)
     checks: list[CheckFigures] = []

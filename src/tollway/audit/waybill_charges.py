@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from sqlalchemy import and_, exists, func, literal, or_, select, union_all
 
 from tollway.audit.check import Breach, Check
-from tollway.operations.waybills.descriptor import WAYBILLS
+from tollway.operations.waybills.operation import WAYBILLS
 from tollway.store.database import Row
-from tollway.store.schema import entry
-from tollway.store.settlement_tables import archived_balance
-from tollway.store.waybill_tables import waybill
+from tollway.store.schema.carriers import waybill
+from tollway.store.schema.ledger import archived_balance, entry
 
 _is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)

@@ -10,7 +10,7 @@ from sqlalchemy import and_, exists, func, select, text
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
-from tollway.store.waybill_tables import IN_FORCE, waybill, waybill_number
+from tollway.store.schema.carriers import IN_FORCE, waybill, waybill_number
 
 _NATURAL_KEY = (waybill.c.account_id, waybill.c.owner_id, waybill.c.order_sn, waybill.c.wp_code)
 _same_number = and_(

@@ -13,3 +13,7 @@ cancelling.py   cancels at the carrier what the carrier has issued
 printing.py     the print data of a waybill, signed
 label/          the same as a picture, a PDF or a printer's commands
 """
+
+
+class CarrierError(Exception):
+    """A carrier, pool or waybill cannot be as asked; the text is one sentence for the operator."""

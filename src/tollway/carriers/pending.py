@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, literal_column, select
 
+from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
-from tollway.carriers.errors import CarrierError
-from tollway.carriers.printing import Label, print_data
+from tollway.carriers.labels.print_data import Label, print_data
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     WHOLE,
@@ -24,7 +24,7 @@ from tollway.ledger.charges import Charge
 from tollway.ledger.holds import capture, lock_balance_of, release, reserve
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.waybill_tables import IS_PENDING, waybill
+from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # Written out, and not a parameter: only so does a planner know that the index fits.
 _is_pending: ColumnElement[bool] = literal_column(IS_PENDING)

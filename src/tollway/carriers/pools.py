@@ -13,10 +13,10 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
-from tollway.carriers.formats import number_problem
+from tollway.carriers.number_formats import number_problem
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.waybill_tables import waybill_number
+from tollway.store.schema.carriers import waybill_number
 
 # The pool of no shop in particular.
 SHARED = ""

@@ -13,10 +13,11 @@ from enum import StrEnum
 
 import msgspec
 
-from tollway.carriers.carriers import find_carrier
-from tollway.carriers.connectors.connector import ConnectorError, Issued
+from tollway.carriers import CarrierError
+from tollway.carriers.carrier_links import find_link
+from tollway.carriers.carriers import find_carrier, known_carrier
+from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.links import find_link
 from tollway.carriers.pending import (
     carriers_pending,
     end_issued,
@@ -27,14 +28,16 @@ from tollway.carriers.pending import (
 )
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.store.clock import common_ms, sure_ms
 from tollway.store.database import (
     Database,
+    Reader,
     StoreBusyError,
     StoreUnavailableError,
     Transaction,
 )
+from tollway.store.sealing import Sealer
 
 logger = logging.getLogger("tollway.carriers")
 
@@ -74,11 +77,13 @@ class Finding(msgspec.Struct, frozen=True):
 class Reconciler:
     """Asks carriers about what is pending in one database."""
 
-    def __init__(self, database: Database, remotes: Remotes, vault: Vault, world: World) -> None:
+    def __init__(
+        self, database: Database, remotes: Remotes, vault: Vault, runtime: Runtime
+    ) -> None:
         self._database = database
         self._remotes = remotes
         self._vault = vault
-        self._world = world
+        self._runtime = runtime
 
     async def settle_all(self) -> Sequence[Finding]:
         """Settles what can be settled of everything that is pending."""
@@ -133,14 +138,14 @@ class Reconciler:
 
     async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
         async def work(transaction: Transaction) -> bool:
-            at_ms = await common_ms(transaction, self._world.at_ms())
+            at_ms = await common_ms(transaction, self._runtime.at_ms())
             return await end_issued(transaction, stored, issued, self._vault, at_ms)
 
         return Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
 
     async def _give_up(self, stored: StoredWaybill) -> Outcome:
         async def work(transaction: Transaction) -> bool:
-            at_ms = await common_ms(transaction, self._world.at_ms())
+            at_ms = await common_ms(transaction, self._runtime.at_ms())
             return await end_refused(transaction, stored, _GIVEN_UP, at_ms)
 
         return Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
@@ -148,7 +153,7 @@ class Reconciler:
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at the least: whichever node has asked, its message
         may still be on its way."""
-        now_ms = await sure_ms(self._database, self._world.at_ms())
+        now_ms = await sure_ms(self._database, self._runtime.at_ms())
         return now_ms // 1000 - stored.waybill.asked_at_s
 
     async def deadline_s(self, stored: StoredWaybill) -> float:
@@ -166,3 +171,25 @@ def _finding(
     finding = Finding(stored.waybill, outcome, number, age_s, is_overdue=False)
     is_overdue = finding.is_waiting and age_s >= after_s
     return msgspec.structs.replace(finding, is_overdue=is_overdue)
+
+
+async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
+    """Has a remote carrier cancel its waybill; one from a pool is known to nobody else.
+
+    Asking twice is harmless, so if this is done and the rest is not, it can all be done again.
+    """
+    if of.hold_id is None or of.number is None:
+        return
+    carrier = await known_carrier(reader, of.wp_code)
+    opened = await find_link(reader, sealer, of.wp_code)
+    if opened is None:
+        raise CarrierError(
+            f"Waybill {of.number} was issued by carrier {of.wp_code} itself, which is no longer "
+            "connected: connect it again to cancel there."
+        )
+    try:
+        answer = await remotes.connector(carrier, opened).cancel(ref_of(of), of.number)
+    except ConnectorError as error:
+        raise CarrierError(f"Waybill {of.number} is not cancelled: {error} Try again.") from None
+    if isinstance(answer, Declined):
+        raise CarrierError(f"Carrier {of.wp_code} does not cancel {of.number}: {answer.reason}")

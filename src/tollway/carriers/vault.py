@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from tollway.store.keys import Signer, load_signer
 from tollway.store.sealing import Sealer, load_sealer
-from tollway.store.signing import Signer, load_signer
 
 _DIGEST_BYTES = 12
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import Integer, bindparam, literal_column, select
 
-from tollway.carriers.errors import CarrierError
+from tollway.carriers import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
-from tollway.store.waybill_tables import IN_FORCE, waybill
+from tollway.store.schema.carriers import IN_FORCE, waybill
 
 
 class WaybillKey(NamedTuple):

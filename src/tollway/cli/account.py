@@ -44,7 +44,7 @@ def open_(
     as_json: JsonOption = False,
 ) -> None:
     """Open an account."""
-    opened = run(database, lambda at: open_account(at.database, at.world, name))
+    opened = run(database, lambda at: open_account(at.database, at.runtime, name))
     if as_json:
         print_json(opened)
     else:
@@ -97,7 +97,7 @@ def show(
     if as_json:
         print_json(sheet)
     else:
-        _print_sheet(sheet, at.settings.zone, at.world.at_s())
+        _print_sheet(sheet, at.settings.zone, at.runtime.at_s())
 
 
 @group.command("close")
@@ -105,7 +105,7 @@ def close(
     wanted: AccountArgument, database: DatabaseOption = None, as_json: JsonOption = False
 ) -> None:
     """Close an account for good: its tokens are refused, its books stay."""
-    closed = run(database, lambda at: close_account(at.database, at.world, wanted))
+    closed = run(database, lambda at: close_account(at.database, at.runtime, wanted))
     if as_json:
         print_json(closed)
     else:

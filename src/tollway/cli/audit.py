@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.audit.journal import audit_journal
+from tollway.audit.carrier_journal import audit_journal
 from tollway.audit.report import AuditReport
 from tollway.audit.report import audit as audit_all
 from tollway.carriers.carriers import known_carrier
@@ -51,7 +51,7 @@ def audit(
             file = Path(sqlite_path(at.settings.database))
             # What a damaged file says cannot be held against what it says elsewhere.
             refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
-        report = await audit_all(at.database, await common_ms(at.database, at.world.at_ms()))
+        report = await audit_all(at.database, await common_ms(at.database, at.runtime.at_ms()))
         if journal is None or carrier is None:
             return report
         await known_carrier(at.database, carrier)

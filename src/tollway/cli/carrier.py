@@ -5,9 +5,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.carriers.areas import AreaKind, ServiceArea
-from tollway.carriers.carriers import add_carrier, list_carriers
-from tollway.carriers.links import Link, list_links
+from tollway.carriers.carrier_links import Link, list_links
+from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier, list_carriers
 from tollway.cli import carrier_link
 from tollway.cli.context import Session, run
 from tollway.cli.errors import UsageError

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.carriers.links import (
+from tollway.carriers.carrier_links import (
     DEADLINE_MS,
     DEADLINE_MS_MAX,
     SETTLE_AFTER_S,
@@ -87,7 +87,7 @@ def connect_carrier(
     secret = _read_secret(secret_file)
 
     async def work(at: Session) -> Link:
-        changed_at_s = at.world.at_s()
+        changed_at_s = at.runtime.at_s()
         link = Link(carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s)
         await connect(at.database, await at.sealer(), link, secret, allows_plain=plain_http)
         return link

@@ -31,7 +31,7 @@ def add(
     """Add a client. Its secret is shown this once; only a hash of it is kept."""
     kind = "test" if is_test else "live"
     added = run(
-        database, lambda at: add_client(at.database, at.world, account, kind=kind, label=label)
+        database, lambda at: add_client(at.database, at.runtime, account, kind=kind, label=label)
     )
     if as_json:
         print_json(added)
@@ -85,7 +85,7 @@ def revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a client: it gets no more tokens, and those it has are refused."""
-    revoked = run(database, lambda at: revoke_client(at.database, at.world, client))
+    revoked = run(database, lambda at: revoke_client(at.database, at.runtime, client))
     if as_json:
         print_json(revoked)
     else:

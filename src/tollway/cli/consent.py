@@ -10,15 +10,15 @@ from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
 from tollway.consent.grants import (
     Grant,
+    GrantRequest,
     NamedGrant,
-    Wish,
     all_grants,
     give_grant,
     grants_of_account,
     revoke_grant,
 )
 from tollway.contract.operation import OwnerKind
-from tollway.ledger.errors import LedgerError
+from tollway.ledger import LedgerError
 from tollway.operations.catalogue import OPERATIONS
 
 _DAY_S = 86_400
@@ -55,7 +55,7 @@ def list_(
     if as_json:
         print_json([each.grant for each in grants])
         return
-    zone, now_s = at.settings.zone, at.world.at_s()
+    zone, now_s = at.settings.zone, at.runtime.at_s()
     print_table(
         ("consent", "account", "of", "scope", "state", "granted", "by", "expires"),
         [
@@ -102,12 +102,12 @@ def grant(
 ) -> None:
     """Give a consent in an owner's name, for example one that was signed on paper."""
     _check_scope(kind, scope)
-    wish = Wish(account, kind.value, owner_id, scope)
+    grant_request = GrantRequest(account, kind.value, owner_id, scope)
 
     async def work(at: Session) -> Grant:
         lifetime_s = (days or at.settings.consent_days) * _DAY_S
         return await give_grant(
-            at.database, at.world, wish, lifetime_s=lifetime_s, granted_by="operator"
+            at.database, at.runtime, grant_request, lifetime_s=lifetime_s, granted_by="operator"
         )
 
     given = run(database, work)
@@ -128,7 +128,7 @@ def revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a consent: the account's next call is refused."""
-    revoked = run(database, lambda at: revoke_grant(at.database, at.world, consent))
+    revoked = run(database, lambda at: revoke_grant(at.database, at.runtime, consent))
     if as_json:
         print_json(revoked)
     else:

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from tollway.carriers.vault import Vault, load_vault
 from tollway.cli.setting_sources import load_settings
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
 from tollway.store.database import (
     StoreBusyError,
@@ -16,7 +17,7 @@ from tollway.store.database import (
     StoreError,
     StoreUnavailableError,
 )
-from tollway.store.key_marks import key_file_of, use_files
+from tollway.store.key_check import key_file_of, use_files
 from tollway.store.migrate import check_current
 from tollway.store.open import (
     OpenDatabase,
@@ -39,16 +40,16 @@ class Session:
 
     settings: Settings
     database: OpenDatabase
-    world: World = field(default_factory=World)
+    runtime: Runtime = field(default_factory=Runtime)
 
     async def sealer(self) -> Sealer:
         """Only where it is needed: it makes the key file if there is none."""
-        await use_files(self.database, [key_file_of(self.settings)])
+        await use_files(self.database, [key_file_of(self.settings)], ALL_TABLES)
         return open_sealer(self.settings.database, self.settings.key_file)
 
     async def vault(self) -> Vault:
         """The keys of waybills, likewise."""
-        await use_files(self.database, [key_file_of(self.settings)])
+        await use_files(self.database, [key_file_of(self.settings)], ALL_TABLES)
         return load_vault(key_path(self.settings.database, self.settings.key_file))
 
 

@@ -8,8 +8,8 @@ from tollway.cli.context import run
 from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption, known_operation
 from tollway.cli.output import print_json, print_sentence
 from tollway.contract.operation import Unit
+from tollway.ledger import LedgerError
 from tollway.ledger.entries import top_up
-from tollway.ledger.errors import LedgerError
 
 group = typer.Typer(help="Add credits, or calls of an operation.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def add(
     unit, shown_unit = "credits", "credits"
     if calls is not None:
         unit, shown_unit = _unit_of_calls(calls), f"calls of {calls}"
-    entry = run(database, lambda at: top_up(at.database, at.world, account, unit, amount, note))
+    entry = run(database, lambda at: top_up(at.database, at.runtime, account, unit, amount, note))
     if as_json:
         print_json(entry)
     else:

@@ -10,11 +10,11 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
 from tollway.demo.world import (
-    RECORDS,
     DemoWorld,
     continue_world,
     make_world,
     saved_world,
+    world_records,
 )
 from tollway.settings import Settings
 from tollway.store.migrate import migrate
@@ -46,11 +46,11 @@ async def ensure_world(session: Session) -> DemoWorld:
     base_url, today = session.settings.address, _today(session.settings)
     world = saved_world(path)
     if world is None:
-        with progress_bar("Making the demo world", RECORDS) as advance:
+        with progress_bar("Making the demo world", world_records()) as advance:
             return await make_world(
                 session.database,
                 await session.sealer(),
-                session.world,
+                session.runtime,
                 database_path=path,
                 base_url=base_url,
                 today=today,

@@ -2,9 +2,9 @@
 
 import typer
 
-from tollway.carriers.errors import CarrierError
+from tollway.carriers import CarrierError
 from tollway.intake.files import IntakeError
-from tollway.ledger.errors import LedgerError
+from tollway.ledger import LedgerError
 from tollway.settings import SettingsError
 from tollway.store.database import StoreError
 

@@ -12,13 +12,9 @@ from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.progress import progress_bar
-from tollway.intake.coupon_claims import CouponClaims
-from tollway.intake.files import read_records
-from tollway.intake.loading import CheckedChunk, Loader, LoadResult, checked_chunks, load
-from tollway.intake.order_files import order_chunks
-from tollway.intake.orders import Orders
-from tollway.intake.product_figures import ProductFigures
-from tollway.intake.promotion_material import PromotionMaterials
+from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, load
+from tollway.intake.parallel_reading import file_chunks
+from tollway.operations.catalogue import RECORD_KINDS
 
 FileArgument = Annotated[
     Path,
@@ -44,62 +40,24 @@ def register(commands: typer.Typer) -> None:
     commands.add_typer(_commands, name="import")
 
 
-@_commands.command("product-figures")
-def product_figures(
-    file: FileArgument,
-    rejects: RejectsOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Load products and their daily figures; loading a file again changes nothing."""
-    _import(_plain(ProductFigures(), file), file, rejects, database, as_json=as_json)
+def _add(kind: RecordKind) -> None:
+    @_commands.command(kind.name, help=kind.help)
+    def load_file(
+        file: FileArgument,
+        rejects: RejectsOption = None,
+        database: DatabaseOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        async def start(at: Session) -> Loading:
+            sealer = await at.sealer() if kind.is_sealed else None
+            url, key_file = at.settings.database, at.settings.key_file
+            return kind.make_loader(sealer), file_chunks(kind, file, url, key_file)
+
+        _import(start, file, rejects, database, as_json=as_json)
 
 
-@_commands.command("orders")
-def orders(
-    file: FileArgument,
-    rejects: RejectsOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Load orders; of two versions of one order, the one updated last stays."""
-
-    async def start(at: Session) -> Loading:
-        url, key_file = at.settings.database, at.settings.key_file
-        return Orders(await at.sealer()), order_chunks(file, url, key_file)
-
-    _import(start, file, rejects, database, as_json=as_json)
-
-
-@_commands.command("coupon-claims")
-def coupon_claims(
-    file: FileArgument,
-    rejects: RejectsOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Load claimed coupons; loading a file again changes nothing."""
-    _import(_plain(CouponClaims(), file), file, rejects, database, as_json=as_json)
-
-
-@_commands.command("promotion-material")
-def promotion_material(
-    file: FileArgument,
-    rejects: RejectsOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Load promotion material with its benefits and items; a later record replaces an earlier."""
-    _import(_plain(PromotionMaterials(), file), file, rejects, database, as_json=as_json)
-
-
-def _plain(loader: Loader, file: Path) -> Callable[[Session], Awaitable[Loading]]:
-    """Records that are read and checked one after the other, by what stores them."""
-
-    async def start(_: Session) -> Loading:
-        return loader, checked_chunks(loader, read_records(file))
-
-    return start
+for _kind in RECORD_KINDS.values():
+    _add(_kind)
 
 
 def _import(

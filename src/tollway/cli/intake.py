@@ -10,6 +10,7 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
 from tollway.intake.rejects import Rejected, Replay, list_rejected
 from tollway.intake.rejects import replay as replay_rejected
+from tollway.operations.catalogue import RECORD_KINDS
 
 _group = typer.Typer(help="Look after what was pushed.", no_args_is_help=True)
 _rejected = typer.Typer(help="Records that were rejected.", no_args_is_help=True)
@@ -56,7 +57,7 @@ def replay(
     """Try rejected records again: those that are good by now are stored."""
 
     async def work(at: Session) -> Replay:
-        return await replay_rejected(at.database, await at.sealer(), record)
+        return await replay_rejected(at.database, await at.sealer(), RECORD_KINDS, record)
 
     result = run(database, work)
     if as_json:

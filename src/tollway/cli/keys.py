@@ -8,7 +8,7 @@ import typer
 from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
-from tollway.store.key_marks import SECRET_FILE, accept_file, files_of
+from tollway.store.key_check import SECRET_FILE, accept_file, files_of
 
 group = typer.Typer(help="Say which keys a database is used with.", no_args_is_help=True)
 

@@ -15,9 +15,9 @@ from tollway.cli.errors import UsageError
 from tollway.cli.export import Format, destination, entry_writer, pages_from_oldest
 from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
-from tollway.ledger.errors import LedgerError
 from tollway.store.database import Reader
 
 _LIMIT_MAX = 10_000

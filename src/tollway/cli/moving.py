@@ -1,30 +1,29 @@
 """The steps of a move: check the keys, copy, compare, audit. Only then does it count as done."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+from sqlalchemy import Table
 
 from tollway.audit.check import Breach
-from tollway.audit.checks import CHECKS
-from tollway.audit.report import audit
+from tollway.audit.report import CHECKS, audit
 from tollway.cli.backup_files import KeyFile, key_files
 from tollway.cli.errors import CommandError
 from tollway.cli.progress import progress_bar
 from tollway.cli.restoring import files_beside, keys_to_place, placed
 from tollway.demo.world import demo_file
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
 from tollway.store.database import StoreError, StoreUnavailableError
-from tollway.store.key_marks import refuse_other
-from tollway.store.moving.copying import copy_rows, refuse_other_schema
-from tollway.store.moving.source import Source, open_source
-from tollway.store.moving.tables import MOVED_TABLES
+from tollway.store.key_check import refuse_other
+from tollway.store.moving.copying import Difference, copy_rows, differences, refuse_other_schema
+from tollway.store.moving.source import Source, moved_tables, open_source
 from tollway.store.moving.target import Target, open_target
-from tollway.store.moving.verifying import Difference, differences
-from tollway.store.node_tables import key_check
 from tollway.store.open import key_path, open_database, without_password
+from tollway.store.schema.database import key_check
 from tollway.telemetry.metrics import Metrics
 
 
@@ -50,12 +49,13 @@ async def move_database(path: str, settings: Settings, *, should_restart: bool) 
     """Moves the file to the database of the settings, compares both, and audits the outcome."""
     target_name = without_password(settings.database)
     files = _files_to_place(path, settings)
-    with open_source(path) as source:
+    tables = moved_tables(ALL_TABLES)
+    with open_source(path, tables) as source:
         refuse_other_schema("source", source.schema_revision())
         _refuse_missing_keys(source, path, settings)
         _refuse_other_keys(source, path, settings)
-        counts = [TableFigures(str(table.name), source.count(table)) for table in MOVED_TABLES]
-        async with _opened(settings.database) as target:
+        counts = [TableFigures(str(table.name), source.count(table)) for table in tables]
+        async with _opened(settings.database, tables) as target:
             refuse_other_schema("target", await target.schema_revision())
             await target.claim(source.name, should_restart=should_restart)
             with placed(files):
@@ -75,9 +75,9 @@ async def _copy(source: Source, target: Target, rows: int) -> list[Difference]:
 
 
 @asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[Target]:
+async def _opened(url: str, tables: Sequence[Table]) -> AsyncIterator[Target]:
     try:
-        async with open_target(url) as target:
+        async with open_target(url, tables) as target:
             yield target
     except StoreUnavailableError as error:
         raise StoreError(
@@ -90,7 +90,7 @@ async def _breaches(url: str) -> list[Breach]:
     database = open_database(url, Metrics())
     try:
         with progress_bar("Auditing", len(CHECKS)) as advance:
-            return (await audit(database, World().at_ms(), advance)).damage
+            return (await audit(database, Runtime().at_ms(), advance)).damage
     finally:
         await database.close()
 

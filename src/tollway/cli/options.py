@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tollway.contract.operation import Operation
-from tollway.ledger.errors import LedgerError
+from tollway.ledger import LedgerError
 from tollway.operations.catalogue import BY_NAME
 
 DatabaseOption = Annotated[

@@ -9,7 +9,7 @@ from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import Cell, print_json, print_table, shown_time
 from tollway.contract.receipt import Receipt, ReceiptHold
-from tollway.ledger.errors import LedgerError
+from tollway.ledger import LedgerError
 from tollway.ledger.receipts import find_receipt
 
 group = typer.Typer()

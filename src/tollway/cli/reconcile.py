@@ -6,14 +6,13 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.reconciling import Finding, Reconciler
 from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence, print_table, shown_time
-from tollway.ledger.holds import Hold
-from tollway.ledger.open_holds import open_holds
+from tollway.ledger.holds import Hold, open_holds
 from tollway.store.clock import common_ms
 
 _LIMIT_MAX = 10_000
@@ -37,7 +36,7 @@ def reconcile(database: DatabaseOption = None, as_json: JsonOption = False) -> N
         remotes = Remotes(open_client())
         try:
             vault = await at.vault()
-            return await Reconciler(at.database, remotes, vault, at.world).settle_all()
+            return await Reconciler(at.database, remotes, vault, at.runtime).settle_all()
         finally:
             await remotes.close()
 
@@ -60,7 +59,7 @@ def list_(
 
     async def work(at: Session) -> tuple[ZoneInfo, int, Sequence[Hold]]:
         holds = await open_holds(at.database, limit)
-        return at.settings.zone, await common_ms(at.database, at.world.at_ms()), holds
+        return at.settings.zone, await common_ms(at.database, at.runtime.at_ms()), holds
 
     zone, now_ms, holds = run(database, work)
     if as_json:

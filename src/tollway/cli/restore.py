@@ -13,12 +13,11 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_sentence
 from tollway.cli.restoring import check_copy, copied, files_beside, keys_to_place, placed
 from tollway.cli.setting_sources import load_settings
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.durable_files import to_disk
 from tollway.store.open import is_shared, sqlite_path
-from tollway.store.sqlite.files import put_in_place, side_files_of
-from tollway.store.sqlite.lock import ServingLock
+from tollway.store.sqlite.files import ServingLock, put_in_place, side_files_of
 
 group = typer.Typer()
 
@@ -125,7 +124,7 @@ def _restore(backup: Path, path: Path, settings: Settings, should_migrate: bool)
 
 
 def _stamp() -> str:
-    return datetime.fromtimestamp(World().at_s(), UTC).strftime("%Y%m%d-%H%M%S")
+    return datetime.fromtimestamp(Runtime().at_s(), UTC).strftime("%Y%m%d-%H%M%S")
 
 
 def _print(backup: Path, restored: Restored) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tollway.audit.checks import CHECKS
-from tollway.audit.report import AuditReport, audit
+from tollway.audit.report import CHECKS, AuditReport, audit
 from tollway.cli.backup_files import (
     DIGEST,
     KeyFile,
@@ -21,7 +20,7 @@ from tollway.cli.files import refuse_damaged, write_private
 from tollway.cli.progress import percent_bar, progress_bar
 from tollway.settings import Settings
 from tollway.store.durable_files import to_disk
-from tollway.store.key_marks import MarkedFile, files_of, refuse_others
+from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
 from tollway.store.migrate import check_known, migrate, newest_revision
 from tollway.store.sqlite.files import side_files_of
 
@@ -62,7 +61,7 @@ def _copy(backup: Path, copy: Path) -> None:
 
 
 def check_copy(
-    backup: Path, copy: Path, files: Sequence[MarkedFile], *, should_migrate: bool
+    backup: Path, copy: Path, files: Sequence[CheckedKeyFile], *, should_migrate: bool
 ) -> tuple[str, AuditReport]:
     """Checks all that can be checked of a copy; gives its schema and the audit's report."""
     with progress_bar("Checking", 1 + len(CHECKS)) as advance:
@@ -83,7 +82,7 @@ def check_copy(
                 )
             # What did not come along is told of afterwards.
             await refuse_others(at.database, [file for file in files if file.path.exists()])
-            return schema, await audit(at.database, at.world.at_ms(), advance)
+            return schema, await audit(at.database, at.runtime.at_ms(), advance)
 
         schema, report = run_on_any_schema(f"sqlite:///{copy}", work)
     _refuse_breaches(backup, report)
@@ -121,7 +120,7 @@ def keys_to_place(backup: Path, files: tuple[KeyFile, ...]) -> dict[Path, bytes]
     return placing
 
 
-def files_beside(copy: Path, settings: Settings) -> list[MarkedFile]:
+def files_beside(copy: Path, settings: Settings) -> list[CheckedKeyFile]:
     """The files that a copy is going to be used with: those beside it, else those in place."""
     pairs = zip(files_of(settings), key_files(settings), strict=True)
     beside = ((marked, file.beside(copy)) for marked, file in pairs)

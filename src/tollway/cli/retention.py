@@ -8,7 +8,7 @@ import typer
 from tollway.cli.context import Session, run
 from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import print_json, print_table
-from tollway.retention.applying import Dropped, Retention
+from tollway.retention.retention import Dropped, Retention
 
 group = typer.Typer(help="Drop what is older than the settings say.", no_args_is_help=True)
 
@@ -29,7 +29,7 @@ def apply(
 
     async def work(at: Session) -> list[Dropped]:
         retention = Retention(at.database, at.settings)
-        now_ms = at.world.at_ms()
+        now_ms = at.runtime.at_ms()
         if dry_run:
             return await retention.plan(now_ms)
         return await _apply_all(retention, now_ms)

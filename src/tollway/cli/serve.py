@@ -12,13 +12,14 @@ from tollway.cli.options import DatabaseOption, JsonOption
 from tollway.cli.output import as_json_line
 from tollway.cli.setting_sources import load_settings
 from tollway.demo.world import DemoWorld
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
-from tollway.store.key_marks import files_of, refuse_others, refuse_unusable, use_files
+from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
 from tollway.store.open import is_shared, sqlite_path, unverified_links
-from tollway.store.postgresql.allowance import crowding
-from tollway.store.sqlite.lock import ServingLock
+from tollway.store.postgresql.pool import crowding
+from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
 
 logger = logging.getLogger("tollway.serving")
@@ -47,7 +48,7 @@ def serve(
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
     # Imported here: every other command would pay for loading the HTTP server.
-    from tollway.serving.server import free_address, serve_http  # noqa: PLC0415
+    from tollway.gateway.server import free_address, serve_http
 
     options = {"database": database, "host": host, "port": port, "workers": workers}
     settings, _ = load_settings(options)
@@ -65,10 +66,10 @@ def serve(
         await refuse_others(session.database, files)
         await migrate(session.database, is_alone=lock is not None)
         await check_current(session.database)
-        await use_files(session.database, files)
+        await use_files(session.database, files, ALL_TABLES)
         warnings.extend(
             await crowding(
-                session.database, settings.workers, settings.database_connections, World().at_ms()
+                session.database, settings.workers, settings.database_connections, Runtime().at_ms()
             )
         )
         return await ensure_world(session) if with_demo else None

@@ -49,7 +49,7 @@ def add(
     """Make a shop or user known, with the login and password of its owner."""
     password = read_password(from_stdin=password_stdin)
     wanted = Owner(kind.value, owner_id, name, shop_code, login, 0)
-    added = run(database, lambda at: add_owner(at.database, at.world, wanted, password))
+    added = run(database, lambda at: add_owner(at.database, at.runtime, wanted, password))
     if as_json:
         print_json(added)
     else:

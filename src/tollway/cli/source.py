@@ -26,7 +26,7 @@ def add(name: NameArgument, database: DatabaseOption = None, as_json: JsonOption
     """Add a source. Its secret is shown this once."""
 
     async def work(at: Session) -> SourceSecret:
-        return await add_source(at.database, await at.sealer(), name, at.world.at_s())
+        return await add_source(at.database, await at.sealer(), name, at.runtime.at_s())
 
     made = run(database, work)
     _print_secret(made, as_json=as_json)
@@ -39,7 +39,7 @@ def rotate(
     """Make a new secret. The one before it is accepted until the next rotation."""
 
     async def work(at: Session) -> SourceSecret:
-        return await rotate_secret(at.database, await at.sealer(), name, at.world.at_s())
+        return await rotate_secret(at.database, await at.sealer(), name, at.runtime.at_s())
 
     made = run(database, work)
     _print_secret(made, as_json=as_json)

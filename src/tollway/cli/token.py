@@ -45,7 +45,7 @@ def issue(
     async def work(at: Session) -> tuple[ZoneInfo, IssuedToken]:
         return at.settings.zone, await issue_token(
             at.database,
-            at.world,
+            at.runtime,
             account,
             kind="test" if is_test else "live",
             label=label,
@@ -77,7 +77,7 @@ def list_(
     if as_json:
         print_json(tokens)
     else:
-        print_tokens(tokens, at.settings.zone, at.world.at_s())
+        print_tokens(tokens, at.settings.zone, at.runtime.at_s())
 
 
 @group.command("revoke")
@@ -90,7 +90,7 @@ def revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token: it is refused from the next call on."""
-    revoked = run(database, lambda at: revoke_token(at.database, at.world, token))
+    revoked = run(database, lambda at: revoke_token(at.database, at.runtime, token))
     if as_json:
         print_json(revoked)
     else:

@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from tollway.carriers.cancelling import tell_carrier
-from tollway.carriers.connectors.exchange import open_client
+from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.printing import Label, label_of
+from tollway.carriers.labels.print_data import Label, label_of
+from tollway.carriers.reconciling import tell_carrier
 from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
@@ -130,8 +130,8 @@ def label(
 ) -> None:
     """Write a waybill's label as PDF, PNG or ZPL."""
     # Imported here: every other command would pay for loading the drawing.
-    from tollway.carriers.label.fonts import find_fonts  # noqa: PLC0415
-    from tollway.carriers.label.formats import WRITERS  # noqa: PLC0415
+    from tollway.carriers.labels.fonts import find_fonts
+    from tollway.carriers.labels.formats import WRITERS
 
     write = WRITERS.get(out.suffix.lower())
     if write is None:
@@ -167,7 +167,7 @@ def cancel(
         try:
             found = (await find_by_number(at.database, number, carrier)).waybill
             await tell_carrier(at.database, remotes, await at.sealer(), found)
-            return await cancel_waybill(at.database, number, found.wp_code, at.world.at_s())
+            return await cancel_waybill(at.database, number, found.wp_code, at.runtime.at_s())
         finally:
             await remotes.close()
 

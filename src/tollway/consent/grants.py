@@ -6,13 +6,13 @@ import msgspec
 from sqlalchemy import bindparam, or_, select
 
 from tollway.consent.owners import find_owner
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
-from tollway.store.consent_tables import consent
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import account
+from tollway.store.schema.consent import consent, consent_use
+from tollway.store.schema.ledger import account
 from tollway.store.versions import directory_changed
 
 
@@ -42,7 +42,7 @@ class NamedGrant(msgspec.Struct, frozen=True):
     account_name: str
 
 
-class Wish(msgspec.Struct, frozen=True):
+class GrantRequest(msgspec.Struct, frozen=True):
     """Who is to be allowed what, by whom."""
 
     account_id: str
@@ -90,18 +90,23 @@ _REVOKE = Query(
 
 
 async def give_grant(
-    database: Database, world: World, wish: Wish, *, lifetime_s: int | None, granted_by: str
+    database: Database,
+    runtime: Runtime,
+    grant_request: GrantRequest,
+    *,
+    lifetime_s: int | None,
+    granted_by: str,
 ) -> Grant:
     """Lets an account do something; a grant that still holds is extended instead of doubled."""
 
     async def work(transaction: Transaction) -> Grant:
-        asking = await find_account(transaction, wish.account_id)
+        asking = await find_account(transaction, grant_request.account_id)
         if asking.closed_at_s is not None:
             raise LedgerError(f"Account {asking.name} is closed: it can be allowed nothing.")
-        await find_owner(transaction, wish.owner_kind, wish.owner_id)
-        named = msgspec.structs.replace(wish, account_id=asking.id)
+        await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
+        named = msgspec.structs.replace(grant_request, account_id=asking.id)
         return await put_grant(
-            transaction, world, named, lifetime_s=lifetime_s, granted_by=granted_by
+            transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
         )
 
     return await database.write(work)
@@ -109,8 +114,8 @@ async def give_grant(
 
 async def put_grant(
     transaction: Transaction,
-    world: World,
-    wish: Wish,
+    runtime: Runtime,
+    grant_request: GrantRequest,
     *,
     lifetime_s: int | None,
     granted_by: str,
@@ -118,17 +123,17 @@ async def put_grant(
     """Enters a grant, whether or not the account and the owner exist."""
     # First of all: another who gives a grant meanwhile waits here, and then sees this one.
     await directory_changed(transaction)
-    now_s = world.at_s()
+    now_s = runtime.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s
-    held = [each for each in await grants_between(transaction, wish) if each.holds(now_s)]
-    current = next((each for each in held if each.scope == wish.scope), None)
+    held = [each for each in await grants_between(transaction, grant_request) if each.holds(now_s)]
+    current = next((each for each in held if each.scope == grant_request.scope), None)
     if current is not None:
         await transaction.execute(_EXTEND, wanted=current.id, until_s=until_s, by=granted_by)
         given = msgspec.structs.replace(current, expires_at_s=until_s, granted_by=granted_by)
     else:
         given = Grant(
-            world.new_id("con_"),
-            **msgspec.structs.asdict(wish),
+            runtime.new_id("con_"),
+            **msgspec.structs.asdict(grant_request),
             granted_by=granted_by,
             granted_at_s=now_s,
             expires_at_s=until_s,
@@ -138,12 +143,12 @@ async def put_grant(
     return given
 
 
-async def revoke_grant(database: Database, world: World, grant_id: str) -> Grant:
+async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> Grant:
     """Ends a grant: it does not hold on the next call."""
 
     async def work(transaction: Transaction) -> Grant:
         found = await find_grant(transaction, grant_id)
-        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=world.at_s()):
+        if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
             raise LedgerError(f"Consent {grant_id} has ended already.")
         await directory_changed(transaction)
         return await find_grant(transaction, grant_id)
@@ -158,10 +163,13 @@ async def find_grant(reader: Reader, grant_id: str) -> Grant:
     return Grant(*row)
 
 
-async def grants_between(reader: Reader, wish: Wish) -> Sequence[Grant]:
+async def grants_between(reader: Reader, grant_request: GrantRequest) -> Sequence[Grant]:
     """What an owner let an account do and did not revoke, of every scope; some may have expired."""
     rows = await reader.fetch_all(
-        _BETWEEN, kind=wish.owner_kind, wanted=wish.owner_id, of_account=wish.account_id
+        _BETWEEN,
+        kind=grant_request.owner_kind,
+        wanted=grant_request.owner_id,
+        of_account=grant_request.account_id,
     )
     return [Grant(*row) for row in rows]
 
@@ -182,3 +190,43 @@ async def all_grants(reader: Reader) -> Sequence[NamedGrant]:
 
 def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:
     return [NamedGrant(Grant(*row[:-1]), str(row[-1])) for row in rows]  # type: ignore[arg-type]
+
+
+# After every request id, which is made of hexadecimal digits.
+_AFTER_ALL = "~"
+
+
+class Read(msgspec.Struct, frozen=True):
+    """One successful call under a grant."""
+
+    request_id: str
+    at_ms: int
+    operation: str
+
+
+_NEWEST = Query(
+    select(*(consent_use.c[name] for name in Read.__struct_fields__))
+    .where(
+        consent_use.c.owner_kind == bindparam("kind"),
+        consent_use.c.owner_id == bindparam("owner"),
+        consent_use.c.consent_id == bindparam("grant"),
+        consent_use.c.request_id < bindparam("before"),
+    )
+    .order_by(consent_use.c.request_id.desc())
+    .limit(bindparam("count"))
+)
+
+
+async def newest_reads(
+    reader: Reader, grant: Grant, count: int, before: str = _AFTER_ALL
+) -> Sequence[Read]:
+    """Reads from the newest back, those before a request only."""
+    rows = await reader.fetch_all(
+        _NEWEST,
+        kind=grant.owner_kind,
+        owner=grant.owner_id,
+        grant=grant.id,
+        before=before or _AFTER_ALL,
+        count=count,
+    )
+    return [Read(*row) for row in rows]

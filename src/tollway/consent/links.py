@@ -1,16 +1,54 @@
-"""The links that a refused caller hands to an owner: signed, and valid for a short time.
+"""Texts signed with the gateway's own secret, which come back from outside."""
 
-A link says who asks for what. It proves nothing about who opens it: only the owner's own sign-in
-approves.
-"""
-
-from typing import NamedTuple
+import base64
+import binascii
+import hmac
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
-from tollway.consent.grants import Wish
-from tollway.consent.signing import Signer
+from tollway.consent.grants import GrantRequest
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Signer:
+    """Signs for one purpose: what was signed for another does not pass here."""
+
+    def __init__(self, secret: bytes, purpose: str) -> None:
+        self._key = hmac.digest(secret, purpose.encode(), "sha256")
+
+    def sign(self, value: msgspec.Struct) -> str:
+        content = msgspec.json.encode(value)
+        return f"{_text(content)}.{_text(self.mac(content))}"
+
+    def mac(self, content: bytes) -> bytes:
+        return hmac.digest(self._key, content, "sha256")
+
+    def read(self, signed: str, kind: type[S]) -> S | None:
+        """What was signed; None when it was not signed here, or by a version that said more."""
+        content_text, _, mac_text = signed.partition(".")
+        try:
+            content, mac = _bytes(content_text), _bytes(mac_text)
+        except (binascii.Error, ValueError):
+            return None
+        if not hmac.compare_digest(mac, self.mac(content)):
+            return None
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.ValidationError:
+            return None
+
+
+def _text(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+    return base64.b64decode(padded, altchars=b"-_", validate=True)
+
 
 AUTHORIZE_PATH = "/authorize"
 _PURPOSE = "consent link"
@@ -33,14 +71,14 @@ class Link(NamedTuple):
 
 
 class OpenedLink(NamedTuple):
-    """What a link asks for. A link of the sandbox asks nobody real."""
+    """What a link asks for. A link of the sandbox concerns no real owner."""
 
-    wish: Wish
+    grant_request: GrantRequest
     is_sandbox: bool
     is_expired: bool
 
 
-class Links:
+class ConsentLinks:
     """Makes and reads links."""
 
     def __init__(self, secret: bytes, address: str, lifetime_s: int) -> None:
@@ -48,10 +86,15 @@ class Links:
         self._address = address
         self._lifetime_s = lifetime_s
 
-    def make(self, wish: Wish, now_s: float, *, is_sandbox: bool) -> Link:
+    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> Link:
         expires_at_s = int(now_s) + self._lifetime_s
         content = _Content(
-            wish.account_id, wish.owner_kind, wish.owner_id, wish.scope, is_sandbox, expires_at_s
+            grant_request.account_id,
+            grant_request.owner_kind,
+            grant_request.owner_id,
+            grant_request.scope,
+            is_sandbox,
+            expires_at_s,
         )
         signed = self._signer.sign(content)
         url = f"{self._address}{AUTHORIZE_PATH}?{urlencode({'link': signed})}"
@@ -62,5 +105,7 @@ class Links:
         content = self._signer.read(signed, _Content)
         if content is None:
             return None
-        wish = Wish(content.account_id, content.owner_kind, content.owner_id, content.scope)
-        return OpenedLink(wish, content.is_sandbox, content.expires_at_s <= now_s)
+        grant_request = GrantRequest(
+            content.account_id, content.owner_kind, content.owner_id, content.scope
+        )
+        return OpenedLink(grant_request, content.is_sandbox, content.expires_at_s <= now_s)

@@ -1,16 +1,46 @@
-"""Shops and users known to the gateway."""
+"""Passwords: only an argon2 hash is kept.
+
+Hashing takes tens of milliseconds and 64 MiB on purpose. Nothing here may run on the event loop.
+"""
 
 import msgspec
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import bindparam, or_, select
 
-from tollway.consent.passwords import hash_password
 from tollway.contract.operation import OwnerKind
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
-from tollway.store.consent_tables import owner
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
+from tollway.store.schema.consent import owner
 from tollway.store.versions import directory_changed
+
+PASSWORD_MIN = 10
+PASSWORD_MAX = 200
+
+_hasher = PasswordHasher()
+# The hash of a password that no owner has. An unknown login is checked against it, so that it takes
+# as long to refuse as a known one.
+_NOBODYS = (
+    "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
+    "Tg1Qvh9vpG1vNm+nYD/5vW925pQ6XipFk4uaYSMh2gA"
+)
+
+
+def hash_password(password: str) -> str:
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        raise LedgerError(f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
+    return _hasher.hash(password)
+
+
+def is_password(password_hash: str | None, password: str) -> bool:
+    """Whether this is the password; always False, after the same work, where there is no hash."""
+    try:
+        return _hasher.verify(password_hash or _NOBODYS, password)
+    except (VerificationError, InvalidHashError):
+        return False
+
 
 _NAME_MAX = 100
 _ID_MAX = 64
@@ -66,9 +96,11 @@ def folded_login(login: str) -> str:
     return login.strip().casefold()
 
 
-async def add_owner(database: Database, world: World, added: Owner, password: str) -> Owner:
+async def add_owner(database: Database, runtime: Runtime, added: Owner, password: str) -> Owner:
     """Makes a shop or user known; `added_at_s` is filled in here."""
-    added = msgspec.structs.replace(added, login=folded_login(added.login), added_at_s=world.at_s())
+    added = msgspec.structs.replace(
+        added, login=folded_login(added.login), added_at_s=runtime.at_s()
+    )
     _check(added)
     password_hash = hash_password(password)
 
@@ -91,7 +123,7 @@ async def put_owner(transaction: Transaction, added: Owner, password_hash: str) 
 
 
 async def set_password(database: Database, login: str, password: str) -> Owner:
-    """Gives an owner another password; whoever is signed in with the old one no longer is."""
+    """Gives an owner another password, and ends every session signed in with the old one."""
     wanted, new_hash = folded_login(login), hash_password(password)
 
     async def work(transaction: Transaction) -> Owner:

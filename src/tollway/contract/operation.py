@@ -69,7 +69,7 @@ class ConsentNeed:
 
 @dataclass(frozen=True)
 class Operation:
-    """Everything the toll, the docs and the command line need to know about one operation."""
+    """Everything the pipeline, the docs and the command line need to know about one operation."""
 
     name: str
     title: str
@@ -80,7 +80,6 @@ class Operation:
     response_type: type[msgspec.Struct]
     unit: Unit
     default_price: int
-    codes: tuple[int, ...]
     consent: ConsentNeed | None = None
     # What only this operation can be refused for; `reasons` adds what any call can.
     own_reasons: tuple[Reason, ...] = ()
@@ -105,7 +104,7 @@ class Operation:
         return f"calls:{self.name}" if self.unit is Unit.CALLS else "credits"
 
 
-class Caller(msgspec.Struct, frozen=True, gc=False):
+class CallInfo(msgspec.Struct, frozen=True, gc=False):
     """Who asks, what the call will cost them if it succeeds, and which language they read."""
 
     account_id: str

@@ -1,24 +1,25 @@
 """The owners of the demo world: a shop and a user who authorized the demo's account, and one of
 each who did not.
 
-The sandbox has the same ones. Nobody signs in there, since its owners are not real.
+The sandbox has the same ones; they cannot sign in there, since its owners are not real.
 """
 
 import msgspec
 
-from tollway.consent.grants import Wish, give_grant, put_grant
+from tollway.consent.grant_cache import SANDBOX_ACCOUNT
+from tollway.consent.grants import GrantRequest, give_grant, put_grant
 from tollway.consent.owners import Owner, add_owner, put_owner
-from tollway.consent.standing import SANDBOX_ACCOUNT
 from tollway.contract.operation import OwnerKind
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.demo_data import DEMO_SHOPS
 from tollway.store.database import Database, Transaction
 
 SHOP_CODE = "QH7K2M"
 USER = Owner(OwnerKind.USER, "116385041", "林小满", None, "lin.xiaoman", 0)
 USER_UNAUTHORIZED = Owner(OwnerKind.USER, "116385042", "周北山", None, "zhou.beishan", 0)
-SHOP = Owner(OwnerKind.SHOP, "880012001", "青禾生活旗舰店", SHOP_CODE, "qinghe", 0)
-SHOP_UNAUTHORIZED = Owner(OwnerKind.SHOP, "880012002", "北山户外专营店", "BS4W9T", "beishan", 0)
+SHOP = Owner(OwnerKind.SHOP, DEMO_SHOPS[0], "青禾生活旗舰店", SHOP_CODE, "qinghe", 0)
+SHOP_UNAUTHORIZED = Owner(OwnerKind.SHOP, DEMO_SHOPS[1], "北山户外专营店", "BS4W9T", "beishan", 0)
 SITE_ID = 45928134
 ADZONE_ID = 110358026
 
@@ -35,16 +36,18 @@ class OwnerSignIn(msgspec.Struct, frozen=True):
     password: str
 
 
-async def add_demo_owners(database: Database, world: World, account_id: str) -> OwnerSignIn:
+async def add_demo_owners(database: Database, runtime: Runtime, account_id: str) -> OwnerSignIn:
     def new_password() -> str:
-        return "".join(world.pick(_LETTERS) for _ in range(16))
+        return "".join(runtime.pick(_LETTERS) for _ in range(16))
 
     password = new_password()
     for owner in (USER, USER_UNAUTHORIZED, SHOP):
-        await add_owner(database, world, owner, new_password())
-    await add_owner(database, world, SHOP_UNAUTHORIZED, password)
-    for wish in _wishes(account_id):
-        await give_grant(database, world, wish, lifetime_s=365 * _DAY_S, granted_by="operator")
+        await add_owner(database, runtime, owner, new_password())
+    await add_owner(database, runtime, SHOP_UNAUTHORIZED, password)
+    for grant_request in _grant_requests(account_id):
+        await give_grant(
+            database, runtime, grant_request, lifetime_s=365 * _DAY_S, granted_by="operator"
+        )
     return OwnerSignIn(SHOP_UNAUTHORIZED.login, password)
 
 
@@ -52,13 +55,18 @@ async def add_sandbox_owners(database: Database) -> None:
     async def work(transaction: Transaction) -> None:
         for owner in (USER, USER_UNAUTHORIZED, SHOP, SHOP_UNAUTHORIZED):
             await put_owner(transaction, owner, _NO_SIGN_IN)
-        for wish in _wishes(SANDBOX_ACCOUNT):
-            await put_grant(transaction, World(), wish, lifetime_s=None, granted_by="operator")
+        for grant_request in _grant_requests(SANDBOX_ACCOUNT):
+            await put_grant(
+                transaction, Runtime(), grant_request, lifetime_s=None, granted_by="operator"
+            )
 
     await database.write(work)
 
 
-def _wishes(account_id: str) -> list[Wish]:
+def _grant_requests(account_id: str) -> list[GrantRequest]:
     authorized = {OwnerKind.USER: USER, OwnerKind.SHOP: SHOP}
     needs = [operation.consent for operation in OPERATIONS if operation.consent is not None]
-    return [Wish(account_id, need.whose, authorized[need.whose].id, need.scope) for need in needs]
+    return [
+        GrantRequest(account_id, need.whose, authorized[need.whose].id, need.scope)
+        for need in needs
+    ]

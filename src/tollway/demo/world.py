@@ -13,11 +13,6 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.demo.carriers import WP_CODE, WP_CODE_OUT_OF_NUMBERS, fill_carriers
-from tollway.demo.claims import SIDS, midnight_s
-from tollway.demo.figures import product_ids, record_count
-from tollway.demo.filling import fill_claims, fill_figures, fill_materials, fill_orders
-from tollway.demo.orders import RECEIVED_DAYS
 from tollway.demo.owners import (
     ADZONE_ID,
     SHOP,
@@ -31,22 +26,18 @@ from tollway.demo.owners import (
 from tollway.intake.sources import add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
-from tollway.ledger.identity import World
 from tollway.ledger.permissions import Permission, grant
+from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token, revoke_token
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import OPERATIONS, SUBJECTS
+from tollway.operations.coupon_claims.demo import SIDS
+from tollway.operations.demo_data import DemoTarget, midnight_s
+from tollway.operations.product_analysis.demo import product_ids
+from tollway.operations.waybills.demo import WP_CODE, WP_CODE_OUT_OF_NUMBERS
 from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
 
-PRODUCTS = 24
-DAYS = 365
-CLAIM_DAYS = 50
-CLAIMS_PER_DAY = 1000
-MATERIALS = 24
-NUMBERS = 2000
-ORDERS = 200_000
 PUSH_SOURCE = "demo"
-RECORDS = record_count(PRODUCTS, DAYS) + CLAIM_DAYS * CLAIMS_PER_DAY + ORDERS
 
 
 class DemoWorld(msgspec.Struct, frozen=True):
@@ -99,7 +90,7 @@ def saved_world(database_path: str) -> DemoWorld | None:
 async def make_world(
     database: Database,
     sealer: Sealer,
-    world: World,
+    runtime: Runtime,
     *,
     database_path: str,
     base_url: str,
@@ -108,22 +99,16 @@ async def make_world(
     progress: Callable[[int], None] = lambda _: None,
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
-    await fill_figures(database, products=PRODUCTS, days=DAYS, last=today, progress=progress)
-    await _fill_claims(database, CLAIM_DAYS, today, zone, progress)
-    await fill_materials(database, per_promotion=MATERIALS, today=today)
-    await fill_carriers(database, numbers=NUMBERS)
-    await fill_orders(
-        database, sealer, per_year=ORDERS, days=DAYS, today=today, zone=zone, progress=progress
-    )
-    pusher = await add_source(database, sealer, PUSH_SOURCE, world.at_s())
-    merchant, newcomer, spent = await _open_accounts(database, world)
-    revoked = await issue_token(database, world, merchant, label="revoked")
-    await revoke_token(database, world, revoked.token.id)
+    await fill_all(DemoTarget(database, sealer, today, zone, progress=progress))
+    pusher = await add_source(database, sealer, PUSH_SOURCE, runtime.at_s())
+    merchant, newcomer, spent = await _open_accounts(database, runtime)
+    revoked = await issue_token(database, runtime, merchant, label="revoked")
+    await revoke_token(database, runtime, revoked.token.id)
 
     async def token(account: str, kind: str = "live") -> str:
-        return (await issue_token(database, world, account, kind=kind, label="demo")).text
+        return (await issue_token(database, runtime, account, kind=kind, label="demo")).text
 
-    owner = await add_demo_owners(database, world, merchant)
+    owner = await add_demo_owners(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
         token=await token(merchant),
@@ -131,7 +116,7 @@ async def make_world(
         token_without_permission=await token(newcomer),
         token_without_credits=await token(spent),
         revoked_token=revoked.text,
-        product_id=product_ids(PRODUCTS)[0],
+        product_id=product_ids(1)[0],
         query_date=today.isoformat(),
         sid=SIDS[0],
         coupon_start_time=str(midnight_s(today - timedelta(days=7), zone)),
@@ -154,16 +139,16 @@ async def make_world(
     return made
 
 
-async def _open_accounts(database: Database, world: World) -> tuple[str, str, str]:
+async def _open_accounts(database: Database, runtime: Runtime) -> tuple[str, str, str]:
     """One that can pay for everything, one that may call nothing, one that has nothing left."""
-    merchant = (await open_account(database, world, "Demo merchant")).id
-    newcomer = (await open_account(database, world, "Demo newcomer")).id
-    spent = (await open_account(database, world, "Demo spent")).id
+    merchant = (await open_account(database, runtime, "Demo merchant")).id
+    newcomer = (await open_account(database, runtime, "Demo newcomer")).id
+    spent = (await open_account(database, runtime, "Demo spent")).id
     for operation in OPERATIONS:
         for account in (merchant, spent):
             await grant(database, account, Permission(operation.name, None, None))
     for unit in {operation.balance_unit for operation in OPERATIONS}:
-        await top_up(database, world, merchant, unit, 100_000, "demo")
+        await top_up(database, runtime, merchant, unit, 100_000, "demo")
     return merchant, newcomer, spent
 
 
@@ -173,26 +158,19 @@ async def continue_world(
     """Adds the days that have passed since the world was made, so that today has figures too."""
     days = (today - date.fromisoformat(made.query_date)).days
     if days > 0:
-        await fill_figures(database, products=PRODUCTS, days=min(DAYS, days), last=today)
-        await fill_materials(database, per_promotion=MATERIALS, today=today)
-        await _fill_claims(database, min(CLAIM_DAYS, days), today, zone)
-        # From further back: what was sold lately has been shipped or received since.
-        changed = min(DAYS, days + RECEIVED_DAYS)
-        await fill_orders(database, sealer, per_year=ORDERS, days=changed, today=today, zone=zone)
+        await fill_all(DemoTarget(database, sealer, today, zone, newest_days=days))
 
 
-async def _fill_claims(
-    database: Database,
-    days: int,
-    today: date,
-    zone: ZoneInfo,
-    progress: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Only days that are over: nobody has claimed a coupon tonight already."""
-    yesterday = today - timedelta(days=1)
-    await fill_claims(
-        database, per_day=CLAIMS_PER_DAY, days=days, last=yesterday, zone=zone, progress=progress
-    )
+async def fill_all(target: DemoTarget) -> None:
+    """Every subject's part of a demo world."""
+    for subject in SUBJECTS:
+        if subject.demo is not None:
+            await subject.demo.fill(target)
+
+
+def world_records() -> int:
+    """How many records a whole demo world will report as progress."""
+    return sum(each.demo.world_records() for each in SUBJECTS if each.demo is not None)
 
 
 def _save(path: Path, made: DemoWorld) -> None:

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import msgspec
 
 from tollway.intake.files import RawRecord
-from tollway.store.confirming import confirm_what_is_there
 from tollway.store.database import Database, Transaction
 from tollway.store.months import MonthsOf
+from tollway.store.replication_barrier import wait_for_standby
+from tollway.store.sealing import Sealer
 
 CHUNK_RECORDS = 2000
 # Each has a turn of its own, which is a lock: as many as a server that is set up as usual has room
@@ -39,6 +40,23 @@ class Loader(Protocol):
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
         """Stores records; tells how many rows changed by it."""
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """One kind of record: `tollway import NAME` loads it, and `POST /push/NAME` if it is pushed.
+
+    `row_type` is the type of a checked record, where a large file is read in a second process.
+    """
+
+    name: str
+    help: str
+    make_loader: Callable[[Sealer | None], Loader]
+    # Its loader needs the keys that seal personal data.
+    is_sealed: bool = False
+    is_pushed: bool = False
+    chunk_records: int = CHUNK_RECORDS
+    row_type: type | None = None
 
 
 class Reject(msgspec.Struct, frozen=True):
@@ -140,5 +158,5 @@ async def _store(loader: Loader, records: Sequence[Any], transaction: Transactio
     changed = await loader.store(transaction, records)
     if not changed:
         # They are acknowledged nevertheless.
-        await confirm_what_is_there(transaction)
+        await wait_for_standby(transaction)
     return changed

@@ -6,7 +6,7 @@ so that one pushed twice is kept once.
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,12 +15,11 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.files import IntakeError
-from tollway.intake.kinds import loaders
-from tollway.intake.loading import Loader
-from tollway.store.confirming import confirm_what_is_there
+from tollway.intake.loading import Loader, RecordKind
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.order_tables import rejected_record
 from tollway.store.query import Query
+from tollway.store.replication_barrier import wait_for_standby
+from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
 
 
@@ -60,8 +59,8 @@ _FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam
 def sealed_reject(
     sealer: Sealer, key: bytes, source: str, kind: str, record: bytes, reason: str, at_s: int
 ) -> dict[str, object]:
-    """A wrong record as it is kept. Its id is made with the source's key: without it, nobody can
-    find out by trying what a sealed record says."""
+    """A wrong record as it is kept. Its id is made with the source's key: without it, the
+    content of a sealed record cannot be guessed by trying."""
     record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
     return {
         "source": source,
@@ -76,7 +75,7 @@ def sealed_reject(
 async def keep_rejects(transaction: Transaction, rejects: Sequence[dict[str, object]]) -> None:
     if not await transaction.execute_many(_KEEP, rejects):
         # They are acknowledged nevertheless.
-        await confirm_what_is_there(transaction)
+        await wait_for_standby(transaction)
 
 
 async def list_rejected(reader: Reader) -> list[Rejected]:
@@ -84,20 +83,21 @@ async def list_rejected(reader: Reader) -> list[Rejected]:
     return [Rejected(*row) for row in await reader.fetch_all(_LIST)]
 
 
-async def replay(database: Database, sealer: Sealer, only_id: str | None) -> Replay:
+async def replay(
+    database: Database, sealer: Sealer, kinds: Mapping[str, RecordKind], only_id: str | None
+) -> Replay:
     """Tries records again, one or all of them; those that are good now are stored and forgotten."""
     wanted = [each.id for each in await list_rejected(database)]
     if only_id is not None:
         if only_id not in wanted:
             raise IntakeError(f"There is no rejected record {only_id}.")
         wanted = [only_id]
-    by_kind = loaders(sealer)
     stored = unchanged = rejected = 0
     for record_id in wanted:
         row = await database.fetch_one(_FIND, wanted=record_id)
         if row is None:
             continue
-        loader = by_kind[row[2]]
+        loader = kinds[row[2]].make_loader(sealer)
         good = _good_now(loader, sealer.open(row[1], _context(row[0], record_id)))
         if good is None:
             rejected += 1

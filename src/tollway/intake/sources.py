@@ -12,8 +12,8 @@ from sqlalchemy import bindparam, select
 
 from tollway.intake.files import IntakeError
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.order_tables import push_source
 from tollway.store.query import Query
+from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself

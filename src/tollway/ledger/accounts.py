@@ -1,13 +1,13 @@
-"""Opening, finding and closing accounts."""
+"""What the ledger says when it cannot do what an operator asked."""
 
 import msgspec
 from sqlalchemy import bindparam, or_, select
 
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import account
+from tollway.store.schema.ledger import account
 from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100
@@ -41,10 +41,10 @@ _CLOSE = Query(
 )
 
 
-async def open_account(database: Database, world: World, name: str) -> Account:
+async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
     if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
         raise LedgerError(f"An account's name has 1 to {_NAME_MAX} printable characters.")
-    opened = Account(world.new_id("acc_"), name, world.at_s(), None)
+    opened = Account(runtime.new_id("acc_"), name, runtime.at_s(), None)
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name):
@@ -69,12 +69,12 @@ async def list_accounts(reader: Reader) -> list[Account]:
     return [Account(*row) for row in await reader.fetch_all(_ALL)]
 
 
-async def close_account(database: Database, world: World, wanted: str) -> Account:
-    """Closes an account: its tokens are refused from the next call on; its books stay."""
+async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:
+    """Closes an account: its tokens are refused from the next call on; its ledger stays."""
 
     async def work(transaction: Transaction) -> Account:
         found = await find_account(transaction, wanted)
-        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=world.at_s()):
+        if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=runtime.at_s()):
             raise LedgerError(f"Account {wanted} is closed already.")
         await directory_changed(transaction)
         return await find_account(transaction, found.id)

@@ -8,7 +8,7 @@ import msgspec
 from tollway.store.database import Transaction
 
 
-class Acted(msgspec.Struct, frozen=True):
+class ActResult(msgspec.Struct, frozen=True):
     """What an act came to: the payload of the answer, and whether it is still to be paid.
 
     An act that captured a hold has paid by itself: `captured`. `replay_of` is the request whose
@@ -38,7 +38,7 @@ class GrantKey(msgspec.Struct, frozen=True, gc=False):
     consent_id: str
 
 
-class Keeping(msgspec.Struct, frozen=True, gc=False):
+class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
     """How the answer to a call with an Idempotency-Key is kept for its repetition.
 
     `data` is the answer if it is known before the charge; an act gives its own. `is_same` tells
@@ -71,13 +71,13 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
     act: Union["Act", None] = None
     grant: GrantKey | None = None
-    keeping: Keeping | None = None
+    idempotency_key: IdempotencyKey | None = None
     limit: int | None = None
 
 
 # Something an operation does in the very transaction that charges for it, so that neither is ever
 # there without the other.
-Act = Callable[[Transaction, Charge], Awaitable[Acted]]
+Act = Callable[[Transaction, Charge], Awaitable[ActResult]]
 
 
 class ShortageError(Exception):

@@ -4,16 +4,15 @@ import hmac
 import re
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import BigInteger, bindparam, select
 
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
-from tollway.ledger.token_format import SECRET, is_well_formed, mint, token_hash
-from tollway.store.client_tables import client
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import SECRET, IssuedToken, is_well_formed, mint, put_token, token_hash
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import account, token
+from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
@@ -75,21 +74,26 @@ _REVOKE_TOKENS = Query(
 
 
 async def add_client(
-    database: Database, world: World, account_wanted: str, *, kind: str = "live", label: str = ""
+    database: Database,
+    runtime: Runtime,
+    account_wanted: str,
+    *,
+    kind: str = "live",
+    label: str = "",
 ) -> AddedClient:
-    secret = mint(SECRET, world.pick)
+    secret = mint(SECRET, runtime.pick)
 
     async def work(transaction: Transaction) -> Client:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new client.")
         added = Client(
-            id=world.new_id("cli_"),
+            id=runtime.new_id("cli_"),
             account_id=found.id,
             kind=kind,
             label=label,
             start=secret[:14],
-            added_at_s=world.at_s(),
+            added_at_s=runtime.at_s(),
             revoked_at_s=None,
         )
         await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
@@ -104,13 +108,13 @@ async def list_clients(reader: Reader, account_wanted: str) -> list[Client]:
     return [Client(*row) for row in await reader.fetch_all(_OF_ACCOUNT, of_account=found.id)]
 
 
-async def revoke_client(database: Database, world: World, wanted: str) -> Client:
+async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Client:
     """Revokes the client with this id, or this very secret, and every token that it obtained."""
 
     async def work(transaction: Transaction) -> Client:
         found = await _find_client(transaction, wanted)
         await one_at_a_time(transaction, found.id)
-        now_s = world.at_s()
+        now_s = runtime.at_s()
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
             raise LedgerError(f"Client {found.id} is revoked already.")
         await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
@@ -121,8 +125,8 @@ async def revoke_client(database: Database, world: World, wanted: str) -> Client
 
 
 async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
-    """Whoever counts, adds or ends the tokens of a client is the only one to do so meanwhile."""
-    await transaction.take_turns([f"tokens of {client_id}"])
+    """Locks a client: its tokens are counted, added and revoked by one transaction at a time."""
+    await transaction.lock_names([f"tokens of {client_id}"])
 
 
 async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
@@ -150,3 +154,92 @@ async def _find_client(reader: Reader, wanted: str) -> Client:
     if row is None:
         raise LedgerError("There is no such client: `tollway client list ACCOUNT` shows their ids.")
     return Client(*row)
+
+
+TOKENS_MAX = 10
+WINDOW_S = 60
+# Longer than any node's clock is ahead of another's.
+_KEPT_S = 24 * 3600
+# Rows per commit: the calls that are charged meanwhile wait for one of these at most.
+_PIECE = 500
+
+# Those of the future were issued while a clock went wrong, and must not keep a client out for long.
+_LATELY = Query(
+    select(token.c.issued_at_s)
+    .where(
+        token.c.client_id == bindparam("of_client"),
+        token.c.issued_at_s > bindparam("since_s", type_=BigInteger),
+        token.c.issued_at_s <= bindparam("until_s", type_=BigInteger),
+    )
+    .order_by(token.c.issued_at_s.desc())
+    .limit(TOKENS_MAX)
+)
+# The sweep skips locked rows: they go the next time.
+_SWEEP = Query(
+    token.delete().where(
+        token.c.hash.in_(
+            select(token.c.hash)
+            .where(
+                token.c.client_id.is_not(None),
+                token.c.kind == "live",
+                token.c.expires_at_s <= bindparam("before_s", type_=BigInteger),
+            )
+            .order_by(token.c.expires_at_s)
+            .limit(_PIECE)
+            .with_for_update(skip_locked=True)
+        )
+    )
+)
+
+
+class TooManyTokensError(Exception):
+    """A client obtained as many tokens as it may for now."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(retry_after_s)
+        self.retry_after_s = retry_after_s
+
+
+async def obtain_token(
+    database: Database, runtime: Runtime, client: Client, lifetime_s: int
+) -> IssuedToken | None:
+    """A token for a client that was recognised; None if it was revoked in this very moment."""
+    # Looked at before anything is written, so that a client that asks without end costs one read.
+    await _check_limit(database, runtime, client.id)
+
+    async def work(transaction: Transaction) -> IssuedToken | None:
+        await one_at_a_time(transaction, client.id)
+        if not await is_in_force(transaction, client.id):
+            return None
+        await _check_limit(transaction, runtime, client.id)
+        return await put_token(
+            transaction,
+            runtime,
+            client.account_id,
+            kind=client.kind,
+            label=f"client {client.id}",
+            lifetime_s=lifetime_s,
+            client_id=client.id,
+        )
+
+    return await database.write(work)
+
+
+async def _check_limit(reader: Reader, runtime: Runtime, client_id: str) -> None:
+    now_s = runtime.at_s()
+    lately = await reader.fetch_all(
+        _LATELY, of_client=client_id, since_s=now_s - WINDOW_S, until_s=now_s + WINDOW_S
+    )
+    if len(lately) == TOKENS_MAX:
+        ((oldest_s,), *_) = reversed(lately)
+        raise TooManyTokensError(oldest_s + WINDOW_S - now_s)
+
+
+async def sweep_client_tokens(database: Database, now_s: int) -> int:
+    """Removes rows of tokens that expired long enough ago; how many that were."""
+
+    async def sweep(transaction: Transaction) -> int:
+        async with transaction.with_new_plan():
+            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S)
+
+    return await database.write(sweep)

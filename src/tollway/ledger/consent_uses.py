@@ -1,4 +1,4 @@
-"""What the owner of a grant is told: one line per successful call under it, in its commit.
+"""What the owner of a grant can see: one row per successful call under it, in its commit.
 
 It stays for as long as the entry of the call's charge, which the audit holds against it.
 """
@@ -9,10 +9,10 @@ from itertools import takewhile
 from sqlalchemy import BigInteger, Integer, bindparam, exists, func, select
 
 from tollway.ledger.charges import GrantKey
-from tollway.store.consent_tables import consent, consent_use
 from tollway.store.database import Transaction
 from tollway.store.query import Query
-from tollway.store.schema import entry
+from tollway.store.schema.consent import consent, consent_use
+from tollway.store.schema.ledger import entry
 
 _ADD_USE = Query(consent_use.insert().values({c.name: bindparam(c.name) for c in consent_use.c}))
 _before_ms = bindparam("before_ms", type_=BigInteger)
@@ -97,7 +97,7 @@ async def remove_old(transaction: Transaction, grant: GrantKey, before_ms: int, 
         "of_owner": grant.owner_id,
         "of_consent": grant.consent_id,
     }
-    async with transaction.planned_anew():
+    async with transaction.with_new_plan():
         rows = await transaction.fetch_all(_OLDEST, **its, most=most)
         old = list(takewhile(lambda row: row[1] < before_ms and not row[2], rows))
         if not old:

@@ -1,11 +1,11 @@
-"""Who is calling: from a token's hash to everything the toll needs to know of its account.
+"""Who is calling: from a token's hash to everything the pipeline needs to know of its account.
 
 What was looked up is kept in memory until the directory's version moves on, which any change by the
 command line or another process does. One short read per call tells; so a revoked token is refused,
 and a top-up seen, on the very next call.
 
 What is out of date is put aside and not emptied: so an answer that was read before a change and
-arrives after it is kept where nobody looks any more.
+arrives after it goes to a cache that is no longer read.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from tollway.ledger.permissions import (
 )
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema import account, token
+from tollway.store.schema.ledger import account, token
 from tollway.store.versions import Versions
 
 _PASSPORTS_MAX = 20_000
@@ -38,7 +38,7 @@ _FIND = Query(
 
 
 @dataclass(frozen=True, slots=True)
-class Passport:
+class Caller:
     """A valid token and its account."""
 
     token_id: str
@@ -56,7 +56,7 @@ class Directory:
         self._versions = versions
         self._version = -1
         self._reading = 0
-        self._passports: dict[bytes, Passport] = {}
+        self._passports: dict[bytes, Caller] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self.operation_states: dict[str, OperationState] = {}
 
@@ -73,14 +73,14 @@ class Directory:
             self.operation_states = states
             self._version, self._reading = version, reading
 
-    def known_passport(self, hashed: bytes) -> Passport | None:
-        """A passport kept in memory; out of date unless the versions are fresh."""
+    def known_caller(self, hashed: bytes) -> Caller | None:
+        """A caller kept in memory; out of date unless the versions are fresh."""
         if self._versions.directory != self._version:
             return None
         return self._passports.get(hashed)
 
-    async def passport(self, hashed: bytes) -> Passport | None:
-        """The passport of a token that is neither unknown, revoked, nor of a closed account."""
+    async def caller(self, hashed: bytes) -> Caller | None:
+        """The caller of a token that is neither unknown, revoked, nor of a closed account."""
         kept = self._passports
         known = kept.get(hashed)
         if known is not None:
@@ -90,7 +90,7 @@ class Directory:
             return None
         token_id, account_id, kind, expires_at_s = row
         permissions = await list_permissions(self._database, account_id)
-        found = Passport(
+        found = Caller(
             token_id,
             account_id,
             kind == "test",
@@ -113,7 +113,7 @@ class Directory:
         return left
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
-        """The settlement alone decides whether a call can be paid; this keeps what it told."""
+        """Keeps a balance that settling reported; settling alone decides what can be paid."""
         if len(self._amounts) >= _PASSPORTS_MAX:
             self._amounts.clear()
         self._amounts[account_id, unit] = left

@@ -1,4 +1,4 @@
-"""The books: balances, and the entries that explain them.
+"""The ledger: balances, and the entries that explain them.
 
 An entry is only ever added. Each carries the balance after it and a number without gaps, so that
 the whole of an account's history can be checked from its rows alone.
@@ -10,12 +10,12 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import balance, entry
+from tollway.store.schema.ledger import balance, entry
 from tollway.store.versions import directory_changed
 
 # Far above any real purchase, and far below where a 64-bit sum could overflow.
@@ -37,7 +37,7 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line of the books. `amount` is what became available: a charge is negative."""
+    """One line of the ledger. `amount` is what became available: a charge is negative."""
 
     account_id: str
     unit: str
@@ -120,7 +120,12 @@ _OF_REQUEST = Query(select(*_COLUMNS).where(entry.c.request_id == bindparam("wan
 
 
 async def top_up(
-    database: Database, world: World, account_wanted: str, unit: str, amount: int, note: str = ""
+    database: Database,
+    runtime: Runtime,
+    account_wanted: str,
+    unit: str,
+    amount: int,
+    note: str = "",
 ) -> Entry:
     """Adds to a balance; a negative amount corrects it, never below zero."""
     if amount == 0 or abs(amount) > AMOUNT_MAX:
@@ -129,7 +134,7 @@ async def top_up(
     async def work(transaction: Transaction) -> Entry:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {account_wanted} is closed: its books are only read.")
+            raise LedgerError(f"Account {account_wanted} is closed: its ledger can only be read.")
         if amount > 0:
             row = await transaction.fetch_one(_ADD, account_id=found.id, unit=unit, amount=amount)
         else:
@@ -145,7 +150,7 @@ async def top_up(
             kind="top_up" if amount > 0 else "correction",
             amount=amount,
             balance_after=row[0],
-            at_ms=world.at_ms(),
+            at_ms=runtime.at_ms(),
             note=note or None,
         )
         await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))

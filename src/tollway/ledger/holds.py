@@ -1,25 +1,26 @@
-"""Holds: credits set aside while somebody else decides, then captured or released.
+"""Holds: credits set aside while a carrier decides, then captured or released.
 
 A hold is an entry of its own. Its capture is a release and a charge in one transaction, so that
-every success has exactly one charge in the books, however it came about. A hold stays until one of
+every success has exactly one charge in the ledger, however it came about. A hold stays until one of
 the two is done: after its deadline it is an alarm, never forgotten. One of nothing is a hold too,
-but what is free is not entered in the books. With the credits a release also gives back the
+but a hold of nothing has no ledger entry. With the credits a release also gives back the
 Idempotency-Key that was reserved with them.
 """
 
+from collections.abc import Sequence
+
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
+from tollway.ledger import LedgerError
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.keeping import free_key
-from tollway.store.database import Transaction
+from tollway.ledger.idempotency import free_key
+from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import balance
-from tollway.store.settlement_tables import hold
+from tollway.store.schema.ledger import IS_HELD, balance, hold
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
-    """Moves what is set aside to another column, and counts the entries that tell of it."""
+    """Moves what is set aside to another column, and counts the entries that record it."""
     return Query(
         balance.update()
         .where(
@@ -108,7 +109,7 @@ async def reserve(
         owner_kind=None if grant is None else grant.owner_kind,
         owner_id=None if grant is None else grant.owner_id,
         consent_id=None if grant is None else grant.consent_id,
-        key=None if charge.keeping is None else charge.keeping.key,
+        key=None if charge.idempotency_key is None else charge.idempotency_key.key,
     )
     if not await transaction.execute(_INSERT, **msgspec.structs.asdict(made)):
         raise LedgerError(f"There was a hold {hold_id} before: a new one needs an id of its own.")
@@ -118,7 +119,7 @@ async def reserve(
 
 
 async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:
-    """Waits for the balance that a hold was taken from: whoever is to end it does so first, before
+    """Locks the balance that a hold was taken from. What ends a hold does so first, before
     changing anything else."""
     await transaction.fetch_one(_LOCK, of_account=account_id, of_hold=hold_id)
 
@@ -199,3 +200,34 @@ async def _enter(
         f"hold {of.id}",
     )
     await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(entry))
+
+
+# Written out, and not a parameter: only so does a planner know that the index fits.
+_is_held: ColumnElement[bool] = literal_column(IS_HELD)
+_OPEN = Query(
+    select(*HOLD_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))
+)
+_COUNT = Query(
+    select(
+        func.count(),
+        func.count().filter(hold.c.deadline_at_ms < bindparam("now_ms")),
+    ).where(_is_held)
+)
+
+
+class OpenHolds(msgspec.Struct, frozen=True):
+    """How many holds are open, and how many of them are past their deadline."""
+
+    open: int
+    overdue: int
+
+
+async def open_holds(reader: Reader, most: int) -> Sequence[Hold]:
+    """The holds that are not decided yet, those with the earliest deadline first."""
+    return [Hold(*row) for row in await reader.fetch_all(_OPEN, most=most)]
+
+
+async def count_open_holds(reader: Reader, now_ms: int) -> OpenHolds:
+    row = await reader.fetch_one(_COUNT, now_ms=now_ms)
+    assert row is not None
+    return OpenHolds(*map(int, row))

@@ -4,11 +4,11 @@ import msgspec
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.errors import LedgerError
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import operation_state, permission
+from tollway.store.schema.ledger import operation_state, permission
 from tollway.store.versions import directory_changed
 
 

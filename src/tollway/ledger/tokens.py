@@ -1,18 +1,64 @@
-"""Issuing, listing and revoking access tokens. Only a token's hash is kept."""
+"""What a token looks like: tw_live_ or tw_test_, 32 random characters, 6 of checksum.
 
-from collections.abc import Mapping
+The checksum lets a mistyped token be refused without asking the database, and lets secret scanners
+recognise a leaked one. A token has 190 random bits, so a plain SHA-256 of it is safe to store.
+
+The secret of a client looks the same but for its prefix, tw_secret_: neither passes for the other.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import bindparam, func, select
 
+from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.errors import LedgerError
-from tollway.ledger.identity import World
-from tollway.ledger.token_format import is_well_formed, mint, token_hash
+from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema import token
+from tollway.store.schema.ledger import token
 from tollway.store.versions import directory_changed
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CHARACTERS = frozenset(_ALPHABET)
+TOKENS = ("live", "test")
+SECRET = "secret"  # noqa: S105 - the name of a kind
+_PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
+_RANDOM_LENGTH = 32
+_CHECKSUM_LENGTH = 6
+TOKEN_LENGTH = 8 + _RANDOM_LENGTH + _CHECKSUM_LENGTH
+
+
+def mint(kind: str, pick: Callable[[str], str]) -> str:
+    """A new token or secret; `pick` chooses one character of an alphabet at random."""
+    body = _PREFIXES[kind] + "".join(pick(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return body + _checksum(body)
+
+
+def is_well_formed(text: str, kinds: Sequence[str] = TOKENS) -> bool:
+    """Whether a text can be a token, or whatever else is of one of these kinds."""
+    prefix = next((_PREFIXES[kind] for kind in kinds if text.startswith(_PREFIXES[kind])), None)
+    return (
+        prefix is not None
+        and len(text) == len(prefix) + _RANDOM_LENGTH + _CHECKSUM_LENGTH
+        and _CHARACTERS.issuperset(text[len(prefix) :])
+        and _checksum(text[:-_CHECKSUM_LENGTH]) == text[-_CHECKSUM_LENGTH:]
+    )
+
+
+def token_hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _checksum(body: str) -> str:
+    value = zlib.crc32(body.encode())
+    digits = ""
+    for _ in range(_CHECKSUM_LENGTH):
+        value, digit = divmod(value, len(_ALPHABET))
+        digits = _ALPHABET[digit] + digits
+    return digits
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -66,7 +112,7 @@ _USED = Query(
 
 async def issue_token(
     database: Database,
-    world: World,
+    runtime: Runtime,
     account_wanted: str,
     *,
     kind: str = "live",
@@ -78,7 +124,7 @@ async def issue_token(
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
         return await put_token(
-            transaction, world, found.id, kind=kind, label=label, lifetime_s=lifetime_s
+            transaction, runtime, found.id, kind=kind, label=label, lifetime_s=lifetime_s
         )
 
     return await database.write(work)
@@ -86,7 +132,7 @@ async def issue_token(
 
 async def put_token(
     transaction: Transaction,
-    world: World,
+    runtime: Runtime,
     account_id: str,
     *,
     kind: str,
@@ -95,9 +141,9 @@ async def put_token(
     client_id: str | None = None,
 ) -> IssuedToken:
     """Makes a token for an account that is there and open."""
-    text, now_s = mint(kind, world.pick), world.at_s()
+    text, now_s = mint(kind, runtime.pick), runtime.at_s()
     issued = Token(
-        id=world.new_id("tok_"),
+        id=runtime.new_id("tok_"),
         account_id=account_id,
         kind=kind,
         label=label,
@@ -117,12 +163,12 @@ async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:
     return [Token(*row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
 
 
-async def revoke_token(database: Database, world: World, wanted: str) -> Token:
+async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:
     """Revokes the token with this id, or this very text; it is refused from the next call on."""
 
     async def work(transaction: Transaction) -> Token:
         found = await _find_token(transaction, wanted)
-        if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=world.at_s()):
+        if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
             raise LedgerError(f"Token {found.id} is revoked already.")
         await directory_changed(transaction)
         return await _find_token(transaction, found.id)

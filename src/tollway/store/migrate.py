@@ -18,9 +18,9 @@ from alembic.script import Script, ScriptDirectory
 from sqlalchemy import select
 
 from tollway.store.database import Reader, StoreError, Transaction
-from tollway.store.node_tables import schema_floor
 from tollway.store.nodes import ALIVE_S, serving_nodes
 from tollway.store.query import Query
+from tollway.store.schema.database import schema_floor
 
 _LOCATION = str(files("tollway.store").joinpath("migrations"))
 _FLOOR = Query(select(schema_floor.c.revision))

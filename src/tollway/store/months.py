@@ -16,7 +16,6 @@ from sqlalchemy import Table, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import BigInteger, String
 
-from tollway.store.consent_tables import consent_use
 from tollway.store.database import (
     Database,
     Reader,
@@ -25,10 +24,8 @@ from tollway.store.database import (
     StoreUnavailableError,
     Transaction,
 )
-from tollway.store.order_tables import shop_order
 from tollway.store.query import Query
-from tollway.store.schema import coupon_claim, entry
-from tollway.store.settlement_tables import refused_call
+from tollway.store.schema import MONTHS, DividedBy, metadata
 
 DAY_S = 86_400
 # How many months are made ahead of time, with the one that it is.
@@ -38,20 +35,9 @@ _FORMAT = "%Y%m"
 logger = logging.getLogger("tollway.store")
 
 
-class _Division(NamedTuple):
-    """By which column a table is divided, and how much that grows in a second."""
-
-    column: str
-    per_s: int
-
-
-_DIVISIONS = {
-    entry.name: _Division("at_ms", 1000),
-    consent_use.name: _Division("at_ms", 1000),
-    refused_call.name: _Division("at_ms", 1000),
-    coupon_claim.name: _Division("newest_first", -1),
-    shop_order.name: _Division("newest_first", -1000),
-}
+def divided_tables() -> list[Table]:
+    """The tables that a shared database divides by month."""
+    return [table for table in metadata.sorted_tables if MONTHS in table.info]
 
 
 class Month(NamedTuple):
@@ -99,14 +85,14 @@ async def make_months_ahead(database: Database, now_s: int) -> None:
     """Makes the coming months of every table; what is there already costs a look."""
     if not database.is_shared:
         return
-    for name in _DIVISIONS:
+    for table in divided_tables():
         try:
-            await database.write(partial(_make, name, list(_coming(now_s))))
+            await database.write(partial(_make, table, list(_coming(now_s))))
         except (StoreBusyError, StoreUnavailableError):
             raise
         except Exception as error:
             # Such as a right that is missing. Nothing is lost by it: rows go to the rest.
-            logger.error("the coming months of %s cannot be made: %s", name, error)
+            logger.error("the coming months of %s cannot be made: %s", table.name, error)
 
 
 def _coming(now_s: int) -> Iterator[int]:
@@ -120,7 +106,7 @@ def _coming(now_s: int) -> Iterator[int]:
 class MonthsOf:
     """The months of a table, made for the rows that are about to be stored.
 
-    In a transaction of its own: until its end, nobody else can read the table.
+    In a transaction of its own: until its end, no one else can read the table.
     """
 
     def __init__(self, table: Table) -> None:
@@ -131,37 +117,42 @@ class MonthsOf:
         if database.is_shared:
             days = _days(self._table, rows) - self._known
             if days:
-                await database.write(partial(_make, self._table.name, _moments(days)))
+                await database.write(partial(_make, self._table, _moments(days)))
                 self._known |= days
 
 
 async def make_months_for(transaction: Transaction, table: Table, rows: Iterable[Row]) -> None:
     """Makes the months of rows that are stored in the same transaction."""
-    if table.name in _DIVISIONS:
-        await _make(table.name, _moments(_days(table, rows)), transaction)
+    if MONTHS in table.info:
+        await _make(table, _moments(_days(table, rows)), transaction)
 
 
 def _days(table: Table, rows: Iterable[Row]) -> set[int]:
     """The days of rows, given in the order of the table's columns."""
-    column, per_s = _DIVISIONS[table.name]
+    column, per_s = _divided_by(table)
     place = table.c.keys().index(column)
     return {row[place] // per_s // DAY_S for row in rows}
+
+
+def _divided_by(table: Table) -> DividedBy:
+    divided: DividedBy = table.info[MONTHS]
+    return divided
 
 
 def _moments(days: Iterable[int]) -> list[int]:
     return [day * DAY_S for day in days]
 
 
-async def _make(table: str, moments_s: Sequence[int], transaction: Transaction) -> None:
-    column, per_s = _DIVISIONS[table]
+async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction) -> None:
+    column, per_s = _divided_by(table)
     try:
-        # Whoever is in the way must not be the end of what else is done here.
+        # A reader that holds the table must not fail the rest of this transaction.
         async with transaction.savepoint():
             await transaction.fetch_all(
-                _MAKE, parent=table, key=column, per_s=per_s, moments_s=moments_s
+                _MAKE, parent=table.name, key=column, per_s=per_s, moments_s=moments_s
             )
     except StoreBusyError as error:
-        logger.warning("a month of %s was not made, its rows go to the rest: %s", table, error)
+        logger.warning("a month of %s was not made, its rows go to the rest: %s", table.name, error)
 
 
 async def months_before(reader: Reader, table: Table, before_s: int) -> list[Month]:
@@ -173,12 +164,12 @@ async def months_before(reader: Reader, table: Table, before_s: int) -> list[Mon
 
 async def close_month(transaction: Transaction, table: Table, month: Month) -> None:
     """From now on nothing more is written to a month; what is done with it may take long."""
-    await transaction.be_patient()
+    await transaction.allow_long_statements()
     await transaction.fetch_all(_LOCK, parent=table.name, month=month.name)
 
 
 async def drop_month(transaction: Transaction, table: Table, month: Month) -> None:
-    """Drops a month that is closed. Busy if somebody has been reading for long: try again later."""
+    """Drops a month that is closed. Busy if a long read holds it: try again later."""
     await transaction.fetch_all(_DROP, parent=table.name, month=month.name)
 
 

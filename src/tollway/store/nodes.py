@@ -9,9 +9,8 @@ from sqlalchemy import bindparam, func, select
 import tollway
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.node_tables import node
-from tollway.store.query import Query
-from tollway.store.upsert import upsert
+from tollway.store.query import Query, upsert
+from tollway.store.schema.database import node
 
 ALIVE_S = 90
 _KEPT_S = 24 * 3600

@@ -84,10 +84,10 @@ def without_password(url: str) -> str:
 
 
 def unverified_links(settings: Settings) -> list[str]:
-    """A sentence for each database that somebody between it and the gateway could pretend to be."""
+    """A sentence for each database whose connection another machine could impersonate."""
     urls = {"database": settings.database, "read_database": settings.read_database}
     return [
-        f"Somebody on the way to {', '.join(hosts)} could read and change what is sent: add "
+        f"A machine between here and {', '.join(hosts)} could read and change what is sent: add "
         f"sslmode=verify-full&sslrootcert=FILE to the URL of setting {setting}."
         for setting, url in urls.items()
         if is_shared(url) and (hosts := unverified_hosts(url))
@@ -99,7 +99,7 @@ def _beginning(url: str) -> str:
     found = _SCHEME.match(url)
     if found is not None:
         return found[0]
-    # A file that was written without its scheme; of anything else, nobody knows what is what.
+    # A file that was written without its scheme; anything else may be part of a password.
     return url if _FILE.fullmatch(url) else "something else"
 
 

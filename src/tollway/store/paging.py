@@ -66,7 +66,7 @@ def part_of(name: str, time: Column[int], *asked: ColumnElement[bool]) -> Select
 
 
 def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
-    """What `part_of` must be told. Times are stored negated, so its end comes first."""
+    """The values for `part_of`. Times are stored negated, so its end comes first."""
     start, end = part
     return {f"{name}_after": -end, f"{name}_up_to": -start}
 
@@ -95,7 +95,9 @@ class Listing:
         """The exact total, and the rows of a page."""
         if database.dialect == "sqlite":
             return await self._in_steps(database, offset, size, values)
-        return told(await database.fetch_all(self._at_once, offset=offset, take=size, **values))
+        return split_total(
+            await database.fetch_all(self._at_once, offset=offset, take=size, **values)
+        )
 
     async def _in_steps(
         self, database: Database, offset: int, size: int, values: dict[str, object]
@@ -177,6 +179,6 @@ def beside(total: ColumnElement[int], page: Select[Any], key: Key) -> Select[Any
     )
 
 
-def told(rows: Sequence[Row]) -> tuple[int, Sequence[Row]]:
+def split_total(rows: Sequence[Row]) -> tuple[int, Sequence[Row]]:
     """The total and the rows beside it, none of which begins with nothing."""
     return rows[0][0], [row[1:] for row in rows if row[1] is not None]

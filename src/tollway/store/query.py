@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from sqlalchemy import Table, bindparam, or_
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -50,3 +52,20 @@ class Query:
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return CompiledQuery(self._statement, "postgresql")
+
+
+def upsert(table: Table) -> Query:
+    """Stores a row, or replaces one with the same key if it says something else.
+
+    Its parameters are the table's columns, in their order.
+    """
+    statement = insert(table).values({column.name: bindparam(column.name) for column in table.c})
+    said = [column for column in table.c if not column.primary_key]
+    new = statement.excluded
+    return Query(
+        statement.on_conflict_do_update(
+            index_elements=list(table.primary_key.columns),
+            set_={column.name: new[column.name] for column in said},
+            where=or_(*(column.is_distinct_from(new[column.name]) for column in said)),
+        )
+    )

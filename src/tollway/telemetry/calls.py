@@ -1,7 +1,7 @@
-"""What is told of every call: one log line, and its place in the metrics.
+"""What every call leaves: a log line, and its part in the metrics.
 
-A call only leaves a record here. The records of a moment are then told together, in one tight loop:
-done one by one between calls, the same work takes three times as long.
+A call only leaves a record here. The records of a moment are then written together, in one tight
+loop: done one by one between calls, the same work takes three times as long.
 """
 
 import asyncio

@@ -35,6 +35,6 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These tell of every step and request; what came of it is told by whoever asked for it.
+    # These log every step and request; the code that uses them logs the outcome.
     for name in ("alembic", "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from tollway.carriers.printing import Party, RoutingInfo
+from tollway.carriers.labels.print_data import Party, RoutingInfo
 
 
 class OrderRef(msgspec.Struct, frozen=True):

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
+from tollway.carriers.carrier_links import OpenedLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
-from tollway.carriers.connectors.cainiao import CainiaoConnector
+from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import Connector
-from tollway.carriers.links import OpenedLink
 
 
 class Remotes:

@@ -1,1 +1,33 @@
 """Coupon claims: the coupons that were claimed under one sid within at most seven days."""
+
+from tollway.intake.loading import RecordKind
+from tollway.operations.coupon_claims.demo import fill, world_records
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.coupon_claims.retention import RETAINED_CLAIMS
+from tollway.operations.coupon_claims.storage import ClaimLoader
+from tollway.operations.demo_data import DemoPart
+from tollway.operations.subject import Services, Subject
+from tollway.store.sealing import Sealer
+
+
+def _handler(services: Services) -> CouponClaimsHandler:
+    return CouponClaimsHandler(services.reading, services.zone)
+
+
+def _loader(_: Sealer | None) -> ClaimLoader:
+    return ClaimLoader()
+
+
+SUBJECT = Subject(
+    operation=COUPON_CLAIMS,
+    make_handler=_handler,
+    records=RecordKind(
+        name="coupon-claims",
+        help="Load claimed coupons; loading a file again changes nothing.",
+        make_loader=_loader,
+        is_pushed=True,
+    ),
+    retained=RETAINED_CLAIMS,
+    demo=DemoPart(fill, world_records),
+)

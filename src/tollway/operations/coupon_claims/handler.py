@@ -8,11 +8,14 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import encode_data
-from tollway.contract.operation import Caller
+from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.coupon_claims.reading import Claim, Window, read_page
-from tollway.operations.coupon_claims.request import CouponClaimsRequest
-from tollway.operations.coupon_claims.response import CouponClaims, CouponRecord
+from tollway.operations.coupon_claims.operation import (
+    CouponClaims,
+    CouponClaimsRequest,
+    CouponRecord,
+)
+from tollway.operations.coupon_claims.queries import Claim, Window, read_page
 from tollway.store.database import Database
 
 WINDOW_MAX_S = 7 * 24 * 3600
@@ -25,7 +28,7 @@ class CouponClaimsHandler:
         self._database = database
         self._zone = zone
 
-    async def __call__(self, request: CouponClaimsRequest, caller: Caller) -> bytes:
+    async def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
         _check_window(request)
         window = Window(request.sid, request.type, request.startTime, request.endTime)
         offset = (request.page - 1) * request.limit
@@ -34,7 +37,7 @@ class CouponClaimsHandler:
             CouponClaims(
                 total=total,
                 dataList=[self._record(request.sid, claim) for claim in claims],
-                withholding_money=caller.price,
+                withholding_money=call.price,
             )
         )
 

@@ -1,1 +1,38 @@
 """Paged order query: the sold orders of a shop, any page of them at the cost of the first."""
+
+from tollway.intake.loading import RecordKind
+from tollway.operations.demo_data import DemoPart
+from tollway.operations.orders.demo import fill, world_records
+from tollway.operations.orders.handler import OrdersHandler
+from tollway.operations.orders.operation import ORDERS
+from tollway.operations.orders.records import OrderRow
+from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
+from tollway.operations.subject import Services, Subject
+from tollway.store.sealing import Sealer
+
+
+def _handler(services: Services) -> OrdersHandler:
+    return OrdersHandler(services.reading, services.vault.sealer, services.zone)
+
+
+def _loader(sealer: Sealer | None) -> OrderLoader:
+    assert sealer is not None, "receivers are sealed"
+    return OrderLoader(sealer)
+
+
+SUBJECT = Subject(
+    operation=ORDERS,
+    make_handler=_handler,
+    records=RecordKind(
+        name="orders",
+        help="Load orders; of two versions of one order, the one updated last stays.",
+        make_loader=_loader,
+        is_sealed=True,
+        is_pushed=True,
+        chunk_records=CHUNK_ORDERS,
+        row_type=OrderRow,
+    ),
+    retained=RETAINED_ORDERS,
+    demo=DemoPart(fill, world_records),
+)

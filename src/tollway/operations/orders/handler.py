@@ -4,16 +4,20 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import encode_data
-from tollway.contract.operation import Caller
+from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
-from tollway.intake.order_record import open_receiver
 from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
-from tollway.operations.orders.reading import Filter, OrderFacts, read_page
-from tollway.operations.orders.request import ENHANCED_ONLY, NORMAL, OrdersRequest
-from tollway.operations.orders.response import OrderEntry, OrderPage
-from tollway.operations.orders.searching import search_page
+from tollway.operations.orders.operation import (
+    ENHANCED_ONLY,
+    NORMAL,
+    OrderEntry,
+    OrderPage,
+    OrdersRequest,
+)
+from tollway.operations.orders.queries import Filter, OrderFacts, read_page, search_page
+from tollway.operations.orders.records import open_receiver
+from tollway.operations.orders.schema import DAY_MS
 from tollway.store.database import Database
-from tollway.store.order_facets import DAY_MS
 from tollway.store.sealing import Sealer
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,25 +35,25 @@ class OrdersHandler:
         self._sealer = sealer
         self._zone = zone
 
-    async def __call__(self, request: OrdersRequest, caller: Caller) -> bytes:
+    async def __call__(self, request: OrdersRequest, call: CallInfo) -> bytes:
         _check_edition(request)
         wanted = self._filter(request)
         offset, size = request.page * request.pageSize, request.pageSize
         if request.remark is not None:
             total, orders = await search_page(
-                self._database, caller.account_id, wanted, request.remark, offset, size
+                self._database, call.account_id, wanted, request.remark, offset, size
             )
         else:
             total, orders = await read_page(self._database, wanted, offset, size)
         return encode_data(
             OrderPage(
-                content=[self._entry(request.owner_id, order, caller.price) for order in orders],
+                content=[self._entry(request.owner_id, order, call.price) for order in orders],
                 page=request.page,
                 pageSize=size,
                 page_size=size,
                 totalElements=total,
                 total_elements=total,
-                withholding_money=caller.price,
+                withholding_money=call.price,
             )
         )
 

@@ -1,1 +1,30 @@
 """Product analysis: a product's visitors, buyers and orders on one day, and 30 days back."""
+
+from tollway.intake.loading import RecordKind
+from tollway.operations.demo_data import DemoPart
+from tollway.operations.product_analysis.demo import fill, world_records
+from tollway.operations.product_analysis.handler import ProductAnalysisHandler
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.operations.subject import Services, Subject
+from tollway.store.sealing import Sealer
+
+
+def _handler(services: Services) -> ProductAnalysisHandler:
+    return ProductAnalysisHandler(services.reading, services.versions, services.today)
+
+
+def _loader(_: Sealer | None) -> FigureLoader:
+    return FigureLoader()
+
+
+SUBJECT = Subject(
+    operation=PRODUCT_ANALYSIS,
+    make_handler=_handler,
+    records=RecordKind(
+        name="product-figures",
+        help="Load products and their daily figures; loading a file again changes nothing.",
+        make_loader=_loader,
+    ),
+    demo=DemoPart(fill, world_records),
+)

@@ -8,23 +8,23 @@ from collections.abc import Callable
 from datetime import date
 
 from tollway.contract.envelope import encode_data
-from tollway.contract.operation import Caller
+from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.product_analysis.reading import (
+from tollway.operations.product_analysis.operation import (
+    DailySeries,
+    DateData,
+    KeywordEntry,
+    ProductAnalysis,
+    ProductAnalysisRequest,
+    SearchEntry,
+    TrafficEntry,
+)
+from tollway.operations.product_analysis.queries import (
     DayFigures,
     PartFigures,
     day_number,
     read_figures,
     series_days,
-)
-from tollway.operations.product_analysis.request import ProductAnalysisRequest
-from tollway.operations.product_analysis.response import (
-    DailySeries,
-    DateData,
-    KeywordEntry,
-    ProductAnalysis,
-    SearchEntry,
-    TrafficEntry,
 )
 from tollway.store.database import Database
 from tollway.store.versions import Versions
@@ -42,7 +42,7 @@ class ProductAnalysisHandler:
         self._today = today
         self._kept = _Answers(-1, date.min)
 
-    async def __call__(self, request: ProductAnalysisRequest, _: Caller) -> bytes:
+    async def __call__(self, request: ProductAnalysisRequest, _: CallInfo) -> bytes:
         today = self._today()
         if request.query_date > today:
             raise Refusal(Reason.DATE_IN_FUTURE, today=today.isoformat())
@@ -53,7 +53,7 @@ class ProductAnalysisHandler:
         answer = kept.get(request)
         if answer is None:
             answer = encode_data(await self._analyse(request, today))
-            # If figures were loaded meanwhile, this is kept where nobody looks any more.
+            # If figures were loaded meanwhile, this goes to a cache that is no longer read.
             kept.keep(request, answer)
         return answer
 

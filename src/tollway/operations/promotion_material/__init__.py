@@ -1,1 +1,31 @@
 """Promotion material: the benefits on display for a promotion id, with links of the user's slot."""
+
+from tollway.intake.loading import RecordKind
+from tollway.operations.demo_data import DemoPart
+from tollway.operations.promotion_material.demo import fill
+from tollway.operations.promotion_material.handler import PromotionMaterialHandler
+from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
+from tollway.operations.promotion_material.storage import MaterialLoader
+from tollway.operations.subject import Services, Subject
+from tollway.store.sealing import Sealer
+
+
+def _handler(services: Services) -> PromotionMaterialHandler:
+    return PromotionMaterialHandler(services.reading)
+
+
+def _loader(_: Sealer | None) -> MaterialLoader:
+    return MaterialLoader()
+
+
+SUBJECT = Subject(
+    operation=PROMOTION_MATERIAL,
+    make_handler=_handler,
+    records=RecordKind(
+        name="promotion-material",
+        help="Load promotion material with its benefits and items; a later record replaces an "
+        "earlier.",
+        make_loader=_loader,
+    ),
+    demo=DemoPart(fill),
+)

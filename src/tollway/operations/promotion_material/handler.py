@@ -7,15 +7,8 @@ from collections.abc import Callable
 from time import time
 
 from tollway.contract.envelope import encode_data
-from tollway.contract.operation import Caller
-from tollway.operations.promotion_material.reading import (
-    StoredMaterial,
-    benefits_of,
-    items_of,
-    read_page,
-)
-from tollway.operations.promotion_material.request import PromotionMaterialRequest
-from tollway.operations.promotion_material.response import (
+from tollway.contract.operation import CallInfo
+from tollway.operations.promotion_material.operation import (
     Benefit,
     Benefits,
     Extension,
@@ -23,9 +16,16 @@ from tollway.operations.promotion_material.response import (
     Materials,
     PaidCoupon,
     PromotionMaterial,
+    PromotionMaterialRequest,
     RecommendedItem,
     RecommendedItems,
     Result,
+)
+from tollway.operations.promotion_material.queries import (
+    StoredMaterial,
+    benefits_of,
+    items_of,
+    read_page,
 )
 from tollway.store.database import Database
 
@@ -37,7 +37,7 @@ class PromotionMaterialHandler:
         self._database = database
         self._now_s = now_s
 
-    async def __call__(self, request: PromotionMaterialRequest, caller: Caller) -> bytes:
+    async def __call__(self, request: PromotionMaterialRequest, call: CallInfo) -> bytes:
         page = await read_page(
             self._database,
             request.promotion_id,
@@ -47,7 +47,7 @@ class PromotionMaterialHandler:
         )
         slot = f"mm_{request.platform_user_id}_{request.site_id}_{request.adzone_id}"
         materials = Materials([_material(stored, slot) for stored in page])
-        return encode_data(PromotionMaterial(caller.price, Result(materials)))
+        return encode_data(PromotionMaterial(call.price, Result(materials)))
 
 
 def _material(stored: StoredMaterial, slot: str) -> Material:

@@ -1,10 +1,10 @@
-"""The payloads of waybill issuing."""
+"""The answers to a waybill request: issued, or refused by the carrier."""
 
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill
 from tollway.contract.envelope import encode_data
-from tollway.ledger.charges import Acted
-from tollway.operations.waybills.response import WaybillResult
+from tollway.ledger.charges import ActResult
+from tollway.operations.waybills.operation import WaybillResult
 
 
 def issued(stored: StoredWaybill, vault: Vault) -> bytes:
@@ -22,7 +22,7 @@ def issued(stored: StoredWaybill, vault: Vault) -> bytes:
     return encode_data(result)
 
 
-def refused(order_sn: str, why: str) -> Acted:
+def refused(order_sn: str, why: str) -> ActResult:
     """What the carrier refuses: nothing is issued, nothing is paid."""
     result = WaybillResult(
         orderSn=order_sn,
@@ -34,4 +34,4 @@ def refused(order_sn: str, why: str) -> Acted:
         errorMsg=why,
         withholding_money=0,
     )
-    return Acted(encode_data(result), is_paid=False)
+    return ActResult(encode_data(result), is_paid=False)

@@ -1,21 +1,29 @@
 """The work of waybill issuing: looks for the waybill, or has one issued.
 
-From a pool of this gateway all of it happens in the transaction that charges. So a number is gone
-exactly when its waybill is there and paid, and of many equal requests at once the first issues and
-the others find. A remote carrier is asked between two commits (`asking.py`).
+With a pool of this gateway all of it happens in the transaction that charges. So a number is taken
+exactly when its waybill is stored and paid, and of many equal requests at once the first issues and
+the others find. A remote carrier is asked between two commits (`remote_issue.py`).
 """
 
 from functools import partial
 
 import msgspec
+from sqlalchemy import bindparam, select
 
+from tollway.carriers.carrier_links import OpenedLink, find_link
 from tollway.carriers.carriers import Carrier, find_carrier
 from tollway.carriers.connectors.connector import Declined, IssueOrder, OrderRef
-from tollway.carriers.connectors.pool import PoolConnector
-from tollway.carriers.links import OpenedLink, find_link
+from tollway.carriers.connectors.number_pool import PoolConnector
+from tollway.carriers.labels.layout import TEMPLATES_PATH
+from tollway.carriers.labels.print_data import (
+    Address,
+    Label,
+    Party,
+    ShippingOption,
+    print_data,
+    route,
+)
 from tollway.carriers.pending import Draft, seal_draft
-from tollway.carriers.printing import Address, Label, Party, ShippingOption, print_data, route
-from tollway.carriers.shop_codes import ShopCodes
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
@@ -24,14 +32,34 @@ from tollway.carriers.waybills import (
     find_in_force,
     store_waybill,
 )
-from tollway.contract.operation import Caller
+from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.charges import Act, Acted, Charge
-from tollway.ledger.identity import World
+from tollway.ledger.charges import Act, ActResult, Charge
+from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.answers import issued, refused
-from tollway.operations.waybills.asking import Asking
-from tollway.operations.waybills.request import NORMAL, SHOP_CODE, WaybillRequest
-from tollway.store.database import Transaction
+from tollway.operations.waybills.operation import NORMAL, SHOP_CODE, WaybillRequest
+from tollway.operations.waybills.remote_issue import RemoteIssuer
+from tollway.store.database import Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.consent import owner
+
+_FIND = Query(
+    select(owner.c.shop_code).where(
+        owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
+    )
+)
+
+
+class ShopCodes:
+    """Knows each shop's code."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def code_of(self, owner_id: str) -> str | None:
+        row = await self._reader.fetch_one(_FIND, of_kind=OwnerKind.SHOP, wanted=owner_id)
+        return None if row is None else row[0]
+
 
 # Who and what the waybill is for, and how the shop was proved: not what stands on it.
 _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
@@ -43,20 +71,20 @@ class WaybillHandler:
     def __init__(
         self,
         shop_codes: ShopCodes,
-        asking: Asking,
+        asking: RemoteIssuer,
         vault: Vault,
-        world: World,
-        templates_url: str,
+        runtime: Runtime,
+        public_address: str,
     ) -> None:
         self._shop_codes = shop_codes
         self._asking = asking
         self._vault = vault
-        self._world = world
-        self._templates_url = templates_url
+        self._runtime = runtime
+        self._templates_url = f"{public_address}{TEMPLATES_PATH}"
 
-    async def __call__(self, request: WaybillRequest, caller: Caller) -> Act:
+    async def __call__(self, request: WaybillRequest, call: CallInfo) -> Act:
         await self._check_shop_code(request)
-        return partial(self._issue, request, caller)
+        return partial(self._issue, request, call)
 
     async def _check_shop_code(self, request: WaybillRequest) -> None:
         if request.shopCode is None:
@@ -67,25 +95,25 @@ class WaybillHandler:
             raise Refusal(Reason.SHOP_CODE_WRONG)
 
     async def _issue(
-        self, request: WaybillRequest, caller: Caller, transaction: Transaction, charge: Charge
-    ) -> Acted:
-        key = WaybillKey(caller.account_id, request.owner_id, request.order_sn, request.wp_code)
+        self, request: WaybillRequest, call: CallInfo, transaction: Transaction, charge: Charge
+    ) -> ActResult:
+        key = WaybillKey(call.account_id, request.owner_id, request.order_sn, request.wp_code)
         stored = await find_in_force(transaction, key)
         if stored is not None:
-            return self._again(request, caller, stored)
+            return self._again(request, call, stored)
         carrier = await find_carrier(transaction, request.wp_code)
         if carrier is None:
             raise Refusal(Reason.CARRIER_UNKNOWN)
-        refusal = carrier.area.refusal(request.receiver_province, caller.language)
+        refusal = carrier.area.refusal(request.receiver_province, call.language)
         if refusal is not None:
             return refused(request.order_sn, refusal)
         opened = await find_link(transaction, self._vault.sealer, carrier.wp_code)
         waybill = self._pending(key, charge)
         if opened is None:
-            return await self._from_pool(request, caller, waybill, carrier, transaction)
+            return await self._from_pool(request, call, waybill, carrier, transaction)
         return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
 
-    def _again(self, request: WaybillRequest, caller: Caller, stored: StoredWaybill) -> Acted:
+    def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
         """The waybill that is there already, free of charge, in the very answer it had before."""
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
@@ -93,36 +121,36 @@ class WaybillHandler:
         if differing:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
         if stored.waybill.state == "pending":
-            again = partial(self._issue, request, caller)
-            return Acted(b"", is_paid=False, then=partial(self._asking.join, stored, again))
+            again = partial(self._issue, request, call)
+            return ActResult(b"", is_paid=False, then=partial(self._asking.join, stored, again))
         answer = issued(stored, self._vault)
-        return Acted(answer, is_paid=False, replay_of=stored.waybill.request_id)
+        return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
     def _pending(self, key: WaybillKey, charge: Charge) -> Waybill:
         return Waybill(
             **key._asdict(),
-            object_id=self._world.new_id("wb_"),
+            object_id=self._runtime.new_id("wb_"),
             state="pending",
             number=None,
             price=charge.amount,
             request_id=charge.request_id,
             hold_id=None,
-            asked_at_s=self._world.at_s(),
+            asked_at_s=self._runtime.at_s(),
             issued_at_s=None,
         )
 
     async def _from_pool(
         self,
         request: WaybillRequest,
-        caller: Caller,
+        call: CallInfo,
         pending: Waybill,
         carrier: Carrier,
         transaction: Transaction,
-    ) -> Acted:
+    ) -> ActResult:
         label = _label(request, carrier)
         ref = OrderRef(pending.object_id, pending.owner_id, pending.order_sn)
         order = IssueOrder(ref, label.sender, label.recipient, request.waybill_type)
-        answer = await PoolConnector(transaction, carrier, caller.language).issue(order)
+        answer = await PoolConnector(transaction, carrier, call.language).issue(order)
         if isinstance(answer, Declined):
             return refused(request.order_sn, answer.reason)
         made = msgspec.structs.replace(
@@ -132,7 +160,7 @@ class WaybillHandler:
         text = print_data(label, self._vault.label_signer, self._template_url(request))
         stored = self._stored(request, made, self._vault.seal(text, made.context))
         await store_waybill(transaction, stored)
-        return Acted(issued(stored, self._vault), is_paid=True)
+        return ActResult(issued(stored, self._vault), is_paid=True)
 
     async def _from_carrier(
         self,
@@ -142,8 +170,8 @@ class WaybillHandler:
         opened: OpenedLink,
         transaction: Transaction,
         charge: Charge,
-    ) -> Acted:
-        made = msgspec.structs.replace(pending, hold_id=self._world.new_id("hold_"))
+    ) -> ActResult:
+        made = msgspec.structs.replace(pending, hold_id=self._runtime.new_id("hold_"))
         draft = Draft(_label(request, carrier), self._template_url(request))
         sealed = seal_draft(draft, self._vault, made.context)
         stored = self._stored(request, made, sealed)

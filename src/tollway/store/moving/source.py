@@ -1,6 +1,6 @@
-"""The embedded database that is moved: nobody writes to it meanwhile, not even the move."""
+"""Which tables are moved, in which order, and how their rows are named."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,10 +8,46 @@ import apsw
 from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreError
-from tollway.store.moving.tables import columns_of, key_of, quoted
 from tollway.store.sqlite.connection import our_errors
-from tollway.store.sqlite.lock import ServingLock
-from tollway.store.tables import SEALED_TABLES
+from tollway.store.sqlite.files import ServingLock
+
+# No call can be answered before the tokens are there.
+_LAST = ("token", "version")
+# What describes the processes that serve one database belongs to no other.
+_STAY = ("node", "schema_floor")
+
+
+def moved_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """The tables of a database that are moved, in their order."""
+    by_name = {table.name: table for table in tables}
+    first = [table for name, table in by_name.items() if name not in (*_LAST, *_STAY)]
+    return (*first, *(by_name[name] for name in _LAST))
+
+
+def sealed_tables(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """The tables with rows that can only be read with the keys."""
+    return tuple(
+        table for table in tables if any(column.name.startswith("sealed") for column in table.c)
+    )
+
+
+def columns_of(table: Table) -> list[str]:
+    return [column.name for column in table.c]
+
+
+def key_of(table: Table) -> list[str]:
+    return [column.name for column in table.primary_key]
+
+
+def key_positions(table: Table) -> list[int]:
+    """Where the parts of the key are within a row."""
+    columns = columns_of(table)
+    return [columns.index(name) for name in key_of(table)]
+
+
+def quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
 
 _BUSY_TIMEOUT_MS = 10_000
 
@@ -19,12 +55,13 @@ _BUSY_TIMEOUT_MS = 10_000
 class Source:
     """One moment of a database file, which stays that of the file until it is let go."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, tables: Sequence[Table]) -> None:
+        self.tables = tables
         self.name = str(Path(path).resolve())
         with our_errors():
             self._connection = apsw.Connection(path)
             self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-            # A writer's transaction that writes nothing: it keeps out whoever would.
+            # A write transaction that writes nothing: it keeps other writers out.
             self._connection.execute("BEGIN IMMEDIATE; PRAGMA query_only = ON").fetchall()
 
     def schema_revision(self) -> str | None:
@@ -42,7 +79,7 @@ class Source:
         """Whether anything in it can only be read with its keys."""
         return any(
             self._fetch(f"SELECT 1 FROM {table.name} LIMIT 1")  # noqa: S608 - our own name
-            for table in SEALED_TABLES
+            for table in sealed_tables(self.tables)
         )
 
     def rows(self, table: Table, after: Row | None = None) -> Iterator[Row]:
@@ -63,13 +100,13 @@ class Source:
 
 
 @contextmanager
-def open_source(path: str) -> Iterator[Source]:
+def open_source(path: str, tables: Sequence[Table]) -> Iterator[Source]:
     """Opens a database file that no gateway serves, and keeps gateways from it."""
     if not Path(path).is_file():
         raise StoreError(f"There is no database file {path} to move.")
     lock = ServingLock(path)
     try:
-        source = Source(path)
+        source = Source(path, tables)
         try:
             yield source
         finally:

@@ -1,7 +1,7 @@
 """The PostgreSQL database that a move fills.
 
 While a move is unfinished there is a table beside those of the schema, which says of what it is.
-With it nobody serves the half of a database, and the same move finds its own work again.
+With it no gateway serves half a database, and the same move finds its own work again.
 """
 
 import re
@@ -13,17 +13,16 @@ from sqlalchemy import Table
 
 from tollway.store.database import Row, StoreBusyError, StoreError
 from tollway.store.months import make_months_for
-from tollway.store.moving.tables import MOVED_TABLES, columns_of, key_of, key_positions, quoted
-from tollway.store.node_tables import key_check
+from tollway.store.moving.source import columns_of, key_of, key_positions, quoted
 from tollway.store.nodes import ALIVE_S
 from tollway.store.postgresql.changes import CHANNEL
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import PostgresqlTransaction
-from tollway.store.schema import version
+from tollway.store.schema.database import key_check, version
 
-# Any number: whoever moves into a database holds it.
+# Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # By the database's clock: this machine may be neither of them.
@@ -38,7 +37,8 @@ _NEVER_EMPTY = (version, key_check)
 class Target:
     """A connection to the database that is filled."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, tables: Sequence[Table]) -> None:
+        self._tables = tables
         self._connection = connection
 
     async def schema_revision(self) -> str | None:
@@ -62,7 +62,7 @@ class Target:
                 elif found != source and not should_restart:
                     raise StoreError(
                         f"The target has an unfinished move of {found}: finish that one, or add "
-                        "--restart to empty the target and begin anew."
+                        "--restart to empty the target and start over."
                     )
                 await self._refuse_if_served()
                 if found is None:
@@ -71,7 +71,7 @@ class Target:
                     await self._empty(source)
 
     async def _refuse_unless_empty(self) -> None:
-        for table in MOVED_TABLES:
+        for table in self._tables:
             if table not in _NEVER_EMPTY and await self._connection.fetchval(
                 f"SELECT EXISTS (SELECT 1 FROM {table.name})"  # noqa: S608 - our own name
             ):
@@ -95,7 +95,7 @@ class Target:
         await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
 
     async def _empty(self, source: str) -> None:
-        names = ", ".join(table.name for table in MOVED_TABLES if table is not version)
+        names = ", ".join(table.name for table in self._tables if table is not version)
         await self._connection.execute(f"TRUNCATE {names}")
         await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
 
@@ -139,7 +139,7 @@ class Target:
 
     async def tidy(self) -> None:
         """Lets the server learn what its tables have now, which it would do only later."""
-        names = ", ".join(table.name for table in MOVED_TABLES)
+        names = ", ".join(table.name for table in self._tables)
         with our_errors():
             await self._connection.execute(f"VACUUM (ANALYZE) {names}")
 
@@ -147,16 +147,16 @@ class Target:
         """From now on this is a database like any other."""
         with our_errors():
             async with self._connection.transaction():
-                # Whoever listens has all of it to learn.
+                # Every listener has to read all of it.
                 await self._connection.execute(f"NOTIFY {CHANNEL}")
                 await self._connection.execute(f"DROP TABLE {UNFINISHED_MOVE}")
 
 
 @asynccontextmanager
-async def open_target(url: str) -> AsyncIterator[Target]:
+async def open_target(url: str, tables: Sequence[Table]) -> AsyncIterator[Target]:
     connection = await Hosts(url, None, "read-write").connect()
     try:
-        yield Target(connection)
+        yield Target(connection, tables)
     finally:
         connection.terminate()
 

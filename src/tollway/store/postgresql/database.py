@@ -1,9 +1,9 @@
 """The shared database: reads and writes on the connections of a pool.
 
-Nothing here waits without an end. Who finds no free connection in time is told that the database is
-busy, who finds no server that it is unavailable. Once it is back, the next call connects again.
+Every wait is bounded. A task that gets no free connection in time gets StoreBusyError, and
+StoreUnavailableError if no server answers. Once it is back, the next call connects again.
 
-When one connection is lost, all others are made anew when they are next needed: they may lead to a
+When one connection is lost, all others are replaced when they are next needed: they may lead to a
 host that is no longer the one that takes writes.
 """
 
@@ -14,6 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import (
     Row,
     StoreDoubtError,
@@ -21,7 +22,6 @@ from tollway.store.database import (
     StoreUnavailableError,
     Transaction,
 )
-from tollway.store.places import Places
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
@@ -72,9 +72,9 @@ class PostgresqlDatabase:
         self._rivals = asyncio.Lock()
         # Nothing is written to a replica.
         kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)
-        self._reads = Places(connections - kept, "all connections for reads are in use")
+        self._reads = BoundedSlots(connections - kept, "all connections for reads are in use")
         self._call_timeout_s = call_timeout_s
-        self._long_reads = Places(
+        self._long_reads = BoundedSlots(
             max(1, min(_LONG_READS_MAX, connections - kept - 1)), "other long reads take their time"
         )
         self._writes: set[asyncio.Task[Any]] = set()
@@ -113,7 +113,7 @@ class PostgresqlDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._to_its_end(partial(self._commit, work))
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
         return await self._to_its_end(partial(self._run, compiled, compiled.arguments(values)))
 
@@ -159,7 +159,7 @@ class PostgresqlDatabase:
             try:
                 result = await work(worked_in)
                 if worked_in.has_failed:
-                    raise StoreError("a statement failed, and nobody minded")
+                    raise StoreError("a failed statement was ignored")
             except BaseException:
                 await undo(session, transaction)
                 raise
@@ -204,12 +204,12 @@ class PostgresqlDatabase:
     def back_up(self, *_: object) -> None:
         raise StoreError(
             "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of "
-            "whoever runs it for you."
+            "your database provider."
         )
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for this task alone."""
         async with self._pool.session() as session:
             try:
                 with _closed_is_lost(session):
@@ -230,7 +230,7 @@ class PostgresqlDatabase:
         return self._hosts.is_silent
 
     def abandon(self) -> None:
-        """Ends all connections: nobody answers there any more."""
+        """Closes all connections: no server answers there any more."""
         self._pool.abandon()
 
     def _move(self, is_silent: bool) -> None:

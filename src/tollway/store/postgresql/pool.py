@@ -11,8 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from tollway.store.database import StoreBusyError, StoreUnavailableError
+from sqlalchemy import select, text
+
+from tollway.store.database import Reader, StoreBusyError, StoreUnavailableError
+from tollway.store.nodes import count_serving
 from tollway.store.postgresql.hosts import Connection
+from tollway.store.query import Query
 
 # What was needed in the busiest minute is not kept for the rest of the day.
 _IDLE_S = 300.0
@@ -29,7 +33,7 @@ class _Member:
 
 
 class Pool:
-    """A number of connections at most; whoever wants one more waits, and not without an end."""
+    """At most so many connections; a task that wants one more waits, for a bounded time."""
 
     def __init__(
         self,
@@ -42,7 +46,7 @@ class Pool:
         self._size = size
         self._patience_s = patience_s
         self._clock = clock
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         # The last one to come back is the first to go out, so that the others can grow old.
         self._free: list[_Member] = []
         self._members: set[_Member] = set()
@@ -51,7 +55,7 @@ class Pool:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for this task alone."""
         member = await self._take()
         try:
             yield member.connection
@@ -65,7 +69,7 @@ class Pool:
             self._drop(self._free.pop())
 
     def abandon(self) -> None:
-        """Ends also those in use: whoever waits for an answer there is told that none comes."""
+        """Closes those in use too: tasks that wait for an answer there get an error."""
         self.renew()
         for member in self._members:
             member.connection.terminate()
@@ -85,7 +89,7 @@ class Pool:
         try:
             async with asyncio.timeout(self._patience_s):
                 for _ in range(self._size):
-                    await self._places.acquire()
+                    await self._slots.acquire()
                 closing = [member.connection.close() for member in self._free]
                 await asyncio.gather(*closing, return_exceptions=True)
         except TimeoutError:
@@ -95,18 +99,18 @@ class Pool:
     async def _take(self) -> _Member:
         if self._is_closed:
             raise StoreUnavailableError("the database is closed")
-        if self._free and not self._places.locked():
-            await self._places.acquire()
+        if self._free and not self._slots.locked():
+            await self._slots.acquire()
             return await self._member()
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._places.acquire()
+                await self._slots.acquire()
                 return await self._member()
         except TimeoutError as error:
             raise StoreBusyError("all connections to the database are in use") from error
 
     async def _member(self) -> _Member:
-        """For whoever has a place."""
+        """For a task that holds a slot."""
         while self._free:
             member = self._free.pop()
             if not member.connection.is_closed():
@@ -116,7 +120,7 @@ class Pool:
         try:
             connection = await self._connect()
         except BaseException:
-            self._places.release()
+            self._slots.release()
             raise
         now_s = self._clock()
         member = _Member(connection, generation, now_s, now_s)
@@ -137,8 +141,46 @@ class Pool:
             self._free.append(member)
         if self._free and now_s - self._free[0].free_since_s > _IDLE_S:
             self._drop(self._free.pop(0))
-        self._places.release()
+        self._slots.release()
 
     def _drop(self, member: _Member) -> None:
         self._members.discard(member)
         member.connection.terminate()
+
+
+# Beside those of the pool, one of each process listens for changes.
+_LISTENING = 1
+# For commands, backups and standbys.
+_FOR_OTHERS = 20
+# reserved_connections is known only from PostgreSQL 16 on.
+_ALLOWED = Query(
+    select(
+        text(
+            "current_setting('max_connections')::integer"
+            " - current_setting('superuser_reserved_connections')::integer"
+            " - coalesce(current_setting('reserved_connections', true)::integer, 0)"
+        ),
+        text("(SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user)"),
+        text(
+            "(SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database())"
+        ),
+    )
+)
+
+
+async def crowding(reader: Reader, processes: int, connections: int, own_ms: int) -> list[str]:
+    """A sentence if the server may run out of connections once these processes serve as well, each
+    with a pool of so many; those that serve already are taken to have as many."""
+    if not reader.is_shared:
+        return []
+    ((by_server, by_role, by_database),) = await reader.fetch_all(_ALLOWED)
+    allowed = min(limit for limit in (by_server, by_role, by_database) if limit is not None)
+    processes += await count_serving(reader, own_ms)
+    needed = processes * (connections + _LISTENING)
+    if needed <= allowed:
+        return []
+    return [
+        f"PostgreSQL allows {allowed} connections here, and the {processes} processes that serve "
+        f"may open {needed}: let it allow {needed + _FOR_OTHERS} (max_connections, and CONNECTION "
+        "LIMIT of the role and the database), or set database_connections lower on every node."
+    ]

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import apsw
 
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Row, Transaction
-from tollway.store.places import Places
 from tollway.store.query import Query
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
@@ -36,7 +36,7 @@ class SqliteDatabase:
         # One long read at a time: a second core is not theirs to take.
         self._long_reader = Connection(path, busy_timeout_ms)
         self._long_read = threading.Lock()
-        self._long_reads = Places(1, "another long read takes its time")
+        self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
         self._writer = Writer(path, busy_timeout_ms, metrics)
         # The index exists once something was read.
@@ -73,7 +73,7 @@ class SqliteDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._writer.write(work)
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def close(self) -> None:

@@ -44,14 +44,14 @@ class SqliteTransaction:
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
         return True  # There is one writer at a time, whatever it does.
 
-    async def take_turns(self, names: Iterable[str]) -> None:
+    async def lock_names(self, names: Iterable[str]) -> None:
         """Every work has its turn for itself already."""
 
-    async def be_patient(self) -> None:
+    async def allow_long_statements(self) -> None:
         """Nothing here ends a statement for its length."""
 
     @asynccontextmanager
-    async def planned_anew(self) -> AsyncIterator[None]:
+    async def with_new_plan(self) -> AsyncIterator[None]:
         yield  # Plans here do not depend on values.
 
     @asynccontextmanager

@@ -1,0 +1,70 @@
+"""The counts of coupon claims by hour against the claims."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import exists, func, select, union_all
+
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
+from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
+from tollway.store.database import Row
+
+_HOUR_S = 3600
+_claim, _hour = coupon_claim.c, coupon_claim_hour.c
+
+_there = (
+    select(func.count())
+    .select_from(coupon_claim)
+    .where(
+        _claim.sid == _hour.sid,
+        _claim.claim_type == _hour.claim_type,
+        within(_claim.newest_first, _hour.hour, _HOUR_S),
+    )
+    .scalar_subquery()
+)
+_counts = select(*_hour, _there.label("there")).subquery("counts")
+_its_hour = bucket_of(_claim.newest_first, _HOUR_S)
+_uncounted = (
+    select(_claim.sid, _claim.claim_type, _its_hour, NO_COUNT, NO_COUNT)
+    .where(
+        ~exists().where(
+            _hour.sid == _claim.sid,
+            _hour.claim_type == _claim.claim_type,
+            _hour.hour == _its_hour,
+        )
+    )
+    .distinct()
+)
+
+
+def _subject(bucket: Row) -> str:
+    sid, claim_type, hour = bucket
+    return f"sid {sid}, type {claim_type}, hour {hour}"
+
+
+CLAIM_HOURS = Check(
+    "claim_hours",
+    "coupon claims are counted right by hour",
+    coupon_claim,
+    union_all(select(_counts).where(_counts.c.claims != _counts.c.there), _uncounted),
+    told_by("claims", _subject),
+)
+
+# An index keeps it unique within a month, and in an embedded database over all time; across the
+# months of a shared one the storing itself does, so it is checked here.
+_codes = select(
+    coupon_claim.c.coupon_code,
+    func.lag(coupon_claim.c.coupon_code).over(order_by=coupon_claim.c.coupon_code).label("before"),
+).subquery("codes")
+
+
+def _tell_code(row: Row) -> Iterator[Breach]:
+    yield Breach("code_twice", None, None, f"the coupon code {row[0]} is there twice")
+
+
+CODES_ONCE = Check(
+    "codes_once",
+    "every coupon code is there once",
+    coupon_claim,
+    select(_codes.c.coupon_code).where(_codes.c.coupon_code == _codes.c.before),
+    _tell_code,
+)

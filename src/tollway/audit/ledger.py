@@ -1,0 +1,168 @@
+"""Balances against entries: does every balance follow from what was entered?
+
+A new kind of entry is one line in SIGNS; a new column of a balance is one line in FOLLOWS.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from sqlalchemy import ColumnElement, case, func, literal, or_, select, union_all
+
+from tollway.audit.check import Breach, Check
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
+from tollway.store.schema.ledger import archived_balance, balance, entry
+
+# Every kind of entry, and the sign that its amounts have.
+SIGNS = {"top_up": 1, "correction": -1, "charge": -1, "hold": -1, "release": 1}
+# What each column of a balance is: the sum of the amounts of these kinds, times the factor.
+FOLLOWS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "amount": (1, tuple(SIGNS)),
+    "held": (-1, ("hold", "release")),
+    "posted": (-1, ("charge",)),
+}
+
+
+class UnitFigures(msgspec.Struct, frozen=True):
+    """What all accounts together have of one unit, and how they came to it."""
+
+    unit: str
+    topped_up: int
+    corrected: int
+    charged: int
+    held: int
+    available: int
+    entries: int
+
+
+def _sum_of(kind: str) -> ColumnElement[int]:
+    return func.sum(case((entry.c.kind == kind, entry.c.amount), else_=0))
+
+
+# Each balance beside what its entries come to, those that were dropped and those that are there.
+# They are laid under each other and added up, rather than joined, because any may be missing.
+_OF_BALANCE = {
+    "balances": literal(1),
+    "counted": balance.c.entries,
+    **{f"stored_{name}": balance.c[name] for name in FOLLOWS},
+}
+_OF_ENTRIES = {
+    "entries": func.count(),
+    "last_number": func.max(entry.c.number),
+    **{f"sum_{kind}": _sum_of(kind) for kind in SIGNS},
+}
+_OF_CARRIED = {
+    "entries": archived_balance.c.number,
+    "last_number": archived_balance.c.number,
+    **{f"sum_{kind}": archived_balance.c[kind] for kind in SIGNS},
+}
+_laid_under = union_all(
+    select(
+        balance.c.account_id,
+        balance.c.unit,
+        *(value.label(name) for name, value in _OF_BALANCE.items()),
+        *(literal(0).label(name) for name in _OF_ENTRIES),
+    ),
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        *(literal(0).label(name) for name in _OF_BALANCE),
+        *(value.label(name) for name, value in _OF_ENTRIES.items()),
+    ).group_by(entry.c.account_id, entry.c.unit),
+    select(
+        archived_balance.c.account_id,
+        archived_balance.c.unit,
+        *(literal(0).label(name) for name in _OF_BALANCE),
+        *(value.label(name) for name, value in _OF_CARRIED.items()),
+    ),
+).subquery("laid_under")
+_books = (
+    select(
+        _laid_under.c.account_id,
+        _laid_under.c.unit,
+        *(
+            (func.max if name == "last_number" else func.sum)(_laid_under.c[name]).label(name)
+            for name in (*_OF_BALANCE, *_OF_ENTRIES)
+        ),
+    )
+    .group_by(_laid_under.c.account_id, _laid_under.c.unit)
+    .subquery("sums")
+)
+
+
+def _due(column: str) -> ColumnElement[int]:
+    """What a column of a balance must be."""
+    factor, (first, *others) = FOLLOWS[column]
+    total: ColumnElement[int] = _books.c[f"sum_{first}"]
+    for kind in others:
+        total = total + _books.c[f"sum_{kind}"]
+    return total * factor
+
+
+_FIGURES = Query(
+    select(
+        _books.c.unit,
+        func.sum(_books.c.sum_top_up),
+        func.sum(_books.c.sum_correction),
+        -func.sum(_books.c.sum_charge),
+        func.sum(_books.c.stored_held),
+        func.sum(_books.c.stored_amount),
+        func.sum(_books.c.entries),
+    )
+    .group_by(_books.c.unit)
+    .order_by(_books.c.unit)
+)
+_columns = {name: (_books.c[f"stored_{name}"], _due(name)) for name in FOLLOWS}
+_unbalanced = select(
+    _books.c.account_id,
+    _books.c.unit,
+    _books.c.balances,
+    _books.c.counted,
+    _books.c.entries,
+    _books.c.last_number,
+    *(value for pair in _columns.values() for value in pair),
+).where(
+    or_(
+        _books.c.balances == 0,
+        _books.c.counted != _books.c.entries,
+        _books.c.counted != _books.c.last_number,
+        *(or_(stored < 0, stored != due) for stored, due in _columns.values()),
+    )
+)
+
+
+async def unit_figures(database: Database) -> list[UnitFigures]:
+    # A sum is a decimal in one engine and a whole number in the other.
+    return [
+        UnitFigures(unit, *map(int, figures))
+        for unit, *figures in await database.fetch_long(_FIGURES)
+    ]
+
+
+def _tell(row: Row) -> Iterator[Breach]:
+    account_id, unit, balances, counted, entries, last_number, *amounts = row
+    if not balances:
+        yield Breach("balance_missing", account_id, unit, f"{entries} entries but no balance")
+        return
+    for column, stored, due in zip(FOLLOWS, amounts[::2], amounts[1::2], strict=True):
+        subject = "the balance" if column == "amount" else f"what the balance has {column}"
+        if stored < 0:
+            yield Breach("balance_negative", account_id, unit, f"{subject} is {stored}")
+        if stored != due:
+            difference = f"{subject} is {stored} but its entries sum up to {due}"
+            yield Breach(f"{column}_differs", account_id, unit, difference)
+    if not counted == entries == last_number:
+        difference = (
+            f"the balance counts {counted} entries, {entries} are there, "
+            f"and the last has number {last_number}"
+        )
+        yield Breach("count_differs", account_id, unit, difference)
+
+
+BALANCES = Check(
+    "balances",
+    "every balance follows from its entries and is not negative",
+    balance,
+    _unbalanced,
+    _tell,
+)

@@ -1,0 +1,179 @@
+"""The counts of orders by hour and day, for every facet, against the orders.
+
+Days are compared with their hours, so that the orders are gone through for the hours only. The
+text of a facet is defined in `operations/orders/schema.py`, and here once more, in SQL.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    String,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.sql import Select
+
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
+from tollway.operations.orders.schema import ALL, DAY_HOURS, HOUR_MS, order_count, shop_order
+from tollway.store.database import Row
+
+_order, _count = shop_order.c, order_count.c
+_tag, _tag_name = _order.remark_tag, _order.remark_tag_name
+
+
+class _Facet(NamedTuple):
+    """One way of counting: whether a count is one of it, and which orders that count is of;
+    whether an order has it, and under which text it is counted then."""
+
+    is_it: ColumnElement[bool]
+    counted: ColumnElement[bool]
+    has_it: ColumnElement[bool]
+    text: ColumnElement[str]
+
+
+def _starts(prefix: str) -> ColumnElement[bool]:
+    return func.substr(_count.facet, 1, len(prefix)) == prefix
+
+
+_tag_text = cast(_tag, String)
+# A tag is one digit. Compared so, and not as texts, each count has an index that fits it.
+_FACETS = (
+    _Facet(_count.facet == ALL, true(), true(), literal(ALL)),
+    _Facet(
+        _starts("t:"),
+        _tag == cast(func.substr(_count.facet, 3), Integer),
+        _tag.is_not(None),
+        literal("t:") + _tag_text,
+    ),
+    _Facet(
+        _starts("n:"),
+        _tag_name == func.substr(_count.facet, 3),
+        _tag_name.is_not(None),
+        literal("n:") + _tag_name,
+    ),
+    _Facet(
+        _starts("tn:"),
+        and_(
+            _tag == cast(func.substr(_count.facet, 4, 1), Integer),
+            _tag_name == func.substr(_count.facet, 6),
+        ),
+        and_(_tag.is_not(None), _tag_name.is_not(None)),
+        literal("tn:") + _tag_text + ":" + _tag_name,
+    ),
+)
+
+
+def _orders_there(facet: _Facet) -> ColumnElement[int]:
+    return (
+        select(func.count())
+        .select_from(shop_order)
+        .where(
+            _order.owner_id == _count.owner_id,
+            within(_order.newest_first, _count.bucket, HOUR_MS),
+            facet.counted,
+        )
+        .scalar_subquery()
+    )
+
+
+_there = case(*((facet.is_it, _orders_there(facet)) for facet in _FACETS), else_=0)
+_hours = select(*_count, _there.label("there")).where(_count.hours == 1).subquery("by_hour")
+_its_hour = bucket_of(_order.newest_first, HOUR_MS)
+
+
+def _uncounted(facet: _Facet) -> Select[tuple[object, ...]]:
+    """Hours that have orders of the facet and no count."""
+    return (
+        select(_order.owner_id, facet.text, literal(1), _its_hour, NO_COUNT, NO_COUNT)
+        .where(
+            facet.has_it,
+            ~exists().where(
+                _count.owner_id == _order.owner_id,
+                _count.facet == facet.text,
+                _count.hours == 1,
+                _count.bucket == _its_hour,
+            ),
+        )
+        .distinct()
+    )
+
+
+_hour, _day = order_count.alias("of_hour").c, order_count.alias("of_day").c
+_same_facet = and_(_hour.owner_id == _day.owner_id, _hour.facet == _day.facet, _hour.hours == 1)
+_of_hours = (
+    select(func.coalesce(func.sum(_hour.orders), 0))
+    .where(
+        _same_facet,
+        _hour.bucket >= _day.bucket * DAY_HOURS,
+        _hour.bucket < (_day.bucket + 1) * DAY_HOURS,
+    )
+    .scalar_subquery()
+)
+_days = select(*_day, _of_hours.label("there")).where(_day.hours == DAY_HOURS).subquery("by_day")
+_its_day = _hour.bucket // DAY_HOURS
+_days_uncounted = (
+    select(_hour.owner_id, _hour.facet, literal(DAY_HOURS), _its_day, NO_COUNT, NO_COUNT)
+    .where(
+        _hour.hours == 1,
+        ~exists().where(_same_facet, _day.hours == DAY_HOURS, _day.bucket == _its_day),
+    )
+    .distinct()
+)
+
+
+def _subject(bucket: Row) -> str:
+    owner_id, facet, hours, number = bucket
+    span = "hour" if hours == 1 else "day"
+    return f"shop {owner_id}, facet {facet or 'all'}, {span} {number}"
+
+
+ORDER_HOURS = Check(
+    "order_hours",
+    "orders are counted right by hour, tag and tag name",
+    shop_order,
+    union_all(select(_hours).where(_hours.c.orders != _hours.c.there), *map(_uncounted, _FACETS)),
+    told_by("orders", _subject),
+)
+ORDER_DAYS = Check(
+    "order_days",
+    "the counts of orders by day are those of their hours",
+    order_count,
+    union_all(select(_days).where(_days.c.orders != _days.c.there), _days_uncounted),
+    told_by("orders", _subject),
+)
+
+# An index keeps it unique within a month, and in an embedded database over all time; across the
+# months of a shared one the storing itself does, so it is checked here.
+_numbers = select(
+    shop_order.c.owner_id,
+    shop_order.c.order_sn,
+    func.lag(shop_order.c.order_sn)
+    .over(partition_by=shop_order.c.owner_id, order_by=shop_order.c.order_sn)
+    .label("before"),
+).subquery("numbers")
+
+
+def _tell_order(row: Row) -> Iterator[Breach]:
+    owner_id, order_sn = row
+    yield Breach("order_twice", None, None, f"order {order_sn} of shop {owner_id} is there twice")
+
+
+ORDERS_ONCE = Check(
+    "orders_once",
+    "every order of a shop is there once",
+    shop_order,
+    select(_numbers.c.owner_id, _numbers.c.order_sn).where(
+        _numbers.c.order_sn == _numbers.c.before
+    ),
+    _tell_order,
+)

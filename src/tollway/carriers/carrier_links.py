@@ -1,0 +1,171 @@
+"""The links to carriers that give their numbers themselves.
+
+The secret of a link must be known to sign messages, so it is kept, but sealed. The seal is bound to
+the address as well: whoever alters the address in the database has no link, and no message of this
+gateway is ever signed for another place than the operator named.
+"""
+
+import ipaddress
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import msgspec
+from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.carriers import CarrierError
+from tollway.carriers.carriers import known_carrier
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.carriers import IS_PENDING, carrier_link, waybill
+from tollway.store.sealing import Sealer
+
+DEADLINE_MS = 5000
+SETTLE_AFTER_S = 60
+DEADLINE_MS_MAX = 60_000
+SETTLE_AFTER_S_MAX = 86_400
+_TEXT_MAX = 64
+_URL_MAX = 2000
+_SECRET_MAX = 256
+
+
+class Link(msgspec.Struct, frozen=True):
+    """How to reach a carrier, without the secret. `deadline_ms` is how long a message may take;
+    `settle_after_s` how old one must be before the carrier's "I do not know it" counts."""
+
+    wp_code: str
+    url: str
+    provider_id: str
+    to_code: str
+    deadline_ms: int
+    settle_after_s: int
+    changed_at_s: int
+
+
+@dataclass(frozen=True)
+class OpenedLink:
+    """A link with its secret, for whoever sends messages over it."""
+
+    link: Link
+    secret: str = field(repr=False)
+
+
+_PLAIN = tuple(carrier_link.c[name] for name in Link.__struct_fields__)
+_ALL = Query(select(*_PLAIN).order_by(carrier_link.c.wp_code))
+_FIND = Query(
+    select(*_PLAIN, carrier_link.c.sealed_secret).where(
+        carrier_link.c.wp_code == bindparam("wanted")
+    )
+)
+_new = insert(carrier_link).values({c.name: bindparam(c.name) for c in carrier_link.c})
+_PUT = Query(
+    _new.on_conflict_do_update(
+        index_elements=[carrier_link.c.wp_code],
+        set_={c.name: _new.excluded[c.name] for c in carrier_link.c if c.name != "wp_code"},
+    )
+)
+_DELETE = Query(carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
+_WAITING = Query(
+    select(func.count())
+    .select_from(waybill)
+    .where(waybill.c.wp_code == bindparam("wanted"), literal_column(IS_PENDING))
+)
+
+
+async def connect(
+    database: Database, sealer: Sealer, link: Link, secret: str, *, allows_plain: bool = False
+) -> None:
+    """Adds the link of a carrier, or changes it."""
+    _check_url(link.url, allows_plain=allows_plain)
+    for name, text in (("provider", link.provider_id), ("code", link.to_code)):
+        if not 0 < len(text) <= _TEXT_MAX or not text.isprintable() or " " in text:
+            raise CarrierError(
+                f"The {name} {text!r} cannot be: it is 1 to {_TEXT_MAX} characters, no spaces."
+            )
+    if not 0 < len(secret) <= _SECRET_MAX or not secret.isprintable():
+        raise CarrierError(f"A carrier's secret is one line of 1 to {_SECRET_MAX} characters.")
+    if link.settle_after_s * 1000 < 2 * link.deadline_ms:
+        raise CarrierError(
+            f"{link.settle_after_s} s is less than twice the deadline of {link.deadline_ms} ms: "
+            "until then a message may still be on its way."
+        )
+
+    async def work(transaction: Transaction) -> None:
+        await known_carrier(transaction, link.wp_code)
+        before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
+        if before is not None and _place(Link(*before[:-1])) != _place(link):
+            await _refuse_while_waiting(transaction, link.wp_code)
+        sealed = sealer.seal(secret.encode(), _context(link))
+        await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
+
+    await database.write(work)
+
+
+async def disconnect(database: Database, wp_code: str) -> None:
+    """Removes a link: the carrier's numbers come from the pool again."""
+
+    async def work(transaction: Transaction) -> None:
+        await _refuse_while_waiting(transaction, wp_code)
+        if not await transaction.execute(_DELETE, wanted=wp_code):
+            raise CarrierError(f"Carrier {wp_code} is not connected: its numbers are in the pool.")
+
+    await database.write(work)
+
+
+async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedLink | None:
+    row = await reader.fetch_one(_FIND, wanted=wp_code)
+    if row is None:
+        return None
+    *plain, sealed = row
+    link = Link(*plain)
+    return OpenedLink(link, sealer.open(sealed, _context(link)).decode())
+
+
+async def list_links(reader: Reader) -> list[Link]:
+    return [Link(*row) for row in await reader.fetch_all(_ALL)]
+
+
+async def _refuse_while_waiting(transaction: Transaction, wp_code: str) -> None:
+    row = await transaction.fetch_one(_WAITING, wanted=wp_code)
+    if row is not None and row[0]:
+        raise CarrierError(
+            f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
+            "`tollway reconcile` first, because nobody else can tell."
+        )
+
+
+def _place(link: Link) -> tuple[str, ...]:
+    """Where messages go, and in whose name: another place knows nothing of them."""
+    return (link.url, link.provider_id, link.to_code)
+
+
+def _context(link: Link) -> bytes:
+    return msgspec.json.encode(
+        ("carrier_link", link.wp_code, link.url, link.provider_id, link.to_code)
+    )
+
+
+def _check_url(url: str, *, allows_plain: bool) -> None:
+    if len(url) > _URL_MAX or not url.isascii() or not url.isprintable() or " " in url:
+        raise CarrierError(f"The address has plain characters only, at most {_URL_MAX}.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or port == 0 or parts.scheme not in ("https", "http"):
+        raise CarrierError(f"{url} is no address: write https://HOST/PATH.")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise CarrierError("An address has no user name, password or #part: give the rest alone.")
+    if parts.scheme == "http" and not allows_plain and not _is_loopback(host):
+        raise CarrierError(
+            f"{url} would carry names and addresses unencrypted: use https://, or --plain-http "
+            "where the network itself is trusted."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,78 @@
+"""A label as a file: a picture, a document, or a ZPL printer's commands."""
+
+import base64
+import binascii
+import io
+import zlib
+from collections.abc import Callable
+
+from PIL import Image, ImageOps
+
+from tollway.carriers.labels.drawing import Drawing
+from tollway.carriers.labels.fonts import FontFiles
+from tollway.carriers.labels.layout import lay_out
+from tollway.carriers.labels.print_data import Label
+
+_MM_PER_INCH = 25.4
+_PNG_DPI = 300
+# Twice what the finest label printers have.
+_PDF_DPI = 600
+# Of the usual 203 dpi printers.
+_ZPL_DOTS_PER_MM = 8
+
+
+def png(label: Label, fonts: FontFiles) -> bytes:
+    drawing = _drawn(label, fonts, _PNG_DPI / _MM_PER_INCH)
+    return _saved(drawing.image, "PNG", dpi=(_PNG_DPI, _PNG_DPI), optimize=True)
+
+
+def pdf(label: Label, fonts: FontFiles) -> bytes:
+    """A page of the label's size with pure black and white dots.
+
+    Drawn and not typeset, so that it prints the same where no Chinese font is installed.
+    """
+    drawing = _drawn(label, fonts, _PDF_DPI / _MM_PER_INCH)
+    return _saved(_black_and_white(drawing.image), "PDF", resolution=float(_PDF_DPI))
+
+
+def zpl(label: Label, fonts: FontFiles) -> bytes:
+    """Text as a graphic, because printers rarely have Chinese fonts; bars as the printer's own."""
+    drawing = Drawing(lay_out(label), fonts, _ZPL_DOTS_PER_MM)
+    dots = ImageOps.invert(drawing.image).point(lambda shade: 255 if shade > 100 else 0)
+    rows = dots.convert("1").tobytes()
+    row_bytes = (dots.width + 7) // 8
+    packed = base64.b64encode(zlib.compress(rows, 9))
+    graphic = f"{packed.decode()}:{binascii.crc_hqx(packed, 0):04X}"
+    size = len(rows)
+    commands = [
+        "^XA",
+        f"^PW{dots.width}",
+        f"^LL{dots.height}",
+        "^LH0,0",
+        f"^FO0,0^GFA,{size},{size},{row_bytes},:Z64:{graphic}^FS",
+        *(
+            f"^FO{bars.x},{bars.y}^BY{bars.module}^BCN,{bars.height},N,N,N,A^FD{bars.text}^FS"
+            for bars in drawing.barcodes
+        ),
+        "^XZ",
+    ]
+    return "\n".join([*commands, ""]).encode("ascii")
+
+
+WRITERS: dict[str, Callable[[Label, FontFiles], bytes]] = {".pdf": pdf, ".png": png, ".zpl": zpl}
+
+
+def _drawn(label: Label, fonts: FontFiles, dots_per_mm: float) -> Drawing:
+    drawing = Drawing(lay_out(label), fonts, dots_per_mm)
+    drawing.draw_barcodes()
+    return drawing
+
+
+def _black_and_white(image: Image.Image) -> Image.Image:
+    return image.point(lambda shade: 255 if shade > 140 else 0).convert("1")
+
+
+def _saved(image: Image.Image, kind: str, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()

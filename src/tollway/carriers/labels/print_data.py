@@ -1,0 +1,94 @@
+"""The print data of a waybill: one JSON text with the label's data, signed, and its template.
+
+Everything a label shows is in it, so a label can be printed again from it alone.
+"""
+
+import msgspec
+
+from tollway.carriers import CarrierError
+from tollway.store.keys import Signer
+
+
+class Address(msgspec.Struct, frozen=True):
+    province: str
+    city: str
+    district: str
+    detail: str
+
+
+class Party(msgspec.Struct, frozen=True):
+    """Who sends or receives, and where."""
+
+    name: str
+    mobile: str
+    address: Address
+
+
+class Place(msgspec.Struct, frozen=True):
+    name: str
+
+
+class RoutingInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """What a sorter reads first: where it goes, by way of where, and where it came from."""
+
+    sortation: Place
+    consolidation: Place
+    origin: Place
+    route_code: str
+
+
+class ShippingOption(msgspec.Struct, frozen=True, rename="camel"):
+    """The carrier, and the kind of label: 1, 2 or 3."""
+
+    code: str
+    title: str
+    waybill_type: int
+
+
+class Label(msgspec.Struct, frozen=True, rename="camel"):
+    """What stands on a label."""
+
+    waybill_code: str
+    order_sn: str
+    recipient: Party
+    sender: Party
+    routing_info: RoutingInfo
+    shipping_option: ShippingOption
+
+
+class _PrintData(msgspec.Struct, frozen=True, rename={"template_url": "templateURL"}):
+    data: msgspec.Raw
+    signature: str
+    template_url: str
+
+
+def route(sender: Address, recipient: Address) -> RoutingInfo:
+    """Routing from the two addresses: local pools come without the carrier's own sorting codes."""
+    return RoutingInfo(
+        sortation=Place(f"{recipient.province} {recipient.city}"),
+        consolidation=Place(recipient.city),
+        origin=Place(sender.city),
+        route_code=f"{recipient.city} {recipient.district}",
+    )
+
+
+def print_data(label: Label, signer: Signer, template_url: str) -> str:
+    """The text that goes into the answer."""
+    data = msgspec.json.encode(label)
+    made = _PrintData(msgspec.Raw(data), _signature(data, signer), template_url)
+    return msgspec.json.encode(made).decode()
+
+
+def label_of(text: str, signer: Signer) -> Label:
+    """The label behind print data; refuses what was not signed here."""
+    read = msgspec.json.decode(text, type=_PrintData)
+    key_id = read.signature.split(":")[1]
+    if not key_id.isdecimal() or _signature(read.data, signer, int(key_id)) != read.signature:
+        raise CarrierError("The signature of this print data is wrong: it was altered.")
+    return msgspec.json.decode(read.data, type=Label)
+
+
+def _signature(data: bytes | msgspec.Raw, signer: Signer, key_id: int | None = None) -> str:
+    """Names the method and the key, so that both can be changed."""
+    signed = signer.sign(bytes(data), key_id)
+    return f"HS256:{signed.key_id}:{signed.digest.hex()}"

@@ -1,0 +1,65 @@
+"""The grants between an account and an owner, looked up on every call that needs consent.
+
+What was looked up is kept in memory until the directory's version moves on, which every change of
+an owner or a grant does; the pipeline reads that version on each call. So a revocation acts on
+the very next call, and a call under a grant costs no query.
+
+What is out of date is put aside and not emptied: so an answer that was read before a change and
+arrives after it is kept in a cache that is no longer read.
+"""
+
+import msgspec
+
+from tollway.consent.grants import Grant, GrantRequest, grants_between
+from tollway.consent.owners import credential_of
+from tollway.store.database import Database
+from tollway.store.versions import Versions
+
+_KEPT_MAX = 20_000
+# In the sandbox all accounts are one: what its owners granted, they granted to this one.
+SANDBOX_ACCOUNT = "sandbox"
+
+
+class GrantState(msgspec.Struct, frozen=True):
+    """Whether the owner is known, and its grants to the account by scope."""
+
+    is_known: bool
+    grants: dict[str, Grant]
+
+
+class GrantCache:
+    """The grant states that were looked up last."""
+
+    def __init__(self, database: Database, versions: Versions) -> None:
+        self._database = database
+        self._versions = versions
+        self._version = -1
+        self._kept: dict[tuple[str, str, str], GrantState] = {}
+
+    def known(self, account_id: str, kind: str, owner_id: str) -> GrantState | None:
+        """The state kept in memory; None when it must be looked up."""
+        if self._versions.directory != self._version:
+            self._kept = {}
+            self._version = self._versions.directory
+        return self._kept.get((account_id, kind, owner_id))
+
+    async def look_up(self, account_id: str, kind: str, owner_id: str) -> GrantState:
+        kept = self._kept
+        is_known = await credential_of(self._database, kind, owner_id) is not None
+        grants: dict[str, Grant] = {}
+        if is_known:
+            grant_request = GrantRequest(account_id, kind, owner_id, scope="")
+            for each in await grants_between(self._database, grant_request):
+                grants[each.scope] = _longer(grants.get(each.scope), each)
+        found = GrantState(is_known, grants)
+        if len(kept) >= _KEPT_MAX:
+            kept.clear()
+        kept[account_id, kind, owner_id] = found
+        return found
+
+
+def _longer(one: Grant | None, other: Grant) -> Grant:
+    """Of two grants the one that holds longer: one that expired may stand beside its successor."""
+    if one is None:
+        return other
+    return max(one, other, key=lambda each: (each.expires_at_s is None, each.expires_at_s or 0))

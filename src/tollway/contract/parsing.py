@@ -1,0 +1,142 @@
+"""What the readers share: names and values that were sent as pairs."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NoReturn, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from multipart import MultipartError, PushMultipartParser, parse_options_header
+
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+
+V = TypeVar("V")
+
+PARAMETERS_MAX = 100
+BODY = Phrase("request body", "请求体")
+NOT_UTF8 = Phrase("it is not valid UTF-8", "不是有效的 UTF-8")
+TOO_MANY = Phrase(f"it has more than {PARAMETERS_MAX} parameters", f"参数超过 {PARAMETERS_MAX} 个")
+_BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分号编码不完整")
+_HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
+
+
+def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
+    """The values by name."""
+    values: dict[str, V] = {}
+    for name, value in pairs:
+        known = values.setdefault(name, value)
+        # By type too: JSON's 1 and true are equal to Python, and not to anybody else.
+        if known != value or type(known) is not type(value):
+            raise Refusal(Reason.PARAMETER_REPEATED, field=_shown(name))
+    return values
+
+
+def urlencoded_pairs(content: bytes, part: Phrase) -> Iterable[tuple[str, str]]:
+    """The pairs of a query string or of a body that is written like one."""
+    pieces = [piece for piece in content.split(b"&") if piece]
+    if len(pieces) > PARAMETERS_MAX:
+        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=TOO_MANY)
+    for piece in pieces:
+        name, _, value = piece.partition(b"=")
+        yield _unquote(name, part), _unquote(value, part)
+
+
+def _unquote(quoted: bytes, part: Phrase) -> str:
+    for position, byte in enumerate(quoted):
+        if byte == 0x25 and not (
+            len(quoted) > position + 2
+            and quoted[position + 1] in _HEXADECIMAL
+            and quoted[position + 2] in _HEXADECIMAL
+        ):
+            raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=_BAD_PERCENT)
+    try:
+        return unquote_to_bytes(quoted.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError:
+        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=NOT_UTF8) from None
+
+
+def _shown(name: str) -> str:
+    """A name that a caller chose, cut to what a message can carry."""
+    printable = "".join(character for character in name if character.isprintable())
+    return printable[:64]
+
+
+_QUERY = Phrase("query string", "查询字符串")
+
+
+def read_query(query: bytes) -> dict[str, str]:
+    return collect(urlencoded_pairs(query, _QUERY))
+
+
+_NOT_A_FORM = Phrase(
+    "its Content-Type is neither multipart/form-data nor application/x-www-form-urlencoded",
+    "Content-Type 不是 multipart/form-data 或 application/x-www-form-urlencoded",
+)
+_NOT_MULTIPART = Phrase(
+    "it is not whole multipart/form-data with the boundary that its Content-Type names",
+    "不是完整的 multipart/form-data，或分隔符与 Content-Type 不符",
+)
+
+
+def read_form(content_type: str, body: bytes) -> dict[str, str]:
+    kind, options = parse_options_header(content_type)
+    if kind == "multipart/form-data":
+        return collect(_multipart_pairs(options.get("boundary", ""), body))
+    if kind == "application/x-www-form-urlencoded":
+        return collect(urlencoded_pairs(body, BODY))
+    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_A_FORM)
+
+
+def _multipart_pairs(boundary: str, body: bytes) -> Iterator[tuple[str, str]]:
+    try:
+        for name, value in _segments(boundary, body):
+            yield name, value.decode()
+    except UnicodeDecodeError:
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=NOT_UTF8) from None
+    except MultipartError:
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_MULTIPART) from None
+
+
+def _segments(boundary: str, body: bytes) -> Iterator[tuple[str, bytes]]:
+    with PushMultipartParser(boundary, content_length=len(body), strict=True) as parser:
+        name, value, count = "", b"", 0
+        for event in parser.parse(body):
+            if event is None:
+                yield name, value
+            elif isinstance(event, (bytes, bytearray)):
+                value += event
+            else:
+                count += 1
+                if count > PARAMETERS_MAX:
+                    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=TOO_MANY)
+                name, value = event.name, b""
+
+
+_WRONG_TYPE = Phrase(
+    "its Content-Type is not application/json", "Content-Type 不是 application/json"
+)
+_NOT_JSON = Phrase("it is not valid JSON", "不是有效的 JSON")
+_NOT_OBJECT = Phrase("it is not a JSON object", "不是 JSON 对象")
+
+
+def read_json(content_type: str, body: bytes) -> dict[str, object]:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in ("application/json", ""):
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_WRONG_TYPE)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=NOT_UTF8) from None
+    try:
+        values = json.loads(text, object_pairs_hook=collect, parse_constant=_no_constant)
+    # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
+    except (ValueError, RecursionError):
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_JSON) from None
+    if not isinstance(values, dict):
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_OBJECT)
+    return values
+
+
+def _no_constant(name: str) -> NoReturn:
+    """NaN and the infinities are not JSON, though the reader would take them."""
+    raise ValueError(name)

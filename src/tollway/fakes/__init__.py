@@ -1,0 +1,1 @@
+"""Programs that stand in for the outside world in tests and trials."""

@@ -1,0 +1,128 @@
+"""One serving process: every part of a gateway is made and joined here."""
+
+import logging
+import socket
+import sys
+from collections.abc import Awaitable
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from tollway.consent.links import ConsentLinks
+from tollway.gateway.oauth import oauth_routes
+from tollway.gateway.openapi import openapi
+from tollway.gateway.probes import Readiness, probe_routes
+from tollway.gateway.resources import Resources, live_side, sandbox_side
+from tollway.gateway.upkeep import Upkeep
+from tollway.gateway.worker_group import Worker, WorkerGroup
+from tollway.intake.push import push_routes
+from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.directory import Directory
+from tollway.ledger.refused_calls import RefusedCallLog
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS
+from tollway.pipeline.http import Edge, Receive, Scope, Send
+from tollway.pipeline.pipeline import Parts, Pipeline
+from tollway.settings import Settings
+from tollway.store.database import StoreError
+from tollway.store.key_check import use_files
+from tollway.store.migrate import check_current, newest_revision
+from tollway.store.months import make_months_ahead
+from tollway.store.nodes import Presence
+from tollway.telemetry.calls import CallRecorder
+from tollway.telemetry.metrics import Metrics
+from tollway.web.routes import template_routes, web_routes
+
+logger = logging.getLogger("tollway.gateway")
+
+
+class Gateway:
+    """One serving process: its database, its pipeline and its pages."""
+
+    def __init__(self, settings: Settings, worker_group: WorkerGroup, number: int) -> None:
+        self._settings = settings
+        self._metrics = metrics = Metrics()
+        self._worker = Worker(worker_group, number, metrics)
+        self._resources = Resources(settings, metrics)
+        self._database = database = self._resources.database
+        self._readiness = Readiness(database)
+        name = f"{socket.gethostname()}:{settings.port}"
+        self._presence = Presence(database, Runtime().new_id("node_"), name, newest_revision())
+        self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
+        self._refused_calls = RefusedCallLog(database, metrics)
+        self._links = ConsentLinks(
+            self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
+        )
+        pipeline = self._pipeline()
+        self._edge = Edge(pipeline, settings, metrics)
+        routes = self._routes()
+        self._pages = Starlette(routes=routes)
+        self._page_paths = {route.path.encode() for route in routes}
+        self.upkeep = Upkeep(
+            settings, self._resources, self._presence, pipeline.authenticate.take_used, metrics
+        )
+
+    def _pipeline(self) -> Pipeline:
+        settings, resources = self._settings, self._resources
+        directory = Directory(self._database, resources.versions)
+        batcher = ChargeBatcher(
+            self._database, self._metrics, settings.call_timeout_s, directory.remember_amount
+        )
+        return Pipeline(
+            Parts(
+                settings=settings,
+                metrics=self._metrics,
+                database=self._database,
+                versions=resources.versions,
+                directory=directory,
+                links=self._links,
+                live=live_side(settings, resources, batcher),
+                sandbox=sandbox_side(settings, resources),
+                recorder=self._recorder,
+                refused_calls=self._refused_calls,
+            )
+        )
+
+    def _routes(self) -> list[Route]:
+        """What is answered beside the operations."""
+        settings, resources, database = self._settings, self._resources, self._database
+        mapped = settings.http_status == "mapped"
+        description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
+        return [
+            *probe_routes(self._worker.metrics, self.is_ready, description),
+            *web_routes(database, settings, resources.secret, self._links),
+            *push_routes(database, resources.vault.sealer, settings, RECORD_KINDS.values()),
+            *oauth_routes(database, settings, self._metrics),
+            *template_routes(),
+        ]
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        # The pipeline is the default, so that every unknown path is answered with an envelope. The
+        # raw path is compared, because reverse proxies match on the raw path.
+        inner = self._pages if scope["raw_path"] in self._page_paths else self._edge
+        return inner(scope, receive, send)
+
+    async def start(self) -> None:
+        await check_current(self._database)
+        await use_files(self._database, self._resources.files, ALL_TABLES)
+        await self._presence.refresh(Runtime().at_ms())
+        # Once more: a migration either saw that this process serves, or has changed the schema.
+        await check_current(self._database)
+        await make_months_ahead(self._database, Runtime().at_ms() // 1000)
+        await self._worker.open()
+
+    async def is_ready(self) -> bool:
+        if self._worker.worker_group.is_draining:
+            return False
+        return await self._readiness.takes_writes()
+
+    async def stop(self) -> None:
+        await self._worker.close()
+        try:
+            await self.upkeep.tidy()
+            await self._presence.end()
+        except StoreError as error:
+            logger.error("the last regular work before the stop failed: %s", error)
+        self._recorder.tell()
+        await self._refused_calls.finish()
+        await self._resources.close()

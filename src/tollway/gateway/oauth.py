@@ -1,0 +1,146 @@
+"""From an id and a secret to a token.
+
+A secret has 190 random bits and a checksum, as a token has, and is guarded as one is: what is
+mistyped is refused without asking the database, what is wrong costs one read by key. Wrong
+secrets lock no client out, or anyone who knows its id could do so.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from tollway.gateway.token_request import (
+    TOKEN_PATH,
+    Credentials,
+    TokenAnswer,
+    Unobtained,
+    UnobtainedError,
+    read_request,
+)
+from tollway.ledger.clients import TooManyTokensError, obtain_token, recognise
+from tollway.ledger.runtime import Runtime
+from tollway.settings import Settings
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.database import Database, StoreError
+from tollway.telemetry.metrics import Metrics
+
+# Each takes a commit: a client that asks a hundred times at once must not take every connection.
+_AT_ONCE = 2
+# Anybody can make up secrets that have to be looked up, of which calls must feel nothing.
+_RECOGNISED_AT_ONCE = 2
+_RECOGNISED_WAIT_S = 3.0
+
+
+class Issuing:
+    """Gives tokens to clients."""
+
+    def __init__(
+        self, database: Database, runtime: Runtime, lifetime_s: int, timeout_s: float
+    ) -> None:
+        self._database = database
+        self._runtime = runtime
+        self._lifetime_s = lifetime_s
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._strangers = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
+
+    async def token_for(self, credentials: Credentials) -> TokenAnswer:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._issue(credentials)
+        except TooManyTokensError as error:
+            raise UnobtainedError(Unobtained.TOO_MANY_TOKENS, error.retry_after_s) from None
+        except (StoreError, TimeoutError):
+            raise UnobtainedError(Unobtained.STORE_AWAY) from None
+
+    async def _issue(self, credentials: Credentials) -> TokenAnswer:
+        async with self._strangers.taken(_RECOGNISED_WAIT_S):
+            client = await recognise(self._database, *credentials)
+        if client is None:
+            raise UnobtainedError(Unobtained.CLIENT_INVALID)
+        async with self._turns:
+            issued = await obtain_token(self._database, self._runtime, client, self._lifetime_s)
+        if issued is None:
+            raise UnobtainedError(Unobtained.CLIENT_INVALID)
+        return TokenAnswer(issued.text, "Bearer", self._lifetime_s)
+
+
+# Far above any real form of four short parameters.
+_BODY_MAX = 16_384
+_HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+# What was not read to its end is not followed by another request.
+_UNREAD = (Unobtained.METHOD_WRONG, Unobtained.BODY_TIMED_OUT, Unobtained.BODY_TOO_LARGE)
+
+logger = logging.getLogger("tollway.oauth")
+
+
+class TokenEndpoint:
+    """The ASGI application of the one path. It answers every method itself, in its own shape."""
+
+    def __init__(self, issuing: Issuing, body_timeout_s: float, metrics: Metrics) -> None:
+        self._issuing = issuing
+        self._body_timeout_s = body_timeout_s
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._token(Request(scope, receive))
+            answer = "issued"
+        except UnobtainedError as error:
+            response, answer = _told(error), error.reason.value.error
+        except Exception as error:
+            # Neither the request nor what is in it: only where it went wrong.
+            logger.error("asking for a token failed unexpectedly", exc_info=error)
+            response, answer = _told(UnobtainedError(Unobtained.FAILED)), "server_error"
+        self._metrics.token_asked(answer)
+        await response(scope, receive, send)
+
+    async def _token(self, request: Request) -> Response:
+        if request.method != "POST":
+            raise UnobtainedError(Unobtained.METHOD_WRONG)
+        body = await self._body(request)
+        # Two headers make one that is none.
+        sent = request.headers.getlist("authorization")
+        credentials = read_request(
+            ", ".join(sent) if sent else None, request.headers.get("content-type", ""), body
+        )
+        answer = await self._issuing.token_for(credentials)
+        return JSONResponse(msgspec.to_builtins(answer), headers=_HEADERS)
+
+    async def _body(self, request: Request) -> bytes:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > _BODY_MAX:
+                        raise UnobtainedError(Unobtained.BODY_TOO_LARGE)
+        except (TimeoutError, ClientDisconnect):
+            raise UnobtainedError(Unobtained.BODY_TIMED_OUT) from None
+        return bytes(body)
+
+
+def _told(error: UnobtainedError) -> Response:
+    fault = error.reason.value
+    headers = dict(_HEADERS)
+    if error.reason is Unobtained.CLIENT_INVALID:
+        headers["WWW-Authenticate"] = 'Basic realm="tollway"'
+    if error.reason is Unobtained.METHOD_WRONG:
+        headers["Allow"] = "POST"
+    if error.reason in _UNREAD:
+        headers["Connection"] = "close"
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    content = {"error": fault.error, "error_description": fault.sentence}
+    return JSONResponse(content, fault.status, headers)
+
+
+def oauth_routes(database: Database, settings: Settings, metrics: Metrics) -> list[Route]:
+    lifetime_s = settings.oauth_token_minutes * 60
+    issuing = Issuing(database, Runtime(), lifetime_s, settings.call_timeout_s)
+    return [Route(TOKEN_PATH, TokenEndpoint(issuing, settings.body_timeout_s, metrics))]

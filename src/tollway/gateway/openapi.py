@@ -1,0 +1,234 @@
+"""What the OpenAPI document says of answers: the envelope, and an example for every reason."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tollway import __version__
+from tollway.contract.decoding import DeclaredField, declared_fields
+from tollway.contract.operation import Encoding, Operation
+from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
+from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
+from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
+
+Json = dict[str, Any]
+
+_HEADERS = {
+    "X-Request-Id": "Names this call; quote it to support.",
+    "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
+    "RateLimit": "What is left of it (r), and for how many seconds (t).",
+    "Retry-After": "After a 202: how many seconds to wait.",
+    "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
+}
+
+
+def responses_of(payload_type: type, messages: Mapping[Reason, str], mapped: bool) -> Json:
+    """One response per HTTP status, with an example for every reason."""
+    payload = {"$ref": f"#/components/schemas/{payload_type.__name__}"}
+    responses: dict[str, Json] = {"200": _response("Every answer with the envelope.", payload)}
+    responses["200"]["content"]["application/json"]["examples"] = {
+        "SUCCESS": _example(SUCCESS, SUCCESS.message.en)
+    }
+    for reason, message in messages.items():
+        cause = reason.value
+        status = str(cause.status) if mapped else "200"
+        response = responses.setdefault(status, _response(f"Code {cause.code}.", payload))
+        media = response["content"]["application/json"]
+        media.setdefault("examples", {})[reason.name] = _example(cause, message)
+    return responses
+
+
+def _response(description: str, payload: Json) -> Json:
+    envelope = {
+        "type": "object",
+        "required": ["code", "msg", "msec", "time", "data"],
+        "properties": {
+            "code": {"type": "integer", "description": "0 means success."},
+            "msg": {"type": "string"},
+            "msec": {"type": "integer", "description": "Milliseconds the call took."},
+            "time": {"type": "integer", "description": "Seconds timestamp of the answer."},
+            "data": {"anyOf": [payload, {"type": "object"}]},
+        },
+    }
+    headers = {
+        name: {"description": meaning, "schema": {"type": "string"}}
+        for name, meaning in _HEADERS.items()
+    }
+    content: Json = {"application/json": {"schema": envelope}}
+    return {"description": description, "headers": headers, "content": content}
+
+
+def _example(cause: Cause, msg: str) -> Json:
+    envelope = {"code": cause.code, "msg": msg, "msec": 1, "time": 1_767_225_600, "data": {}}
+    return {"summary": f"Code {cause.code}", "value": envelope}
+
+
+def message_of(reason: Reason, operation: Operation, fields: Sequence[DeclaredField]) -> str:
+    """What the message of a reason looks like for this operation."""
+    first = fields[0]
+    doubled = next((each for each in fields if each.field.other_spelling), first)
+    samples: Json = {
+        "field": doubled.name,
+        "other": doubled.field.other_spelling,
+        "expected": doubled.field.kind.expected,
+        "problem": "it is empty",
+        "part": "request",
+        "limit": 10,
+        "limit_s": 10,
+        "left": 0,
+        "cost": 1,
+        "today": "2026-01-01",
+        "allowed": operation.method,
+        "fields": first.name,
+        "owner": "shop",
+        "start": "startTime",
+        "end": "endTime",
+        "span_s": 700_000,
+    }
+    return Refusal(reason, **samples).message("en")
+
+
+_FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
+_KEY_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same request with the same key is answered once more for nothing, for 24 "
+    "hours; another request with it is refused.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+}
+
+
+def describe_operation(operation: Operation, mapped: bool) -> Json:
+    fields = declared_fields(operation.request_type)
+    described: Json = {
+        "operationId": operation.name,
+        "summary": operation.title,
+        "parameters": [_KEY_PARAMETER],
+        "responses": responses_of(
+            operation.response_type,
+            {each: message_of(each, operation, fields) for each in operation.reasons},
+            mapped,
+        ),
+    }
+    if operation.encoding is Encoding.QUERY:
+        described["parameters"] = [
+            {"name": name, "in": "query", "required": required, "schema": schema}
+            for name, required, schema in _spellings(fields)
+        ] + [_KEY_PARAMETER]
+    else:
+        kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
+        schema = {
+            "type": "object",
+            "properties": {name: schema for name, _, schema in _spellings(fields)},
+            "required": [name for name, required, _ in _spellings(fields) if required],
+        }
+        content = {kind: {"schema": schema} for kind in kinds}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def describe_receipt(mapped: bool) -> Json:
+    messages = {
+        each: Refusal(each, limit=10, allowed="GET").message("en") for each in RECEIPT_REASONS
+    }
+    return {
+        "operationId": "receipt",
+        "summary": "Receipt of one of your own calls; free of charge",
+        "parameters": [
+            {
+                "name": "request_id",
+                "in": "path",
+                "required": True,
+                "description": "The X-Request-Id of the call's answer.",
+                "schema": {"type": "string"},
+            }
+        ],
+        "responses": responses_of(Receipt, messages, mapped),
+    }
+
+
+def describe_token() -> Json:
+    """Plain OAuth: no envelope, and a status of its own for every error."""
+    texts = {name: {"type": "string"} for name in ("client_id", "client_secret")}
+    form = {
+        "type": "object",
+        "properties": {"grant_type": {"const": GRANT_TYPE}, **texts},
+        "required": ["grant_type"],
+    }
+    answer = {"$ref": f"#/components/schemas/{TokenAnswer.__name__}"}
+    fields = {name: {"type": "string"} for name in ("error", "error_description")}
+    error = {"type": "object", "properties": fields, "required": ["error"]}
+    responses: dict[str, Json] = {
+        "200": {"description": "A token.", "content": {"application/json": {"schema": answer}}}
+    }
+    for reason in Unobtained:
+        fault = reason.value
+        media: Json = {"schema": error, "examples": {}}
+        response = {"description": "No token.", "content": {"application/json": media}}
+        described = responses.setdefault(str(fault.status), response)
+        described["content"]["application/json"]["examples"][reason.name] = {
+            "value": {"error": fault.error, "error_description": fault.sentence}
+        }
+    return {
+        "operationId": "token",
+        "summary": "A token for a client; free of charge",
+        # The id and secret as HTTP Basic, or in the form.
+        "security": [{"client_secret": []}, {}],
+        "requestBody": {"required": True, "content": {k: {"schema": form} for k in _FORM_TYPES}},
+        "responses": responses,
+    }
+
+
+def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
+    """Every name a field goes by; where there are two, neither alone is required."""
+    spelled = []
+    for name, field, required in fields:
+        schema = {**field.kind.schema(), "description": field.meaning}
+        other = field.other_spelling
+        spelled.append((name, required and other is None, schema))
+        if other is not None:
+            note = f"Another spelling of {name}; send one of the two."
+            spelled.append((other, False, {**schema, "description": note}))
+    return spelled
+
+
+def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
+    """The whole document."""
+    types = [*(operation.response_type for operation in operations), Receipt, TokenAnswer]
+    _, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tollway",
+            "version": __version__,
+            "description": "Every answer is the same JSON envelope; `code` 0 means success, and "
+            "only success is charged.",
+        },
+        "servers": [{"url": base_url}],
+        "security": [{"token": []}, {"client": []}],
+        "paths": {
+            each.path: {each.method.lower(): describe_operation(each, mapped)}
+            for each in operations
+        }
+        | {
+            f"{RECEIPTS_PATH}{{request_id}}": {"get": describe_receipt(mapped)},
+            TOKEN_PATH: {"post": describe_token()},
+        },
+        "components": {
+            "schemas": components,
+            "securitySchemes": _security_schemes(base_url),
+        },
+    }
+
+
+def _security_schemes(base_url: str) -> Json:
+    flow = {"tokenUrl": f"{base_url}{TOKEN_PATH}", "scopes": {}}
+    return {
+        "token": {"type": "http", "scheme": "bearer"},
+        "client": {"type": "oauth2", "flows": {"clientCredentials": flow}},
+        "client_secret": {"type": "http", "scheme": "basic"},
+    }

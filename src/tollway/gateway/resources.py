@@ -1,0 +1,83 @@
+"""What a gateway has open while it serves: databases, keys, the way to carriers."""
+
+from tollway.carriers.connectors.http_exchange import open_client
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.vault import Vault, load_vault
+from tollway.consent.grant_cache import GrantCache
+from tollway.contract.calendar import Calendar
+from tollway.demo.sandbox import Sandbox
+from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import SUBJECTS
+from tollway.operations.subject import Services
+from tollway.pipeline.call import AnswerStore, Side
+from tollway.settings import Settings
+from tollway.store.database import Database
+from tollway.store.key_check import files_of
+from tollway.store.keys import load_secret, load_signer
+from tollway.store.open import open_database, open_reading
+from tollway.store.versions import Versions
+from tollway.telemetry.metrics import Metrics
+
+
+class Resources:
+    """Opened when a gateway is made, closed when it stops."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.calendar = Calendar(settings.zone)
+        self.database = open_database(
+            settings.database, metrics, settings.call_timeout_s, settings.database_connections
+        )
+        self.sandbox = Sandbox(settings.zone, self.calendar.today)
+        self.remotes = Remotes(open_client())
+        key_file, secret_file = self.files = files_of(settings)
+        self.secret = load_secret(secret_file.present())
+        self.vault = load_vault(key_file.present())
+        self.fingerprinter = load_signer(key_file.path, "request fingerprint")
+        self.versions = Versions(self.database)
+        # What reading operations read from.
+        self.reading = open_reading(settings, self.database, self.versions, metrics)
+
+    async def close(self) -> None:
+        await self.remotes.close()
+        if self.reading is not self.database:
+            await self.reading.close()
+        await self.database.close()
+        await self.sandbox.close()
+
+
+def live_side(settings: Settings, resources: Resources, batcher: ChargeBatcher) -> Side:
+    database, reading = resources.database, resources.reading
+    versions, vault = resources.versions, resources.vault
+    return _side(settings, resources, database, reading, versions, vault, batcher)
+
+
+def sandbox_side(settings: Settings, resources: Resources) -> Side:
+    database, vault = resources.sandbox.database, resources.sandbox.vault
+    batcher = resources.sandbox.batcher(settings.call_timeout_s)
+    return _side(settings, resources, database, database, Versions(database), vault, batcher)
+
+
+def _side(
+    settings: Settings,
+    resources: Resources,
+    database: Database,
+    reading: Database,
+    versions: Versions,
+    vault: Vault,
+    batcher: ChargeBatcher,
+) -> Side:
+    services = Services(
+        database=database,
+        reading=reading,
+        versions=versions,
+        vault=vault,
+        remotes=resources.remotes,
+        runtime=Runtime(),
+        zone=settings.zone,
+        today=resources.calendar.today,
+        public_address=settings.public_address,
+    )
+    handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
+    answers = AnswerStore(database, vault.sealer, resources.fingerprinter)
+    return Side(handlers, GrantCache(database, versions), batcher, answers)

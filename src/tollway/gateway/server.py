@@ -1,0 +1,150 @@
+"""The HTTP server: set up from the settings, with its workers, drained before it stops."""
+
+import logging
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server.mp import MPServer, WorkerProcess
+
+from tollway.gateway.worker import Application
+from tollway.gateway.worker_group import WorkerGroup
+from tollway.settings import Settings, SettingsError
+from tollway.telemetry.logs import configure_logging
+
+# The server's own words go the way of all others.
+_GRANIAN_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "loggers": {"_granian": {"level": "WARNING", "propagate": True, "handlers": []}},
+}
+# One that dies again and again must not keep the machine busy with starting it.
+_SOON_S = 5.0
+_PAUSE_S = 1.0
+
+logger = logging.getLogger("tollway.serving")
+
+
+class GatewayServer(MPServer):
+    """The HTTP server of a gateway: its workers know their number, are replaced when they die, and
+    are drained before it stops.
+
+    Only SIGTERM drains. Ctrl+C is for a person at the terminal, and reaches the workers
+    themselves as well.
+    """
+
+    def __init__(self, settings: Settings, worker_group: WorkerGroup) -> None:
+        super().__init__("tollway", **_options(settings))
+        self._worker_group = worker_group
+        self._drain_s = settings.drain_s
+        self._is_asked_to_drain = False
+        self._is_hurried = threading.Event()
+        self._replaced_at_s = float("-inf")
+
+    def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        if self.interrupt_signal:
+            self._is_hurried.set()
+        self._is_asked_to_drain = args[0] == signal.SIGTERM
+        super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _spawn_worker(  # type: ignore[override]
+        self, idx: int, target: Any, callback_loader: Callable[[int], Application]
+    ) -> WorkerProcess:
+        return super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
+
+    def _respawn_workers(
+        self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
+    ) -> None:
+        for index in workers:
+            # One that still lives is replaced on request.
+            if (status := self.wrks[index].inner.exitcode) is not None:
+                logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
+        if time.monotonic() - self._replaced_at_s < _SOON_S:
+            time.sleep(_PAUSE_S)
+        self._replaced_at_s = time.monotonic()
+        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        if self._worker_group.has_started:
+            # It could serve once, so it can again. The server would give up on all of them when one
+            # dies twice in a short time, as when the machine runs out of memory.
+            self.respawned_wrks.clear()
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        if self._drain_s and self._is_asked_to_drain:
+            self._worker_group.drain()
+            # Until the time is up, or a second signal says that there is none.
+            self._is_hurried.wait(self._drain_s)
+        if self.interrupt_signal:
+            # The stop was requested. A worker that died meanwhile is no failure.
+            self.interrupt_children.clear()
+        super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+
+
+def http_server(settings: Settings) -> MPServer:
+    """A bare HTTP server that is set up as the gateway's is."""
+    return MPServer("tollway", **_options(settings))
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """How the HTTP server is set up, with the limits that the settings put at the edge."""
+    return {
+        "address": free_address(settings.host, settings.port),
+        "port": settings.port,
+        "interface": Interfaces.ASGI,
+        "workers": settings.workers,
+        "loop": Loops.uvloop,
+        # With HTTP/2 allowed, a connection that says nothing yet would be waited for without end.
+        "http": HTTPModes.http1,
+        "websockets": False,
+        "backpressure": settings.connections_max,
+        "http1_settings": HTTP1Settings(
+            header_read_timeout=settings.header_timeout_s * 1000,
+            max_buffer_size=settings.header_max_bytes,
+        ),
+        "workers_kill_timeout": settings.shutdown_timeout_s,
+        "respawn_failed_workers": True,
+        "log_level": LogLevels.warning,
+        "log_dictconfig": _GRANIAN_LOGGING,
+    }
+
+
+def free_address(host: str, port: int) -> str:
+    """The host's address, if its port is free.
+
+    The server itself would not notice another one there: it shares its port on purpose, so that
+    workers can be replaced, and each of two gateways would get a part of the calls.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot listen on {host} port {port}: {error.strerror}. Set another host or port."
+        ) from None
+    return str(address[0])
+
+
+def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
+    configure_logging(settings.log_level)
+    return Application(settings, greeting, worker_group, number)
+
+
+def serve_http(settings: Settings, greeting: str) -> None:
+    """Serves until it is stopped; prints the greeting once all workers answer calls."""
+    configure_logging(settings.log_level)
+    # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
+    is_alone = settings.workers == 1
+    with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
+        worker_group = WorkerGroup(settings.workers, folder)
+        loader = partial(_load, settings, greeting, worker_group)
+        GatewayServer(settings, worker_group).serve(target_loader=loader, wrap_loader=False)

@@ -1,0 +1,150 @@
+"""The ASGI application of one worker process: start, calls, regular work, stop."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+
+from tollway.gateway.gateway import Gateway
+from tollway.gateway.worker_group import WorkerGroup
+from tollway.pipeline.http import Message, Receive, Scope, Send
+from tollway.settings import Settings
+from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
+from tollway.store.open import is_shared
+
+_TEND_INTERVAL_S = 30
+_PARENT_INTERVAL_S = 1
+_LISTENING_INTERVAL_S = 0.01
+_START_INTERVAL_S = 0.5
+
+logger = logging.getLogger("tollway.serving")
+
+
+class Application:
+    """The ASGI application of one worker process."""
+
+    def __init__(
+        self, settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
+    ) -> None:
+        self._settings = settings
+        self._greeting = greeting
+        self._worker_group = worker_group
+        self._number = number
+        self._gateway: Gateway | None = None
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "lifespan":
+            return self._live(receive, send)
+        assert self._gateway is not None
+        if self._worker_group.is_draining:
+            send = _last_answer(send)
+        return self._gateway(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            gateway = await self._start()
+        except Exception as error:
+            # Whatever it was: the server would otherwise go on with nothing behind it.
+            if isinstance(error, StoreError):
+                logger.error("the gateway cannot start: %s", error)
+            else:
+                logger.exception("the gateway cannot start")
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        self._gateway = gateway
+        # What is loaded now stays: the collector need not look at it again, nor so often.
+        gc.freeze()
+        gc.set_threshold(100_000, 20, 100)
+        await send({"type": "lifespan.startup.complete"})
+        background = [asyncio.create_task(each) for each in self._background(gateway)]
+        await receive()
+        for task in background:
+            task.cancel()
+        await gateway.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _background(self, gateway: Gateway) -> Iterable[Coroutine[None, None, None]]:
+        """What goes on beside the calls. Each for itself, so that none waits for a long one."""
+        upkeep = gateway.upkeep
+        yield self._greet()
+        yield _end_with_parent(os.getppid())
+        yield _regularly("the regular work", upkeep.tend, _TEND_INTERVAL_S, _TEND_INTERVAL_S)
+        yield _regularly(
+            "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
+        )
+        # At once: what is pending at the start is what the process before this one left behind.
+        interval_s = self._settings.reconcile_interval_s
+        yield _regularly("reconciliation", upkeep.reconcile, interval_s)
+
+    async def _start(self) -> Gateway:
+        gateway, parent = Gateway(self._settings, self._worker_group, self._number), os.getppid()
+        while True:
+            try:
+                await gateway.start()
+            except (StoreUnavailableError, StoreBusyError) as error:
+                # A worker that is replaced during an outage waits for its end as the others do.
+                if not is_shared(self._settings.database) or os.getppid() != parent:
+                    raise
+                logger.error("the gateway cannot start yet and tries again: %s", error)
+                await asyncio.sleep(_START_INTERVAL_S)
+            else:
+                return gateway
+
+    async def _greet(self) -> None:
+        if not self._worker_group.completes_start(self._number):
+            return
+        # The server begins to listen some time after the start is reported as complete.
+        while not await _is_listening(  # noqa: ASYNC110 - it can only be polled
+            self._settings.host, self._settings.port
+        ):
+            await asyncio.sleep(_LISTENING_INTERVAL_S)
+        sys.stdout.write(self._greeting)
+        sys.stdout.flush()
+
+
+async def _regularly(
+    what: str, work: Callable[[], Awaitable[None]], every_s: float, first_after_s: float = 0
+) -> None:
+    """Does work again and again, whatever becomes of it: a bug must not end the rest."""
+    await asyncio.sleep(first_after_s)
+    while True:
+        try:
+            await work()
+        except StoreError as error:
+            logger.error("%s failed and will be tried again: %s", what, error)
+        except Exception:
+            logger.exception("%s failed and will be tried again", what)
+        await asyncio.sleep(every_s)
+
+
+def _last_answer(send: Send) -> Send:
+    """Asks for the connection to be closed behind the answer: the next call goes elsewhere."""
+
+    async def closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return closing
+
+
+async def _is_listening(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def _end_with_parent(parent: int) -> None:
+    """Stops this worker when its main process was killed: nothing else would stop it, and it
+    would go on holding the database."""
+    while os.getppid() == parent:  # noqa: ASYNC110 - it can only be polled
+        await asyncio.sleep(_PARENT_INTERVAL_S)
+    logger.error("the main process is gone, so this worker stops")
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,94 @@
+"""What the worker processes of one gateway share: a flag, a count, and each other's metrics."""
+
+import asyncio
+import multiprocessing
+from contextlib import suppress
+from pathlib import Path
+
+from tollway.telemetry.metrics import Metrics, merged, snapshot
+
+_ANSWER_TIMEOUT_S = 1.0
+
+
+class WorkerGroup:
+    """All workers of one gateway; made by its main process, before the first of them."""
+
+    def __init__(self, size: int, folder: str) -> None:
+        self.size = size
+        self.folder = Path(folder)
+        self._started = multiprocessing.Array("b", size)
+        self._is_draining = multiprocessing.RawValue("b", 0)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the gateway is about to stop: it still answers, but wants no more calls."""
+        return bool(self._is_draining.value)
+
+    def drain(self) -> None:
+        self._is_draining.value = 1
+
+    @property
+    def has_started(self) -> bool:
+        """Whether each of them has started, once at least."""
+        return all(self._started[:])
+
+    def completes_start(self, number: int) -> bool:
+        """Counts a worker that has started; true for the one that all others were waited for."""
+        with self._started.get_lock():
+            had_started = self.has_started
+            self._started[number - 1] = 1
+            return self.has_started and not had_started
+
+
+class Worker:
+    """One worker of a group; its number stays when its process is replaced."""
+
+    def __init__(self, worker_group: WorkerGroup, number: int, metrics: Metrics) -> None:
+        self.worker_group = worker_group
+        self._number = number
+        self._metrics = metrics
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """From now on the others can ask for this one's metrics."""
+        if self.worker_group.size > 1:
+            path = self._address(self._number)
+            self._server = await asyncio.start_unix_server(self._tell, path)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def metrics(self) -> bytes:
+        """The metrics of all workers, each labelled with its number; of a single one, as they are.
+
+        A request reaches any of the workers, so that worker asks the others. One
+        that does not answer is left out, which shows as a gap and not as a wrong number.
+        """
+        if self.worker_group.size == 1:
+            return self._metrics.render()
+        answers = await asyncio.gather(*map(self._ask, range(1, self.worker_group.size + 1)))
+        by_worker = zip(range(1, self.worker_group.size + 1), answers, strict=True)
+        return merged({number: each for number, each in by_worker if each is not None})
+
+    def _address(self, number: int) -> str:
+        return str(self.worker_group.folder / f"{number}.socket")
+
+    async def _tell(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            writer.write(snapshot(self._metrics))
+            await writer.drain()
+        writer.close()
+
+    async def _ask(self, number: int) -> bytes | None:
+        if number == self._number:
+            return snapshot(self._metrics)
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                reader, writer = await asyncio.open_unix_connection(self._address(number))
+                try:
+                    return await reader.read() or None
+                finally:
+                    writer.close()
+        except OSError:
+            return None

@@ -1,0 +1,183 @@
+"""`POST /push/KIND`: from an HTTP request to durably stored records and their acknowledgement."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from time import time
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tollway.intake.loading import Loader, RecordKind, store_records
+from tollway.intake.push_request import (
+    Claimed,
+    MalformedError,
+    Pushed,
+    SignatureError,
+    read_claim,
+    read_push,
+    signing_key,
+)
+from tollway.intake.rejects import keep_rejects, sealed_reject
+from tollway.intake.sources import active_keys
+from tollway.settings import Settings
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.database import Database, StoreError
+from tollway.store.sealing import Sealer
+
+# Records per commit: the calls that are charged meanwhile wait for one of these at most.
+_CHUNK_RECORDS = 1000
+# One push is stored at a time; the queue is fair between sources.
+_STORED_AT_ONCE = 1
+# Before its signature is checked, a push may be anybody's.
+_LOOKED_UP_AT_ONCE = 1
+_PATIENCE_S = 20.0
+# The source of a body is proven only when all of it is there. So few large ones are in memory at
+# once, and those who send slowly, or what is not signed, are in the way of no small one.
+_SMALL_BYTES = 65_536
+_LARGE_AT_ONCE = 4
+_LATER = {"Retry-After": "5"}
+
+
+class PushLimits:
+    """How many pushes of all kinds may be at each step at once."""
+
+    def __init__(self) -> None:
+        self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
+        self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
+        self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes take their time")
+
+
+class Pushes:
+    """Takes pushes of one kind into one database."""
+
+    def __init__(
+        self,
+        kind: str,
+        loader: Loader,
+        database: Database,
+        sealer: Sealer,
+        settings: Settings,
+        limits: PushLimits,
+        now_s: Callable[[], float] = time,
+    ) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._settings = settings
+        self._now_s = now_s
+        self._kind = kind
+        self._loader = loader
+        self._limits = limits
+
+    async def __call__(self, request: Request) -> Response:
+        try:
+            source = request.headers.get("webhook-source") or request.query_params.get("source", "")
+            claimed = read_claim(
+                request.headers.get("webhook-id", ""),
+                request.headers.get("webhook-timestamp", ""),
+                request.headers.get("webhook-signature", ""),
+                self._now_s(),
+            )
+            async with self._limits.look_up.taken(_PATIENCE_S):
+                keys = await active_keys(self._database, self._sealer, source)
+            if not keys:
+                raise SignatureError
+            async with self._room_for(request):
+                key, pushed = await self._receive(request, claimed, keys)
+            async with self._limits.store.taken(_PATIENCE_S, by=source):
+                stored = await self._store(source, key, pushed)
+        except SignatureError:
+            return _error(401, "The push is not signed by a known source just now.")
+        except MalformedError as error:
+            return _error(400, str(error))
+        except _TooLargeError:
+            return _error(413, f"The push is over {self._settings.push_max_bytes} bytes.")
+        except (TimeoutError, ClientDisconnect):
+            return _error(408, "The push did not arrive whole in time.")
+        except StoreError:
+            return _error(503, "The push could not be stored: send it again later.", _LATER)
+        unchanged = len(pushed.good) - stored
+        return JSONResponse(
+            {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
+        )
+
+    def _room_for(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """What is waited for before the body is read."""
+        announced = request.headers.get("content-length")
+        if announced is not None:
+            if not announced.isdigit() or len(announced) > 18:
+                raise _TooLargeError
+            if int(announced) > self._settings.push_max_bytes:
+                raise _TooLargeError
+            if int(announced) <= _SMALL_BYTES:
+                return nullcontext()
+        # A slow sender loses its slot before this time is over.
+        return self._limits.large.taken(1.5 * self._settings.body_timeout_s)
+
+    async def _receive(
+        self, request: Request, claimed: Claimed, keys: list[bytes]
+    ) -> tuple[bytes, Pushed]:
+        body = await self._body(request)
+        # Beside the event loop: a large push takes as long as hundreds of calls.
+        return await asyncio.to_thread(self._read, claimed, keys, body)
+
+    async def _body(self, request: Request) -> bytes:
+        limit = self._settings.push_max_bytes
+        body = bytearray()
+        async with asyncio.timeout(self._settings.body_timeout_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limit:
+                    raise _TooLargeError
+        return bytes(body)
+
+    def _read(self, claimed: Claimed, keys: list[bytes], body: bytes) -> tuple[bytes, Pushed]:
+        key = signing_key(claimed, keys, body)
+        return key, read_push(self._loader, body)
+
+    async def _store(self, source: str, key: bytes, pushed: Pushed) -> int:
+        """Stores a push; how many of its records were new or newer.
+
+        In several commits if it is large: should the last of them fail, nothing is acknowledged,
+        and pushing all of it again stores what is missing.
+        """
+        if pushed.wrong:
+            rejects = await asyncio.to_thread(self._sealed, source, key, pushed)
+            await self._database.write(lambda tx: keep_rejects(tx, rejects))
+        stored = 0
+        for start in range(0, len(pushed.good), _CHUNK_RECORDS):
+            chunk = pushed.good[start : start + _CHUNK_RECORDS]
+            stored += await store_records(self._database, self._loader, chunk)
+        return stored
+
+    def _sealed(self, source: str, key: bytes, pushed: Pushed) -> list[dict[str, object]]:
+        at_s = int(self._now_s())
+        return [
+            sealed_reject(self._sealer, key, source, self._kind, record, reason, at_s)
+            for record, reason in pushed.wrong
+        ]
+
+
+class _TooLargeError(Exception):
+    """The body is larger than the settings allow."""
+
+
+def push_routes(
+    database: Database, sealer: Sealer, settings: Settings, kinds: Iterable[RecordKind]
+) -> list[Route]:
+    limits = PushLimits()
+
+    def route(kind: str, loader: Loader) -> Route:
+        take = Pushes(kind, loader, database, sealer, settings, limits)
+
+        async def push(request: Request) -> Response:
+            return await take(request)
+
+        return Route(f"/push/{kind}", push, methods=["POST"])
+
+    return [route(each.name, each.make_loader(sealer)) for each in kinds if each.is_pushed]
+
+
+def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": sentence}, status, headers)

@@ -1,0 +1,202 @@
+"""Old entries are dropped; their sums stay as an archived balance, so the ledger still adds up.
+
+They go from the oldest on and without a gap. A balance is then proven from
+the archived balance and the entries that are left.
+"""
+
+from collections import Counter
+from itertools import takewhile
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.dialects.postgresql import Insert, insert
+
+from tollway.store.database import StoreError, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entry, hold
+
+_KINDS = ("top_up", "correction", "charge", "hold", "release")
+_SUMS = (*_KINDS, "waybills")
+_before_ms = bindparam("before_ms", type_=BigInteger)
+
+OLD_ENTRIES = Query(select(func.count()).select_from(entry).where(entry.c.at_ms < _before_ms))
+# The balances whose oldest entry is old.
+OLD_BALANCES = Query(
+    select(balance.c.account_id, balance.c.unit)
+    .select_from(
+        balance.outerjoin(
+            archived_balance,
+            and_(
+                archived_balance.c.account_id == balance.c.account_id,
+                archived_balance.c.unit == balance.c.unit,
+            ),
+        ).join(
+            entry,
+            and_(
+                entry.c.account_id == balance.c.account_id,
+                entry.c.unit == balance.c.unit,
+                entry.c.number == func.coalesce(archived_balance.c.number, 0) + 1,
+            ),
+        )
+    )
+    .where(entry.c.at_ms < _before_ms)
+    .order_by(balance.c.account_id, balance.c.unit)
+)
+_of_book = (
+    entry.c.account_id == bindparam("of_account"),
+    entry.c.unit == bindparam("of_unit"),
+)
+# What is still held for is not history yet.
+_is_open = exists().where(hold.c.request_id == entry.c.request_id, literal_column(IS_HELD))
+_OLDEST = Query(
+    select(
+        entry.c.number,
+        entry.c.kind,
+        entry.c.amount,
+        entry.c.balance_after,
+        entry.c.at_ms,
+        entry.c.operation,
+        _is_open,
+    )
+    .where(*_of_book)
+    .order_by(entry.c.number)
+    .limit(bindparam("most", type_=Integer))
+)
+_DROP = Query(entry.delete().where(*_of_book, entry.c.number <= bindparam("last_number")))
+
+
+def _added_up(statement: Insert) -> Insert:
+    """The archived balance grows by the new sums."""
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=["account_id", "unit"],
+        set_={
+            **{name: new[name] for name in ("number", "balance_after", "at_ms")},
+            **{name: archived_balance.c[name] + new[name] for name in _SUMS},
+        },
+    )
+
+
+_CARRY = Query(
+    _added_up(
+        insert(archived_balance).values(
+            {each.name: bindparam(each.name) for each in archived_balance.c}
+        )
+    )
+)
+
+_from_ms, _to_ms = (bindparam(name, type_=BigInteger) for name in ("from_ms", "to_ms"))
+_in_month = and_(entry.c.at_ms >= _from_ms, entry.c.at_ms < _to_ms)
+_is_open_in_month = exists().where(
+    hold.c.request_id == entry.c.request_id, literal_column(IS_HELD), _in_month
+)
+_runs = (
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        func.min(entry.c.number).label("first"),
+        func.max(entry.c.number).label("last"),
+        func.count().label("entries"),
+    )
+    .where(_in_month)
+    .group_by(entry.c.account_id, entry.c.unit)
+    .cte("run")
+)
+# A month may go as a whole if its entries are the next ones of every balance, without a gap, and
+# nothing is still held for any of them.
+_MONTH = Query(
+    select(
+        func.coalesce(func.sum(_runs.c.entries), 0),
+        func.bool_and(
+            (_runs.c.first == func.coalesce(archived_balance.c.number, 0) + 1)
+            & (_runs.c.last - _runs.c.first + 1 == _runs.c.entries)
+        ),
+        select(_is_open_in_month).scalar_subquery(),
+    ).select_from(
+        _runs.outerjoin(
+            archived_balance,
+            and_(
+                archived_balance.c.account_id == _runs.c.account_id,
+                archived_balance.c.unit == _runs.c.unit,
+            ),
+        )
+    )
+)
+
+
+def _sum_of(kind: str) -> ColumnElement[int]:
+    is_counted = entry.c.kind == kind
+    if kind == "waybills":
+        is_counted = and_(entry.c.kind == "charge", entry.c.operation == "waybills")
+    return cast(func.coalesce(func.sum(entry.c.amount).filter(is_counted), 0), BigInteger)
+
+
+_month_sums = (
+    select(
+        entry.c.account_id,
+        entry.c.unit,
+        func.max(entry.c.number),
+        func.max(entry.c.balance_after).filter(entry.c.number == _runs.c.last),
+        func.max(entry.c.at_ms),
+        *(_sum_of(name) for name in _SUMS),
+    )
+    .join(_runs, and_(_runs.c.account_id == entry.c.account_id, _runs.c.unit == entry.c.unit))
+    .where(_in_month)
+    .group_by(entry.c.account_id, entry.c.unit)
+)
+_CARRY_MONTH = Query(
+    _added_up(insert(archived_balance).from_select(list(archived_balance.c), _month_sums))
+)
+
+
+async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
+    """Carries the sums of all entries of a month on; how many there are, or None if it may not go
+    as a whole. The caller drops the month in the same transaction."""
+    month = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
+    assert month is not None
+    entries, is_next, is_open = month
+    if is_open or is_next is False:
+        return None
+    await transaction.execute(_CARRY_MONTH, from_ms=from_ms, to_ms=to_ms)
+    return int(entries)
+
+
+async def archive_entries(
+    transaction: Transaction, account_id: str, unit: str, before_ms: int, most: int
+) -> int:
+    """Drops some of the oldest entries of a balance and carries their sums; how many they were."""
+    rows = await transaction.fetch_all(_OLDEST, of_account=account_id, of_unit=unit, most=most)
+    old = list(takewhile(lambda row: row[4] < before_ms and not row[6], rows))
+    if not old:
+        return 0
+    sums = Counter(dict.fromkeys(_SUMS, 0))
+    for _, kind, amount, _, _, operation, _ in old:
+        sums[kind] += amount
+        if kind == "charge" and operation == "waybills":
+            sums["waybills"] += amount
+    number, _, _, balance_after, *_ = old[-1]
+    dropped = await transaction.execute(
+        _DROP, of_account=account_id, of_unit=unit, last_number=number
+    )
+    if dropped != len(old):
+        raise StoreError("Another process dropped entries at the same moment.")
+    await transaction.execute(
+        _CARRY,
+        account_id=account_id,
+        unit=unit,
+        number=number,
+        balance_after=balance_after,
+        at_ms=max(row[4] for row in old),
+        **sums,
+    )
+    return dropped

@@ -1,0 +1,216 @@
+"""Settling on a database that several gateways share: a whole batch in one round trip.
+
+The work of `posting.py` is done by a function in the database (`tollway_charge`, in the migrations'
+`charging.sql`), which also counts what all nodes have admitted, by the database's own clock. Acts
+need answers in between; they go through a transaction, behind the same locks.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from time import monotonic_ns
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+from sqlalchemy import bindparam, func, literal_column, select
+
+from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
+from tollway.ledger.charges import (
+    ActResult,
+    BusyError,
+    Charge,
+    IdempotencyKey,
+    OverLimitError,
+    ShortageError,
+)
+from tollway.ledger.idempotency import KEPT_MS, KeptAnswer
+from tollway.store.clock import SERVER_MS
+from tollway.store.database import Database, Row, StoreError, StoreLockedError, Transaction
+from tollway.store.query import Query
+
+T = TypeVar("T")
+Key = tuple[str, str]
+# In the order of the functions' parameters.
+_LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
+_COLUMNS = (
+    *("accounts", "units", "amounts", "operations", "request_ids", "token_ids"),
+    *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
+    *("keys", "fingerprints", "answers", "kept_ms", "waits"),
+)
+_LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
+_CHARGE = Query(
+    select(literal_column("*")).select_from(func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS)))
+)
+# Settles charges, and returns those that were not posted.
+Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
+
+
+async def post_waiting_for_locks(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+    """Does what `post_charges` does with charges that have no act, in the same order."""
+
+    async def ask(run: Sequence[Charge]) -> Sequence[Row]:
+        return await database.write_statement(_CHARGE, **_columns(run), waits=True)
+
+    return await _post(ask, charges)
+
+
+async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+    """The same without waiting for locks: a charge whose rows are locked gets BusyError."""
+
+    async def ask(run: Sequence[Charge]) -> Sequence[Row]:
+        try:
+            return await database.write_statement(_CHARGE, **_columns(run), waits=False)
+        except StoreLockedError:
+            # Nothing was done. What is not seen before it is met is a key that another is about to
+            # keep an answer under: so all but those with keys, which come last, are tried again.
+            others = [charge for charge in run if charge.idempotency_key is None]
+            others = others if len(others) < len(run) else []
+            rows = await ask(others) if others else ()
+            return [*rows, *((nth, "busy", None) for nth in range(len(others) + 1, len(run) + 1))]
+
+    return await _post(ask, charges)
+
+
+async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
+    # As there: first those without a key.
+    order = sorted(
+        range(len(charges)), key=lambda place: charges[place].idempotency_key is not None
+    )
+    remarks: ChargeResults = {}
+    pieces = list(_without_twins(charges, order))
+    for number, places in enumerate(pieces):
+        run = [charges[place] for place in places]
+        asked_ns = monotonic_ns()
+        try:
+            rows = await ask(run)
+        except StoreError as error:
+            if number == 0:
+                raise
+            # The pieces before are committed: only this one and the rest have failed.
+            return remarks | {place: error for rest in pieces[number:] for place in rest}
+        for nth, *outcome in rows:
+            remarks[places[nth - 1]] = _error_of(outcome, asked_ns)
+    return remarks
+
+
+async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
+    """Posts charges that have acts, once all that they will have to wait for is theirs."""
+    ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
+    # Answers are kept in the order of their keys, and by the database's clock, here as there.
+    order = sorted(range(len(charges)), key=lambda place: _key(charges[place]))
+    posted = [replace(_counted(charges[place]), at_ms=now_ms) for place in order]
+    remarks = await post_charges(transaction, posted)
+    return {order[nth]: remark for nth, remark in remarks.items()}
+
+
+def _counted(charge: Charge) -> Charge:
+    """The charge, but its act begins with counting the call against its limit.
+
+    An act that fails is undone together with that.
+    """
+    act = charge.act
+    if charge.limit is None or act is None:
+        return charge
+    free = replace(charge, amount=0, act=None, grant=None, idempotency_key=None)
+
+    async def act_if_admitted(transaction: Transaction, charge: Charge) -> ActResult:
+        asked_ns = monotonic_ns()
+        for _, *outcome in await transaction.fetch_all(_CHARGE, **_columns([free]), waits=True):
+            raise _error_of(outcome, asked_ns)
+        return await act(transaction, charge)
+
+    return replace(charge, act=act_if_admitted)
+
+
+def _without_twins(charges: Sequence[Charge], order: Iterable[int]) -> Iterator[list[int]]:
+    """Cuts a batch wherever a key comes again: its second call must find the answer of the first.
+
+    That is rare: almost always all of a batch is one piece.
+    """
+    run: list[int] = []
+    seen: set[Key] = set()
+    for place in order:
+        if charges[place].idempotency_key is not None:
+            key = _key(charges[place])
+            if key in seen:
+                yield run
+                run, seen = [], set()
+            seen.add(key)
+        run.append(place)
+    yield run
+
+
+def _key(charge: Charge) -> Key:
+    return charge.account_id, "" if charge.idempotency_key is None else charge.idempotency_key.key
+
+
+def _balances(charges: Iterable[Charge]) -> list[Key]:
+    # An act may end a hold, and that begins with the balance, also if nothing is owed.
+    owing = (each for each in charges if each.amount or each.act is not None)
+    return sorted({(each.account_id, each.unit) for each in owing})
+
+
+def _windows(charges: Iterable[Charge]) -> list[Key]:
+    return sorted({(each.account_id, each.operation) for each in charges if each.limit is not None})
+
+
+def _locks(charges: Sequence[Charge]) -> dict[str, object]:
+    balances, windows = _balances(charges), _windows(charges)
+    return {
+        "balance_accounts": [account_id for account_id, _ in balances],
+        "balance_units": [unit for _, unit in balances],
+        "window_accounts": [account_id for account_id, _ in windows],
+        "window_operations": [operation for _, operation in windows],
+    }
+
+
+def _columns(charges: Sequence[Charge]) -> dict[str, object]:
+    nth_balance = {key: nth for nth, key in enumerate(_balances(charges), 1)}
+    nth_window = {key: nth for nth, key in enumerate(_windows(charges), 1)}
+    grants = [each.grant for each in charges]
+    keepings = [each.idempotency_key for each in charges]
+    return {
+        **_locks(charges),
+        "accounts": [each.account_id for each in charges],
+        "units": [each.unit for each in charges],
+        "amounts": [each.amount for each in charges],
+        "operations": [each.operation for each in charges],
+        "request_ids": [each.request_id for each in charges],
+        "token_ids": [each.token_id for each in charges],
+        "of_balance": [
+            nth_balance[each.account_id, each.unit] if each.amount else 0 for each in charges
+        ],
+        "of_window": [
+            0 if each.limit is None else nth_window[each.account_id, each.operation]
+            for each in charges
+        ],
+        "limits": [each.limit for each in charges],
+        "owner_kinds": _if_any(grants, lambda grant: grant.owner_kind),
+        "owner_ids": _if_any(grants, lambda grant: grant.owner_id),
+        "consent_ids": _if_any(grants, lambda grant: grant.consent_id),
+        "keys": _if_any(keepings, lambda idempotency_key: idempotency_key.key),
+        "fingerprints": _if_any(keepings, lambda idempotency_key: idempotency_key.fingerprint),
+        "answers": _if_any(keepings, _sealed),
+        "kept_ms": KEPT_MS,
+    }
+
+
+def _if_any(given: Sequence[T | None], part: Callable[[T], object]) -> list[object] | None:
+    """A column of what some charges have; None, which spares the database looking, if none has."""
+    column = [None if each is None else part(each) for each in given]
+    return column if any(each is not None for each in given) else None
+
+
+def _sealed(idempotency_key: IdempotencyKey) -> bytes:
+    assert idempotency_key.data is not None
+    return idempotency_key.seal(idempotency_key.data)
+
+
+def _error_of(row: Sequence[Any], asked_ns: int) -> Exception:
+    outcome, detail, *kept = row
+    if outcome == "busy":
+        return BusyError()
+    if outcome == "kept":
+        return AlreadyAnswered(KeptAnswer(*kept))
+    if outcome == "throttled":
+        # The database counts from a moment between its being asked and now.
+        return OverLimitError(detail / 1_000_000, asked_ns + detail * 1000)
+    return ShortageError(detail)

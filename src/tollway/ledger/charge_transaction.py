@@ -1,0 +1,182 @@
+"""Posting charges: debits, entries and acts, in one transaction.
+
+The condition and the change of a balance are one statement, so nothing is spent twice; an act and
+its charge are there together or not at all. What a call did under an owner's grant is written down
+for the owner in the same transaction.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tollway.ledger.charges import ActResult, Charge, IdempotencyKey, ShortageError
+from tollway.ledger.consent_uses import add_uses, use_of
+from tollway.ledger.entries import ADD_ENTRY, TAKE, amount_left
+from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
+from tollway.store.database import StoreError, Transaction
+
+
+class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault
+    """An answer was kept under a charge's key before: nothing was done, nothing was paid."""
+
+    def __init__(self, kept: KeptAnswer) -> None:
+        super().__init__(kept.request_id)
+        self.kept = kept
+
+
+# By position in a batch, what else is known of a charge than that it was posted: what its act
+# came to, or why it was not posted.
+ChargeResults = dict[int, ActResult | Exception]
+
+
+async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
+    """Posts charges in one transaction; each is posted whole, with its act, or not at all."""
+    remarks: ChargeResults = {}
+    entries: list[tuple[object, ...]] = []
+    await _post_plain(transaction, charges, remarks, entries)
+    for position, charge in enumerate(charges):
+        if charge.act is not None or charge.idempotency_key is not None:
+            remarks[position] = await _post_alone(transaction, charge, entries)
+    await transaction.execute_many(ADD_ENTRY, entries)
+    uses = [
+        use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation)
+        for position, charge in enumerate(charges)
+        if charge.grant is not None and _is_done(remarks.get(position))
+    ]
+    if uses:
+        await add_uses(transaction, uses)
+    return remarks
+
+
+def _is_done(remark: ActResult | Exception | None) -> bool:
+    """Whether a call has succeeded with this. One that goes on is reported when it has ended."""
+    if isinstance(remark, ActResult):
+        return remark.then is None
+    return remark is None
+
+
+async def _post_plain(
+    transaction: Transaction,
+    charges: Sequence[Charge],
+    remarks: ChargeResults,
+    entries: list[tuple[object, ...]],
+) -> None:
+    by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for position, charge in enumerate(charges):
+        if charge.act is None and charge.idempotency_key is None and charge.amount:
+            by_balance[charge.account_id, charge.unit].append(position)
+    # A fixed lock order prevents deadlocks between nodes.
+    for (account_id, unit), positions in sorted(by_balance.items()):
+        # Almost always the balance covers the whole group, and one debit does. When it does not,
+        # each call is tried alone, in the order of arrival.
+        group = [charges[position] for position in positions]
+        if await _take(transaction, group, entries):
+            continue
+        for position in positions:
+            if not await _take(transaction, [charges[position]], entries):
+                remarks[position] = ShortageError(await amount_left(transaction, account_id, unit))
+
+
+async def _post_alone(
+    transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
+) -> ActResult | Exception:
+    """Acts, charges and keeps the answer, or does nothing; the rest of the batch is left alone."""
+    entries_before = len(entries)
+    try:
+        while True:
+            reserved_by = await _look_for_kept(transaction, charge)
+            try:
+                async with transaction.savepoint():
+                    return await _act(transaction, charge, entries, reserved_by)
+            except _KeptMeanwhileError:
+                del entries[entries_before:]
+    except StoreError:
+        raise
+    except Exception as error:
+        del entries[entries_before:]
+        return error
+
+
+class _KeptMeanwhileError(Exception):
+    """Another transaction kept an answer under the same key first: what was done is undone."""
+
+
+async def _look_for_kept(transaction: Transaction, charge: Charge) -> str | None:
+    """The request that has reserved the charge's key for the same thing, if there is one."""
+    idempotency_key = charge.idempotency_key
+    if idempotency_key is None:
+        return None
+    if idempotency_key.late:
+        return charge.request_id
+    kept = await find_kept(transaction, charge.account_id, idempotency_key.key, charge.at_ms)
+    if kept is None:
+        return None
+    if not kept.is_reserved_for(idempotency_key):
+        raise AlreadyAnswered(kept)
+    return kept.request_id
+
+
+async def _act(
+    transaction: Transaction,
+    charge: Charge,
+    entries: list[tuple[object, ...]],
+    reserved_by: str | None,
+) -> ActResult:
+    acted = await _acted(transaction, charge, charge.idempotency_key)
+    if acted.is_paid and charge.amount and not await _take(transaction, [charge], entries):
+        raise ShortageError(await amount_left(transaction, charge.account_id, charge.unit))
+    idempotency_key = charge.idempotency_key
+    if (
+        idempotency_key is not None
+        and (acted.is_success or acted.is_held)
+        and not await keep(transaction, charge, idempotency_key, acted, reserved_by)
+        and not idempotency_key.late
+    ):
+        raise _KeptMeanwhileError
+    return acted
+
+
+async def _acted(
+    transaction: Transaction, charge: Charge, idempotency_key: IdempotencyKey | None
+) -> ActResult:
+    if charge.act is not None:
+        return await charge.act(transaction, charge)
+    assert idempotency_key is not None and idempotency_key.data is not None
+    return ActResult(idempotency_key.data, is_paid=True)
+
+
+async def _take(
+    transaction: Transaction, charges: Sequence[Charge], entries: list[tuple[object, ...]]
+) -> bool:
+    """Debits charges of one balance together, or none of them; adds their entries."""
+    first = charges[0]
+    total = sum([charge.amount for charge in charges])
+    row = await transaction.fetch_one(
+        TAKE,
+        of_account=first.account_id,
+        of_unit=first.unit,
+        total=total,
+        count=len(charges),
+    )
+    if row is None:
+        return False
+    left, number = row[0] + total, row[1] - len(charges)
+    for charge in charges:
+        left -= charge.amount
+        number += 1
+        # In the order of the table's columns.
+        entries.append(
+            (
+                charge.account_id,
+                charge.unit,
+                number,
+                "charge",
+                -charge.amount,
+                left,
+                charge.at_ms,
+                charge.operation,
+                charge.request_id,
+                charge.token_id,
+                None,
+            )
+        )
+    return True

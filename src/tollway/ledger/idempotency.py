@@ -1,0 +1,119 @@
+"""Answers kept for repetition: a request with an Idempotency-Key is done and paid once.
+
+The answer is stored, sealed, in the commit that charges for it. The same request with the same key
+then gets it again for nothing; another request with that key is refused.
+
+A request that has to wait for a carrier reserves its key in the commit that holds its price: an
+answer that is still empty. Another request with that key is refused from then on. The same one
+passes as if nothing were kept, and finds what the first has begun.
+"""
+
+import msgspec
+from sqlalchemy import and_, bindparam, or_, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
+from tollway.store.clock import sure_ms
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import idempotency_key, is_reserved
+
+KEPT_MS = 24 * 3600 * 1000
+_NOT_YET = b""
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """An answer that was given before, and to which request; or a key that is reserved for one."""
+
+    request_id: str
+    fingerprint: bytes
+    sealed: bytes
+
+    def is_reserved_for(self, idempotency_key: IdempotencyKey) -> bool:
+        """Whether the same request has begun, and may not have ended yet."""
+        return self.sealed == _NOT_YET and idempotency_key.is_same(self.fingerprint)
+
+
+_of_key = (
+    idempotency_key.c.account_id == bindparam("of_account"),
+    idempotency_key.c.key == bindparam("of_key"),
+)
+_FIND = Query(
+    select(*(idempotency_key.c[name] for name in KeptAnswer.__struct_fields__)).where(
+        *_of_key, idempotency_key.c.at_ms > bindparam("older_ms")
+    )
+)
+_is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
+_new = insert(idempotency_key).values(
+    {column.name: bindparam(column.name) for column in idempotency_key.c}
+)
+_KEEP = Query(
+    _new.on_conflict_do_update(
+        index_elements=[*idempotency_key.primary_key],
+        set_={c.name: _new.excluded[c.name] for c in idempotency_key.c if not c.primary_key},
+        # One that has had its day and is not swept out yet must not be in the way either.
+        where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
+    )
+)
+_FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
+_primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
+# The sweep skips locked rows: they go the next time.
+_DROP_ALL = Query(
+    idempotency_key.delete().where(
+        _primary_key.in_(
+            select(idempotency_key.c.account_id, idempotency_key.c.key)
+            .where(idempotency_key.c.at_ms <= bindparam("older_ms"))
+            .with_for_update(skip_locked=True)
+        )
+    )
+)
+
+
+async def find_kept(reader: Reader, account_id: str, key: str, now_ms: int) -> KeptAnswer | None:
+    row = await reader.fetch_one(
+        _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS
+    )
+    return None if row is None else KeptAnswer(*row)
+
+
+async def keep(
+    transaction: Transaction,
+    charge: Charge,
+    idempotency_key: IdempotencyKey,
+    acted: ActResult,
+    reserved_by: str | None,
+) -> bool:
+    """Keeps an answer, unless another one was kept under the key in the meantime; of a call that
+    goes on outside, reserves the key. It may be reserved already, but only by `reserved_by`.
+
+    It is kept as the answer of the request that paid, which may be an earlier one without the key.
+    """
+    kept = await transaction.execute(
+        _KEEP,
+        account_id=charge.account_id,
+        key=idempotency_key.key,
+        request_id=acted.replay_of or charge.request_id,
+        at_ms=charge.at_ms,
+        fingerprint=idempotency_key.fingerprint,
+        sealed=idempotency_key.seal(acted.data) if acted.is_success else _NOT_YET,
+        older_ms=charge.at_ms - KEPT_MS,
+        reserved_by=reserved_by,
+    )
+    return kept == 1
+
+
+async def free_key(transaction: Transaction, account_id: str, key: str, request_id: str) -> None:
+    """Ends what a request has reserved: it came to nothing."""
+    await transaction.execute(_FREE, of_account=account_id, of_key=key, reserved_by=request_id)
+
+
+async def sweep_kept(database: Database, now_ms: int) -> int:
+    """Drops the answers whose time is over, and is so by every clock that counts: they are not the
+    sweeping node's alone."""
+
+    async def sweep(transaction: Transaction) -> int:
+        older_ms = await sure_ms(transaction, now_ms) - KEPT_MS
+        async with transaction.with_new_plan():
+            return await transaction.execute(_DROP_ALL, older_ms=older_ms)
+
+    return await database.write(sweep)

@@ -1,0 +1,74 @@
+"""How many coupon claims each hour has: kept beside the claims themselves.
+
+Totals and pages are taken from these counts, so they change in the same transaction as the claims.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from sqlalchemy import and_, bindparam, func, literal_column, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.operations.coupon_claims.schema import coupon_claim_hour
+from tollway.store.database import Transaction
+from tollway.store.query import Query
+
+HOUR_S = 3600
+Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
+
+_new_hour = insert(coupon_claim_hour).values(
+    {column.name: bindparam(column.name) for column in coupon_claim_hour.c}
+)
+_COUNT_UP = Query(
+    _new_hour.on_conflict_do_update(
+        index_elements=list(coupon_claim_hour.primary_key.columns),
+        set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
+    )
+)
+# Not one statement with the other: a row of less than nothing may not even be proposed.
+_COUNT_DOWN = Query(
+    coupon_claim_hour.update()
+    .values(claims=coupon_claim_hour.c.claims - bindparam("fewer"))
+    .where(
+        coupon_claim_hour.c.sid == bindparam("its_sid"),
+        coupon_claim_hour.c.claim_type == bindparam("its_type"),
+        coupon_claim_hour.c.hour == bindparam("its_hour"),
+    )
+)
+_FORGET_EMPTY = Query(
+    coupon_claim_hour.delete().where(
+        coupon_claim_hour.c.sid == bindparam("its_sid"),
+        coupon_claim_hour.c.claim_type == bindparam("its_type"),
+        coupon_claim_hour.c.hour == bindparam("its_hour"),
+        coupon_claim_hour.c.claims == literal_column("0"),
+    )
+)
+_of_hours = and_(
+    coupon_claim_hour.c.hour >= bindparam("first_hour"),
+    coupon_claim_hour.c.hour < bindparam("end_hour"),
+)
+_HOURS_TOTAL = Query(select(func.sum(coupon_claim_hour.c.claims)).where(_of_hours))
+_FORGET_HOURS = Query(coupon_claim_hour.delete().where(_of_hours))
+
+
+async def forget_hours(transaction: Transaction, start_s: int, end_s: int) -> int:
+    """Forgets the counts of whole hours, of every sid; how many claims they had."""
+    hours = {"first_hour": start_s // HOUR_S, "end_hour": end_s // HOUR_S}
+    total = await transaction.fetch_one(_HOURS_TOTAL, **hours)
+    await transaction.execute(_FORGET_HOURS, **hours)
+    return int(total[0] or 0) if total else 0
+
+
+async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Iterable[Hour]) -> None:
+    counts = Counter(come)
+    counts.subtract(Counter(left))
+    # A fixed lock order prevents deadlocks.
+    up = [(*hour, more) for hour, more in sorted(counts.items()) if more > 0]
+    down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
+    await transaction.execute_many(_COUNT_UP, up)
+    await transaction.execute_many(_COUNT_DOWN, down)
+
+
+async def forget_empty(transaction: Transaction, hours: Iterable[Hour]) -> None:
+    """Forgets those of the hours that have no claim any more."""
+    await transaction.execute_many(_FORGET_EMPTY, sorted(set(hours)))

@@ -1,0 +1,113 @@
+"""Coupon claims, made up. The claims of one day depend on the seed and the day alone, so that a
+world can be continued day by day and still be the same."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from random import Random
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from tollway.operations.coupon_claims.records import DELIVERY, DELIVERY_COUPON, FLASH, ClaimRow
+from tollway.operations.coupon_claims.storage import ClaimLoader
+from tollway.operations.demo_data import (
+    DEMO_SEED,
+    DemoTarget,
+    Progress,
+    midnight_s,
+    no_progress,
+    store_all,
+)
+from tollway.store.database import Database
+
+SIDS = ("tw_demo_channel", "tw_demo_group", "tw_demo_live", "tw_demo_poster")
+_APP_KEY = "9f3c2d7b61e84a05b7d2c8e4f1a60d35"
+# Name, fen off, least spend in fen.
+_DELIVERY_COUPONS = (
+    ("外卖通用红包", 500, 2000),
+    ("天天神券", 800, 3500),
+    ("外卖节大额红包", 1200, 4500),
+    ("早餐立减券", 300, 1200),
+)
+_FLASH_COUPONS = (
+    ("闪购超市满减券", 1000, 5900),
+    ("闪购鲜果券", 600, 2900),
+    ("闪购药品券", 500, 3000),
+)
+_FLASH_COUPON = "SHANGOU_COUPON"
+# Claims come at meal times: the weight of each hour of a day.
+_HOUR_WEIGHTS = (2, 1, 1, 1, 1, 1, 2, 4, 5, 5, 9, 14, 10, 6, 5, 5, 8, 13, 12, 8, 6, 5, 4, 3)
+
+
+def make_claims(
+    seed: int, per_day: int, first: date, last: date, zone: ZoneInfo
+) -> Iterator[ClaimRow]:
+    """The claims of every day from first to last."""
+    for back in range((last - first).days + 1):
+        yield from _day(seed, per_day, first + timedelta(days=back), zone)
+
+
+def _day(seed: int, per_day: int, day: date, zone: ZoneInfo) -> Iterator[ClaimRow]:
+    chance = Random(f"{seed}:claims:{day}")  # noqa: S311 - made-up claims, not secrets
+    begins_s = midnight_s(day, zone)
+    hours = chance.choices(range(24), _HOUR_WEIGHTS, k=per_day)
+    sids = chance.choices(SIDS, (5, 3, 2, 1), k=per_day)
+    for number, (hour, sid) in enumerate(zip(hours, sids, strict=True)):
+        is_delivery = chance.random() < 0.7
+        coupons = _DELIVERY_COUPONS if is_delivery else _FLASH_COUPONS
+        name, money_fen, min_use_fen = coupons[chance.randrange(len(coupons))]
+        claimed_at_s = begins_s + hour * 3600 + chance.randrange(3600)
+        yield ClaimRow(
+            sid=sid,
+            claim_type=DELIVERY if is_delivery else FLASH,
+            newest_first=-claimed_at_s,
+            coupon_code=f"{day:%Y%m%d}{number:06}{chance.randrange(10**6):06}",
+            coupon_name=name,
+            coupon_type=DELIVERY_COUPON if is_delivery else _FLASH_COUPON,
+            money_fen=money_fen,
+            min_use_fen=min_use_fen,
+            begin_at_s=claimed_at_s,
+            end_at_s=claimed_at_s + chance.choice((1, 3, 7)) * 86_400,
+            app_key=_APP_KEY,
+        )
+
+
+class Size(NamedTuple):
+    """How many claims a day has, and how many days."""
+
+    per_day: int
+    days: int
+
+
+WORLD, SANDBOX = Size(1000, 50), Size(50, 60)
+
+
+def world_records() -> int:
+    return WORLD.per_day * WORLD.days
+
+
+async def fill(target: DemoTarget) -> None:
+    per_day, days = SANDBOX if target.is_sandbox else WORLD
+    await fill_claims(
+        target.database,
+        per_day=per_day,
+        days=target.days(days),
+        # Only days that are over: tonight's coupons are not claimed yet.
+        last=target.today - timedelta(days=1),
+        zone=target.zone,
+        progress=target.progress,
+    )
+
+
+async def fill_claims(
+    database: Database,
+    *,
+    per_day: int,
+    days: int,
+    last: date,
+    zone: ZoneInfo,
+    progress: Progress = no_progress,
+) -> None:
+    """Stores coupon claims up to the end of a day."""
+    first = last - timedelta(days=days - 1)
+    records = make_claims(DEMO_SEED, per_day, first, last, zone)
+    await store_all(database, ClaimLoader(), records, progress)

@@ -1,0 +1,73 @@
+"""What a caller sends."""
+
+from typing import Annotated
+
+import msgspec
+
+from tollway.contract.fields import Choice, Field, Seconds, Text, Whole
+from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.reasons import Reason
+
+LIMIT_MAX = 1000
+# Beyond every list there will ever be, and small enough for any client's integers.
+_PAGE_MAX = 2_147_483_647
+
+
+class CouponClaimsRequest(msgspec.Struct, frozen=True):
+    startTime: Annotated[
+        int, Field(Seconds(), "Start of the claim window, seconds timestamp; included.")
+    ]
+    endTime: Annotated[
+        int,
+        Field(
+            Seconds(),
+            "End of the claim window, seconds timestamp; excluded. At most 7 days after startTime.",
+        ),
+    ]
+    page: Annotated[int, Field(Whole(1, _PAGE_MAX), "Page number, starting at 1.")]
+    limit: Annotated[int, Field(Whole(1, LIMIT_MAX), "Rows per page, maximum 1000.")]
+    sid: Annotated[str, Field(Text(max_length=64), "Channel user identifier.")]
+    type: Annotated[
+        int,
+        Field(
+            Choice(((4, "food delivery"), (6, "flash purchase"))),
+            "4 = food delivery; 6 = flash purchase.",
+        ),
+    ]
+
+
+class CouponRecord(msgspec.Struct, frozen=True):
+    """One claimed coupon; every field is a string."""
+
+    couponTime: str
+    money: str
+    minUseMoney: str
+    couponName: str
+    couponType: str
+    couponCode: str
+    beginTime: str
+    endTime: str
+    appKey: str
+    sid: str
+
+
+class CouponClaims(msgspec.Struct, frozen=True):
+    """The payload."""
+
+    total: int
+    dataList: list[CouponRecord]
+    withholding_money: int
+
+
+COUPON_CLAIMS = Operation(
+    name="coupon_claims",
+    title="Coupon-claim query",
+    method="POST",
+    path="/papi/tool/waimai/partner_couponList",
+    encoding=Encoding.FORM,
+    request_type=CouponClaimsRequest,
+    response_type=CouponClaims,
+    unit=Unit.CREDITS,
+    default_price=1,
+    own_reasons=(Reason.WINDOW_BACKWARDS, Reason.WINDOW_TOO_LONG),
+)

@@ -1,0 +1,39 @@
+"""The tables of coupon claims: the claims, and how many each hour has."""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, String, Table
+
+from tollway.store.schema import MONTHS, DividedBy, metadata
+
+# `newest_first` is the time of the claim in seconds, negated: so the order of the key is the order
+# of listing (newest first, then code), and a page is one run of neighbours in either engine.
+coupon_claim = Table(
+    "coupon_claim",
+    metadata,
+    Column("sid", String, primary_key=True),
+    Column("claim_type", Integer, primary_key=True),
+    Column("newest_first", BigInteger, primary_key=True),
+    Column("coupon_code", String, primary_key=True),
+    Column("coupon_name", String, nullable=False),
+    Column("coupon_type", String, nullable=False),
+    Column("money_fen", BigInteger, nullable=False),
+    Column("min_use_fen", BigInteger, nullable=False),
+    Column("begin_at_s", BigInteger, nullable=False),
+    Column("end_at_s", BigInteger, nullable=False),
+    Column("app_key", String, nullable=False),
+    CheckConstraint("claim_type IN (4, 6)", name="coupon_claim_type"),
+    Index("coupon_claim_code", "coupon_code", unique=True),
+    info={MONTHS: DividedBy("newest_first", -1)},
+    sqlite_with_rowid=False,
+)
+
+# How many claims an hour has; changed in the same transaction as the claims.
+coupon_claim_hour = Table(
+    "coupon_claim_hour",
+    metadata,
+    Column("sid", String, primary_key=True),
+    Column("claim_type", Integer, primary_key=True),
+    Column("hour", BigInteger, primary_key=True),
+    Column("claims", BigInteger, nullable=False),
+    CheckConstraint("claims >= 0", name="coupon_claim_hour_claims"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,128 @@
+"""Coupon claims: the records of such a file, and where they are stored.
+
+A coupon's code names its claim for good. A later record of the same code replaces the earlier one,
+and moves it if it says another sid, type or time of claim. The counts by hour follow in the same
+transaction, because totals and pages are taken from them.
+"""
+
+from collections.abc import Iterable, Sequence
+from zlib import crc32
+
+from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
+
+from tollway.operations.coupon_claims.counts import forget_empty, recount
+from tollway.operations.coupon_claims.records import ClaimRow, checked_claim
+from tollway.operations.coupon_claims.schema import coupon_claim
+from tollway.store.database import Transaction
+from tollway.store.months import MonthsOf
+from tollway.store.query import Query, upsert
+
+_CODES_AT_ONCE = 500
+# Codes share locks, because a transaction may have thousands of codes.
+_LOCKS = 64
+
+
+_STORED = Query(
+    select(*(coupon_claim.c[name] for name in ClaimRow._fields)).where(
+        coupon_claim.c.coupon_code.in_([bindparam(f"code_{n}") for n in range(_CODES_AT_ONCE)])
+    )
+)
+_REMOVE = Query(
+    coupon_claim.delete().where(
+        coupon_claim.c.sid == bindparam("old_sid"),
+        coupon_claim.c.claim_type == bindparam("old_type"),
+        coupon_claim.c.newest_first == bindparam("old_newest_first"),
+        coupon_claim.c.coupon_code == bindparam("old_code"),
+    )
+)
+_key = tuple(coupon_claim.primary_key.columns)
+_is_old = coupon_claim.c.newest_first > -bindparam("before_s", type_=BigInteger)
+_REMOVE_OLD = Query(
+    coupon_claim.delete()
+    .where(
+        tuple_(*_key).in_(
+            select(*_key)
+            .where(
+                coupon_claim.c.sid == bindparam("old_sid"),
+                coupon_claim.c.claim_type == bindparam("old_type"),
+                _is_old,
+            )
+            .order_by(*_key)
+            .limit(bindparam("most", type_=Integer))
+        ),
+        # Once more, so that months which are not old are left alone.
+        _is_old,
+    )
+    .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
+)
+# Not the same statement as the other: a claim that another transaction inserts here at the
+# same moment must be a conflict, since it would be counted twice.
+_PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
+_REPLACE = upsert(coupon_claim)
+
+
+class ClaimLoader:
+    """The loader of coupon claims."""
+
+    def __init__(self) -> None:
+        self.months = MonthsOf(coupon_claim)
+        self.owner_of = None
+
+    def check(self, values: dict[str, object]) -> ClaimRow:
+        return checked_claim(values)
+
+    async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
+        # Of several records of one code the last one counts.
+        newest = {row.coupon_code: row for row in records}
+        await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
+        stored = await _stored(transaction, list(newest))
+        changed = [row for code, row in newest.items() if stored.get(code) != row]
+        # In the order of the key, which spares the engine half of its way.
+        changed.sort()
+        moves = [(stored.get(row.coupon_code), row) for row in changed]
+        moves = [(old, row) for old, row in moves if old is None or old.place != row.place]
+        left = [old for old, _ in moves if old is not None]
+        come = [row for _, row in moves]
+        if left:
+            async with transaction.with_new_plan():
+                await transaction.execute_many(_REMOVE, [old.place for old in left])
+        await transaction.execute_many(_PUT, come)
+        moved = set(come)
+        await transaction.execute_many(_REPLACE, [row for row in changed if row not in moved])
+        await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
+        return len(changed)
+
+
+async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
+    """A code is changed by one transaction at a time: so what is decided by the claims that are
+    there is still true when it is written."""
+    await transaction.lock_names(f"coupon codes {number}" for number in numbers)
+
+
+async def remove_old(
+    transaction: Transaction, sid: str, claim_type: int, before_s: int, most: int
+) -> int:
+    """Removes some claims of a sid that were made earlier; how many that were."""
+    await _lock_codes(transaction, range(_LOCKS))
+    async with transaction.with_new_plan():
+        rows = await transaction.fetch_all(
+            _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
+        )
+    hours = [ClaimRow._make(row).hour for row in rows]
+    await recount(transaction, left=hours, come=())
+    await forget_empty(transaction, hours)
+    return len(rows)
+
+
+async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, ClaimRow]:
+    """The stored claims among these codes."""
+    stored: dict[str, ClaimRow] = {}
+    for start in range(0, len(codes), _CODES_AT_ONCE):
+        asked = codes[start : start + _CODES_AT_ONCE]
+        # The query has a fixed number of places; those left over ask for the last code again.
+        places = [*asked, *[asked[-1]] * (_CODES_AT_ONCE - len(asked))]
+        values = {f"code_{n}": code for n, code in enumerate(places)}
+        for row in await transaction.fetch_all(_STORED, **values):
+            claim = ClaimRow._make(row)
+            stored[claim.coupon_code] = claim
+    return stored

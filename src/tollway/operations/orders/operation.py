@@ -1,0 +1,109 @@
+"""What a caller sends."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from tollway.contract.fields import Choice, Field, Moment, Text, Whole
+from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
+from tollway.contract.reasons import Reason
+
+ENHANCED, NORMAL = 1, 2
+_TAGS = Choice(((1, "red"), (2, "yellow"), (3, "green"), (4, "blue"), (5, "purple")))
+
+
+class OrdersRequest(msgspec.Struct, frozen=True):
+    owner_id: Annotated[str, Field(Text(max_length=64), "Shop owner id.")]
+    vvtype: Annotated[
+        int,
+        Field(
+            Choice(((ENHANCED, "enhanced"), (NORMAL, "normal"))),
+            "Edition; the enhanced one if left out. Filters are for the enhanced one only.",
+        ),
+    ] = ENHANCED
+    page: Annotated[
+        int, Field(Whole(0, 1_000_000_000), "Page number; the first page is 0, and the default.")
+    ] = 0
+    pageSize: Annotated[int, Field(Whole(1, 100), "Orders per page; 100 if left out.")] = 100
+    start_time: Annotated[
+        int | datetime | None,
+        Field(Moment(), "Only orders confirmed at this time or later; enhanced edition."),
+    ] = None
+    end_time: Annotated[
+        int | datetime | None,
+        Field(Moment(), "Only orders confirmed before this time; enhanced edition."),
+    ] = None
+    remark: Annotated[
+        str | None,
+        Field(Text(max_length=200), "Only orders whose remark contains this; enhanced edition."),
+    ] = None
+    remarkTag: Annotated[
+        int | None, Field(_TAGS, "Only orders with this flag; enhanced edition.")
+    ] = None
+    remarkTagName: Annotated[
+        str | None,
+        Field(Text(max_length=64), "Only orders whose flag has this text; enhanced edition."),
+    ] = None
+
+
+# In the order in which they are listed; the first one sent with the normal edition is named.
+ENHANCED_ONLY = ("start_time", "end_time", "remark", "remarkTag", "remarkTagName")
+
+
+class OrderEntry(msgspec.Struct, frozen=True, gc=False):
+    """One order."""
+
+    receiver_name: str
+    receiver_phone: str
+    province: str
+    city: str
+    town: str
+    receiver_address: str
+    address: str
+    order_sn: str
+    goods_name: str
+    goods_img: str
+    goods_spec: str
+    is_pre_sale: bool
+    last_ship_time: int
+    confirm_time: int
+    remark: str
+    goods_count: int
+    pay_amount: float
+    order_status: int
+    remark_tag: str | None
+    remark_tag_name: str | None
+    withholding_money: int
+
+
+class OrderPage(msgspec.Struct, frozen=True):
+    """The payload."""
+
+    content: list[OrderEntry]
+    page: int
+    pageSize: int
+    page_size: int
+    totalElements: int
+    total_elements: int
+    withholding_money: int
+
+
+ORDERS = Operation(
+    name="orders",
+    title="Paged order query",
+    method="POST",
+    path="/papi/tool/erps/paging-orders",
+    encoding=Encoding.FORM,
+    request_type=OrdersRequest,
+    response_type=OrderPage,
+    unit=Unit.CREDITS,
+    default_price=1,
+    consent=ConsentNeed(
+        whose=OwnerKind.SHOP,
+        field="owner_id",
+        scope="orders",
+        asks="read the orders of your shop, with the receivers masked",
+    ),
+    own_reasons=(Reason.FILTER_NEEDS_ENHANCED, Reason.WINDOW_BACKWARDS),
+)

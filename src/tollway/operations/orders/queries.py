@@ -1,0 +1,206 @@
+"""One page of orders, and how many there are.
+
+The counts per day and hour tell the total and the hour in which the page begins; from there its
+orders are one run of neighbours in an index.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    and_,
+    bindparam,
+    cast,
+    func,
+    null,
+    or_,
+    select,
+)
+
+from tollway.operations.orders.schema import DAY_HOURS, HOUR_MS, facet_of, order_count, shop_order
+from tollway.store.database import Database
+from tollway.store.paging import Listing, beside, part_of, part_values, split_total, taken_apart
+from tollway.store.query import Query
+
+
+class Filter(NamedTuple):
+    """Which orders of a shop are asked for: those from start up to, not including, end."""
+
+    owner_id: str
+    start_ms: int
+    end_ms: int
+    tag: int | None
+    tag_name: str | None
+
+
+class OrderFacts(NamedTuple):
+    """A stored order."""
+
+    order_sn: str
+    newest_first: int
+    status: int
+    province: str
+    city: str
+    town: str
+    goods_name: str
+    goods_img: str
+    goods_spec: str
+    goods_count: int
+    is_pre_sale: int
+    last_ship_ms: int
+    pay_fen: int
+    remark: str | None
+    remark_tag: int | None
+    remark_tag_name: str | None
+    sealed: bytes
+
+
+KEY = ("newest_first", "order_sn")
+_KEY = [shop_order.c[name] for name in KEY]
+_FACTS = [shop_order.c[name] for name in OrderFacts._fields]
+_NO_DAY = cast(null(), BigInteger)
+
+
+def by_key(keys: Select[Any]) -> Select[Any]:
+    """The orders of one page, given the query for all keys in question.
+
+    The keys first, from an index alone; then the orders by their keys. Asked for at once, an engine
+    may rather scan all orders of the shop in their order, looking for a rare tag.
+    """
+    found = keys.cte("keys")
+    same = [column == found.c[column.name] for column in _KEY]
+    return (
+        select(*_FACTS)
+        .join_from(found, shop_order, and_(*same))
+        .where(shop_order.c.owner_id == bindparam("owner"))
+        .order_by(*_KEY)
+    )
+
+
+def _buckets(hours: int, first: ColumnElement[int], last: ColumnElement[int]) -> Select[Any]:
+    """The counted days or hours from first up to, not including, last."""
+    number = order_count.c.bucket
+    after = -hours * HOUR_MS * (number + 1)
+    return select(after, order_count.c.orders).where(
+        order_count.c.owner_id == bindparam("owner"),
+        order_count.c.facet == bindparam("of_facet"),
+        order_count.c.hours == hours,
+        number >= first,
+        number < last,
+    )
+
+
+def _hours_of(day: ColumnElement[int]) -> Select[Any]:
+    return _buckets(1, day * DAY_HOURS, (day + 1) * DAY_HOURS)
+
+
+def _listing(with_tag: bool, with_name: bool) -> Listing:
+    asked = [shop_order.c.owner_id == bindparam("owner")]
+    if with_tag:
+        asked.append(shop_order.c.remark_tag == bindparam("tag"))
+    if with_name:
+        asked.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
+
+    def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
+        # Without a tag the orders already lie in the order of listing.
+        is_keyed = with_tag or with_name
+        found = (
+            select(*(_KEY if is_keyed else _FACTS))
+            .where(
+                *asked,
+                shop_order.c.newest_first > after,
+                shop_order.c.newest_first <= bindparam("oldest_up_to"),
+            )
+            .order_by(*_KEY)
+            .limit(bindparam("take"))
+            .offset(skip)
+        )
+        return by_key(found) if is_keyed else found
+
+    newer = _buckets(1, bindparam("newer_first"), bindparam("newer_last"))
+    days = _buckets(DAY_HOURS, bindparam("first_day"), bindparam("last_day"))
+    older = _buckets(1, bindparam("older_first"), bindparam("older_last"))
+    counts = [
+        part_of("newest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+        newer.add_columns(_NO_DAY),
+        days.add_columns(order_count.c.bucket),
+        older.add_columns(_NO_DAY),
+        part_of("oldest", shop_order.c.newest_first, *asked).add_columns(_NO_DAY),
+    ]
+    return Listing(counts, rows, KEY, _hours_of)
+
+
+# One for each way to filter by tag, so that each has its own index.
+_LISTINGS = {
+    (with_tag, with_name): _listing(with_tag, with_name)
+    for with_tag in (False, True)
+    for with_name in (False, True)
+}
+
+
+async def read_page(
+    database: Database, wanted: Filter, offset: int, size: int
+) -> tuple[int, Sequence[OrderFacts]]:
+    """The exact total, and the orders of a page."""
+    hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
+    days = taken_apart(*hours.whole, DAY_HOURS)
+    values: dict[str, object] = {
+        "owner": wanted.owner_id,
+        "of_facet": facet_of(wanted.tag, wanted.tag_name),
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "newer_first": days.newest[0],
+        "newer_last": days.newest[1],
+        "first_day": days.whole[0],
+        "last_day": days.whole[1],
+        "older_first": days.oldest[0],
+        "older_last": days.oldest[1],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
+    }
+    listing = _LISTINGS[wanted.tag is not None, wanted.tag_name is not None]
+    total, rows = await listing.page(database, offset, size, values)
+    return total, [OrderFacts._make(row) for row in rows]
+
+
+_conditions = (
+    shop_order.c.owner_id == bindparam("owner"),
+    shop_order.c.newest_first > bindparam("after"),
+    shop_order.c.newest_first <= bindparam("up_to"),
+    shop_order.c.remark.is_not(None),
+    # Exact in both engines: LIKE would need escaping, and means another case in each of them.
+    func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
+    # Whether nothing is wanted tells a server nothing of what kind of nothing that is.
+    or_(cast(bindparam("tag"), Integer).is_(None), shop_order.c.remark_tag == bindparam("tag")),
+    or_(
+        cast(bindparam("tag_name"), String).is_(None),
+        shop_order.c.remark_tag_name == bindparam("tag_name"),
+    ),
+)
+_key = [shop_order.c[name] for name in KEY]
+_keys = select(*_key).where(*_conditions).order_by(*_key)
+_page = by_key(_keys.limit(bindparam("take")).offset(bindparam("offset")))
+_count = select(func.count()).select_from(shop_order).where(*_conditions)
+_PAGE = Query(beside(_count.scalar_subquery(), _page, KEY))
+
+
+async def search_page(
+    database: Database, account_id: str, wanted: Filter, part: str, offset: int, size: int
+) -> tuple[int, Sequence[OrderFacts]]:
+    """The exact total of orders whose remark contains a part, and those of a page."""
+    values: dict[str, object] = {
+        "owner": wanted.owner_id,
+        "after": -wanted.end_ms,
+        "up_to": -wanted.start_ms,
+        "part": part,
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+    }
+    found = await database.fetch_long(_PAGE, account_id, **values, offset=offset, take=size)
+    total, rows = split_total(found)
+    return total, [OrderFacts._make(row) for row in rows]

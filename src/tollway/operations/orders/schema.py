@@ -1,0 +1,129 @@
+"""The tables of orders: the orders themselves, how many there are, and how they are pushed.
+
+Apart from `schema.py` for its size alone; they belong to the same metadata.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    text,
+)
+
+from tollway.store.schema import MONTHS, DividedBy, metadata
+
+# `newest_first` is the confirm time in milliseconds, negated: so the order of the key is the order
+# of listing (newest first, then order number), and a page is one run of neighbours in either
+# engine. `sealed` holds the receiver's name, phone and detailed address.
+shop_order = Table(
+    "shop_order",
+    metadata,
+    Column("owner_id", String, primary_key=True),
+    Column("newest_first", BigInteger, primary_key=True),
+    Column("order_sn", String, primary_key=True),
+    Column("updated_ms", BigInteger, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("province", String, nullable=False),
+    Column("city", String, nullable=False),
+    Column("town", String, nullable=False),
+    Column("goods_name", String, nullable=False),
+    Column("goods_img", String, nullable=False),
+    Column("goods_spec", String, nullable=False),
+    Column("goods_count", BigInteger, nullable=False),
+    Column("is_pre_sale", Integer, nullable=False),
+    Column("last_ship_ms", BigInteger, nullable=False),
+    Column("pay_fen", BigInteger, nullable=False),
+    Column("remark", String),
+    Column("remark_tag", Integer),
+    Column("remark_tag_name", String),
+    Column("sealed", LargeBinary, nullable=False),
+    CheckConstraint("status IN (1, 2, 3)", name="shop_order_status"),
+    CheckConstraint("remark_tag BETWEEN 1 AND 5", name="shop_order_remark_tag"),
+    Index("shop_order_sn", "owner_id", "order_sn", unique=True),
+    # One run of neighbours for each way to filter by tag. Few orders have one, so these are small.
+    Index(
+        "shop_order_tag",
+        "owner_id",
+        "remark_tag",
+        "newest_first",
+        "order_sn",
+        sqlite_where=text("remark_tag IS NOT NULL"),
+        postgresql_where=text("remark_tag IS NOT NULL"),
+    ),
+    Index(
+        "shop_order_tag_name",
+        "owner_id",
+        "remark_tag_name",
+        "newest_first",
+        "order_sn",
+        sqlite_where=text("remark_tag_name IS NOT NULL"),
+        postgresql_where=text("remark_tag_name IS NOT NULL"),
+    ),
+    Index(
+        "shop_order_tag_both",
+        "owner_id",
+        "remark_tag_name",
+        "remark_tag",
+        "newest_first",
+        "order_sn",
+        sqlite_where=text("remark_tag_name IS NOT NULL"),
+        postgresql_where=text("remark_tag_name IS NOT NULL"),
+    ),
+    # A search in remarks reads this index alone, and never comes by an order without a remark.
+    Index(
+        "shop_order_remark",
+        "owner_id",
+        "newest_first",
+        "order_sn",
+        "remark",
+        "remark_tag",
+        "remark_tag_name",
+        sqlite_where=text("remark IS NOT NULL"),
+        postgresql_where=text("remark IS NOT NULL"),
+    ),
+    info={MONTHS: DividedBy("newest_first", -1000)},
+    sqlite_with_rowid=False,
+)
+
+# How many orders of a facet (all, one tag, one tag name, both) a day or an hour has; changed in the
+# same transaction as the orders. `hours` is 24 or 1; `bucket` counts such spans since 1970, UTC.
+order_count = Table(
+    "order_count",
+    metadata,
+    Column("owner_id", String, primary_key=True),
+    Column("facet", String, primary_key=True),
+    Column("hours", Integer, primary_key=True),
+    Column("bucket", BigInteger, primary_key=True),
+    Column("orders", BigInteger, nullable=False),
+    CheckConstraint("orders >= 0", name="order_count_orders"),
+    sqlite_with_rowid=False,
+)
+
+
+HOUR_MS = 3_600_000
+DAY_HOURS = 24
+DAY_MS = HOUR_MS * DAY_HOURS
+
+ALL = ""
+
+
+def facet_of(tag: int | None, tag_name: str | None) -> str:
+    """The facet that is listed when this tag, this name, both or neither are asked for."""
+    if tag is None:
+        return ALL if tag_name is None else f"n:{tag_name}"
+    return f"t:{tag}" if tag_name is None else f"tn:{tag}:{tag_name}"
+
+
+def facets_of(tag: int | None, tag_name: str | None) -> set[str]:
+    """Every facet that an order with this tag and name belongs to."""
+    return {
+        ALL,
+        facet_of(tag, None),
+        facet_of(None, tag_name),
+        facet_of(tag, tag_name),
+    }

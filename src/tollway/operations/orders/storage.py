@@ -1,0 +1,209 @@
+"""Which of some orders are stored already, and what must be known of them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Integer, String, any_, bindparam, column, select, tuple_, values
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+
+from tollway.operations.orders.counts import Bucket, counted, recount
+from tollway.operations.orders.records import OrderRow, checked_record, row_of
+from tollway.operations.orders.schema import shop_order
+from tollway.store.database import Row, Transaction
+from tollway.store.months import MonthsOf
+from tollway.store.query import Query
+from tollway.store.sealing import Sealer
+
+_ASKED_AT_ONCE = 200
+
+Key = tuple[str, str]  # owner, order number
+
+
+class StoredOrder(NamedTuple):
+    """What must be known of an order that is there already."""
+
+    owner_id: str
+    order_sn: str
+    updated_ms: int
+    newest_first: int
+    remark_tag: int | None
+    remark_tag_name: str | None
+
+
+# A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
+# all orders of the owner.
+_found = [shop_order.c[name] for name in StoredOrder._fields]
+_asked = (
+    values(column("owner_id", String), column("order_sn", String))
+    .data([(bindparam(f"owner_{n}"), bindparam(f"sn_{n}")) for n in range(_ASKED_AT_ONCE)])
+    .cte("asked")
+)
+_STORED = Query(
+    select(*_found).join_from(
+        _asked,
+        shop_order,
+        (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
+    )
+)
+# Of one owner at a time, which goes through each month's index once, however many are asked for.
+_STORED_IN_MONTHS = Query(
+    select(*_found).where(
+        shop_order.c.owner_id == bindparam("owner"),
+        shop_order.c.order_sn == any_(bindparam("numbers", type_=ARRAY(String))),
+    )
+)
+
+
+async def stored_among(transaction: Transaction, keys: Collection[Key]) -> dict[Key, StoredOrder]:
+    """The orders that are there already among these."""
+    find = _find_in_months if transaction.is_shared else _find
+    stored = map(StoredOrder._make, await find(transaction, keys))
+    return {(old.owner_id, old.order_sn): old for old in stored}
+
+
+async def _find(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
+    found: list[Row] = []
+    waiting = iter(keys)
+    while asked := list(islice(waiting, _ASKED_AT_ONCE)):
+        # The query has a fixed number of places; those left over ask for the last one again.
+        asked.extend([asked[-1]] * (_ASKED_AT_ONCE - len(asked)))
+        owners = {f"owner_{n}": owner for n, (owner, _) in enumerate(asked)}
+        numbers = {f"sn_{n}": order_sn for n, (_, order_sn) in enumerate(asked)}
+        found += await transaction.fetch_all(_STORED, **owners, **numbers)
+    return found
+
+
+async def _find_in_months(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
+    found: list[Row] = []
+    numbers: dict[str, list[str]] = {}
+    for owner, order_sn in keys:
+        numbers.setdefault(owner, []).append(order_sn)
+    for owner, its_numbers in numbers.items():
+        found += await transaction.fetch_all(_STORED_IN_MONTHS, owner=owner, numbers=its_numbers)
+    return found
+
+
+# How many orders an import commits at once: enough that the commit itself costs little, few enough
+# that a gateway which serves meanwhile waits for it unnoticed.
+CHUNK_ORDERS = 5000
+
+_put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
+_PUT = Query(_put)
+_PUT_IF_NEW = Query(_put.on_conflict_do_nothing())
+_key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
+_REMOVE = Query(
+    shop_order.delete().where(*(column == bindparam(f"old_{column.name}") for column in _key))
+)
+_is_old = shop_order.c.newest_first > -bindparam("before_ms", type_=BigInteger)
+_REMOVE_OLD = Query(
+    shop_order.delete()
+    .where(
+        tuple_(*_key).in_(
+            select(*_key)
+            .where(
+                shop_order.c.owner_id == bindparam("owner"),
+                _is_old,
+            )
+            .order_by(*_key)
+            .limit(bindparam("most", type_=Integer))
+        ),
+        # Once more, so that months which are not old are left alone.
+        _is_old,
+    )
+    .returning(*(shop_order.c[name] for name in StoredOrder._fields))
+)
+
+
+class _KnownAlreadyError(Exception):
+    """Some of the orders are there; nothing of the attempt stays."""
+
+
+class OrderLoader:
+    """The loader of orders."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self.months = MonthsOf(shop_order)
+        self.owner_of = attrgetter("owner_id")
+        self._sealer = sealer
+        self._expects_new = True
+
+    def check(self, values: dict[str, object]) -> OrderRow:
+        # Sealed here and not when stored, so that no other writer waits for it.
+        return row_of(checked_record(values), self._sealer)
+
+    async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
+        """Stores what is newer than what is there; tells how many orders that were."""
+        newest: dict[Key, OrderRow] = {}
+        for row in records:
+            key = (row.owner_id, row.order_sn)
+            rival = newest.get(key)
+            if rival is None or rival.updated_ms < row.updated_ms:
+                newest[key] = row
+        await _lock_owners(transaction, {owner for owner, _ in newest})
+        # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
+        # Where orders are divided by month, no index tells at once whether one is known.
+        if self._expects_new and not transaction.is_shared:
+            try:
+                return await _put_new(transaction, newest)
+            except _KnownAlreadyError:
+                pass
+        stored = await stored_among(transaction, newest)
+        self._expects_new = not stored
+        return await _put_newer(transaction, newest, stored)
+
+
+async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
+    """An owner's orders are changed by one transaction at a time: so what is decided by those that
+    are there is still true when it is written."""
+    await transaction.lock_names(f"orders of {owner}" for owner in owners)
+
+
+async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
+    """Stores orders of which none may be there yet. Looking for each of them first would take
+    longer, and, where the engine maps the file, bring ever more of it into memory."""
+    # In the order of the key, which spares the engine half of its way.
+    coming = sorted(orders.values())
+    async with transaction.savepoint():
+        if await transaction.execute_many(_PUT_IF_NEW, coming) < len(coming):
+            raise _KnownAlreadyError
+    await recount(transaction, counted(coming))
+    return len(coming)
+
+
+async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
+    """Removes some orders of an owner that were confirmed earlier; how many that were."""
+    await _lock_owners(transaction, [owner_id])
+    async with transaction.with_new_plan():
+        removed = await transaction.fetch_all(
+            _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
+        )
+    counts: Counter[Bucket] = Counter()
+    counts.subtract(counted(map(StoredOrder._make, removed)))
+    await recount(transaction, counts)
+    return len(removed)
+
+
+async def _put_newer(
+    transaction: Transaction, orders: Mapping[Key, OrderRow], stored: Mapping[Key, StoredOrder]
+) -> int:
+    """Stores those orders that are newer than the stored ones."""
+    coming = sorted(
+        row
+        for key, row in orders.items()
+        if (old := stored.get(key)) is None or old.updated_ms < row.updated_ms
+    )
+    leaving = [
+        old for row in coming if (old := stored.get((row.owner_id, row.order_sn))) is not None
+    ]
+    places = [(old.owner_id, old.newest_first, old.order_sn) for old in leaving]
+    if places:
+        async with transaction.with_new_plan():
+            await transaction.execute_many(_REMOVE, places)
+    await transaction.execute_many(_PUT, coming)
+    counts = counted(coming)
+    counts.subtract(counted(leaving))
+    await recount(transaction, counts)
+    return len(coming)

@@ -1,0 +1,48 @@
+"""Promotion material: the records of such a file, and where they are stored.
+
+One record is one material of one promotion id, with its benefits and recommended items inside, so
+such a file is JSON Lines. A later record of the same material replaces the earlier one.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import bindparam, or_
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.operations.promotion_material.records import MaterialRecord, checked_material
+from tollway.operations.promotion_material.schema import promotion_material
+from tollway.store.database import Transaction
+from tollway.store.query import Query
+
+_insert = insert(promotion_material).values(
+    {column.name: bindparam(column.name) for column in promotion_material.c}
+)
+_said = [column for column in promotion_material.c if not column.primary_key]
+_UPSERT = Query(
+    _insert.on_conflict_do_update(
+        index_elements=["promotion_id", "id"],
+        set_={column.name: _insert.excluded[column.name] for column in _said},
+        where=or_(*(column.is_distinct_from(_insert.excluded[column.name]) for column in _said)),
+    )
+)
+
+
+class MaterialLoader:
+    """The loader of promotion material."""
+
+    months = None
+    owner_of = None
+
+    def check(self, values: dict[str, object]) -> MaterialRecord:
+        return checked_material(values)
+
+    async def store(self, transaction: Transaction, records: Sequence[MaterialRecord]) -> int:
+        return await transaction.execute_many(_UPSERT, map(_row, records))
+
+
+def _row(record: MaterialRecord) -> dict[str, object]:
+    row = msgspec.structs.asdict(record)
+    row["benefits"] = msgspec.json.encode(record.benefits).decode()
+    row["items"] = msgspec.json.encode(record.items).decode()
+    return row

@@ -1,0 +1,77 @@
+"""A subject: one operation together with all that belongs to it.
+
+The catalogue knows the built-in ones, and those that installed packages bring by the entry point
+`tollway.operations`. Everything that goes over "each operation" learns it from here.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Table
+
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.vault import Vault
+from tollway.contract.operation import CallInfo, Operation
+from tollway.intake.loading import RecordKind
+from tollway.ledger.charges import Act
+from tollway.ledger.runtime import Runtime
+from tollway.operations.demo_data import DemoPart
+from tollway.settings import Settings
+from tollway.store.database import Database, Transaction
+from tollway.store.months import Month
+from tollway.store.versions import Versions
+
+# A handler takes the decoded request and returns the payload, encoded as it stands in the envelope.
+# One whose work must commit together with the charge returns an act instead, which returns the
+# payload from within that transaction.
+Handler = Callable[[Any, CallInfo], Awaitable[bytes | Act]]
+
+# Removes at most so many old rows in one transaction, and returns how many it removed.
+Removal = Callable[[Transaction, int], Awaitable[int]]
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a handler can work with: on live data, or in the sandbox."""
+
+    database: Database
+    # For reads that may be a moment old: a replica, where the gateway has one.
+    reading: Database
+    versions: Versions
+    vault: Vault
+    remotes: Remotes
+    runtime: Runtime
+    zone: ZoneInfo
+    today: Callable[[], date]
+    public_address: str
+
+
+@dataclass(frozen=True)
+class Retained:
+    """Rows that are dropped once they are older than a setting allows.
+
+    An embedded database removes them in small pieces. A shared one drops whole months;
+    `forget_month` first removes what counts their rows and returns how many there are, or None
+    while the month has to stay.
+    """
+
+    kind: str
+    keep_days: Callable[[Settings], int]
+    table: Table
+    removals: Callable[[Database, int], Awaitable[Sequence[Removal]]]
+    count_old: Callable[[Database, int], Awaitable[int]]
+    forget_month: Callable[[Transaction, Month], Awaitable[int | None]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One operation, its handler, its records, how long they are kept, and its demo data."""
+
+    operation: Operation
+    make_handler: Callable[[Services], Handler]
+    records: RecordKind | None = None
+    retained: Retained | None = None
+    demo: DemoPart | None = None

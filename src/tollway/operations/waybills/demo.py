@@ -1,0 +1,63 @@
+"""Made-up carriers with their numbers: all formats, one that does not serve everywhere, one that
+is out of numbers. The sandbox has the same ones, with numbers of its own."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier
+from tollway.carriers.number_formats import S10, s10_check_digit
+from tollway.carriers.pools import SHARED, add_numbers
+from tollway.operations.demo_data import DemoTarget
+from tollway.store.database import Database
+
+WP_CODE = "YTO"
+WP_CODE_OUT_OF_NUMBERS = "DBKD"
+
+
+class _DemoCarrier(NamedTuple):
+    wp_code: str
+    name: str
+    number: Callable[[int], str]
+    number_format: str | None = None
+    not_served: tuple[str, ...] = ()
+
+
+def _s10(position: int) -> str:
+    serial = f"{position:08d}"
+    return f"RB{serial}{s10_check_digit(serial)}CN"
+
+
+_CARRIERS = (
+    _DemoCarrier("YTO", "圆通速递", lambda n: f"YT{8_800_000_000_000 + n}"),
+    _DemoCarrier("ZTO", "中通快递", lambda n: f"73{100_000_000_000 + n}"),
+    _DemoCarrier("STO", "申通快递", lambda n: f"77{3_000_000_000_000 + n}"),
+    _DemoCarrier("YUNDA", "韵达快递", lambda n: f"4{31_000_000_000_000 + n}"),
+    _DemoCarrier(
+        "JTSD", "极兔速递", lambda n: f"JT{5_100_000_000_000 + n}", not_served=("西藏", "新疆")
+    ),
+    _DemoCarrier("SF", "顺丰速运", lambda n: f"SF1{400_000_000_000 + n}"),
+    _DemoCarrier("EMS", "中国邮政 EMS", lambda n: f"1{200_000_000_000 + n}"),
+    _DemoCarrier("JD", "京东快递", lambda n: f"JDVA{20_000_000_000 + n}"),
+    _DemoCarrier("CNPOST", "中国邮政国际小包", _s10, S10),
+)
+
+
+# How many numbers each carrier has.
+WORLD, SANDBOX = 2000, 1000
+
+
+async def fill(target: DemoTarget) -> None:
+    if target.newest_days is None:
+        numbers = SANDBOX if target.is_sandbox else WORLD
+        await fill_carriers(target.database, numbers=numbers)
+
+
+async def fill_carriers(database: Database, *, numbers: int) -> None:
+    """Adds the carriers, each with so many numbers; what is there already stays."""
+    for each in _CARRIERS:
+        kind = AreaKind.EXCEPT if each.not_served else AreaKind.ALL
+        area = ServiceArea(kind, each.not_served)
+        await add_carrier(database, each.wp_code, each.name, each.number_format, area)
+        texts = map(each.number, range(numbers))
+        await add_numbers(database, each.wp_code, SHARED, texts, lambda _: None)
+    await add_carrier(database, WP_CODE_OUT_OF_NUMBERS, "德邦快递")

@@ -1,0 +1,211 @@
+"""Having a remote carrier issue a waybill: hold, ask, then capture or release.
+
+The carrier is asked once. If its answer does not come, the waybill stays pending and its price
+held, until the carrier says what became of it.
+"""
+
+import asyncio
+import logging
+import time
+from functools import partial
+
+from msgspec.structs import replace
+
+from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carriers import Carrier
+from tollway.carriers.connectors.connector import (
+    Connector,
+    ConnectorError,
+    Declined,
+    Issued,
+    NotSentError,
+    OrderRef,
+    OutcomeUnknownError,
+)
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.pending import begin, end_issued, end_refused, order_of
+from tollway.carriers.reconciling import Reconciler
+from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import StoredWaybill, find_in_force
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import Act, ActResult, Charge
+from tollway.ledger.runtime import Runtime
+from tollway.operations.waybills.answers import issued, refused
+from tollway.store.clock import common_ms
+from tollway.store.database import Transaction
+
+logger = logging.getLogger("tollway.carriers")
+
+_NOT_SENT = "The carrier could not be reached."
+_DECLINED = "The carrier refused."
+_POLL_S = 0.1
+# What is left of a deadline must be worth a question.
+_QUESTION_MIN_S = 0.02
+
+_Answer = Issued | Declined | ConnectorError
+
+
+class RemoteIssuer:
+    """The questions to remote carriers that are under way in this process."""
+
+    def __init__(
+        self, remotes: Remotes, reconciler: Reconciler, vault: Vault, runtime: Runtime
+    ) -> None:
+        self._remotes = remotes
+        self._reconciler = reconciler
+        self._vault = vault
+        self._runtime = runtime
+        self._under_way: dict[str, asyncio.Future[_Answer]] = {}
+
+    async def begin(
+        self,
+        transaction: Transaction,
+        stored: StoredWaybill,
+        carrier: Carrier,
+        opened: OpenedLink,
+        charge: Charge,
+    ) -> ActResult:
+        """Holds the price; the carrier is asked once that is committed."""
+        if self._remotes.is_refusing(carrier.wp_code):
+            # Known beforehand, so nothing need be held and given back.
+            raise Refusal(Reason.CARRIER_UNREACHABLE)
+        connector = self._remotes.connector(carrier, opened)
+        began_s = time.monotonic()
+        now_ms = await common_ms(transaction, self._runtime.at_ms())
+        # From now, and not from when the call came: its body may have taken its time. Rounded up,
+        # so that nothing is ever taken for older than it is.
+        dated = replace(stored.waybill, asked_at_s=now_ms // 1000 + 1)
+        stored = stored._replace(waybill=dated)
+        await begin(transaction, stored, charge, now_ms + opened.link.settle_after_s * 1000)
+        ask = partial(self._ask, stored, connector, opened.link, began_s)
+        return ActResult(b"", is_paid=False, then=ask, is_held=True)
+
+    async def _ask(
+        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+    ) -> Act:
+        object_id = stored.waybill.object_id
+        under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._under_way[object_id] = under_way
+        try:
+            answer = await self._answer(stored, connector, link, began_s)
+            under_way.set_result(answer)
+        finally:
+            del self._under_way[object_id]
+            # Calls that wait for it then ask the carrier themselves.
+            under_way.cancel()
+        if isinstance(answer, OutcomeUnknownError):
+            raise _silent(stored)
+        return partial(self._close, stored, answer)
+
+    async def _answer(
+        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+    ) -> _Answer:
+        deadline_s = link.deadline_ms / 1000
+        if time.monotonic() - began_s > link.settle_after_s - deadline_s:
+            # It was held up here for so long that it could be given up while the carrier works.
+            return NotSentError("The message is too old to be sent.")
+        order = order_of(stored, self._vault)
+        ends_at_s = time.monotonic() + deadline_s
+        try:
+            return await connector.issue(order)
+        except OutcomeUnknownError as error:
+            # A connection that broke early leaves time to find out at once.
+            found = await _look_up(connector, order.ref, ends_at_s - time.monotonic())
+            return found or error
+        except ConnectorError as error:
+            return error
+        except Exception:
+            # Whatever it was, the carrier may have done what it was asked.
+            logger.exception("asking about waybill %s failed", stored.waybill.object_id)
+            return OutcomeUnknownError("The question failed on this side.")
+
+    async def _close(
+        self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge
+    ) -> ActResult:
+        at_ms = await common_ms(transaction, self._runtime.at_ms())
+        if isinstance(answer, Issued):
+            return await self._close_issued(stored, answer, transaction, charge, at_ms)
+        if isinstance(answer, Declined):
+            # Not in the carrier's words, which may quote the receiver: the caller has those.
+            await end_refused(transaction, stored, _DECLINED, at_ms)
+            return refused(stored.waybill.order_sn, answer.reason)
+        await end_refused(transaction, stored, _NOT_SENT, at_ms)
+        return ActResult(b"", is_paid=False, then=_unreachable)
+
+    async def _close_issued(
+        self,
+        stored: StoredWaybill,
+        answer: Issued,
+        transaction: Transaction,
+        charge: Charge,
+        at_ms: int,
+    ) -> ActResult:
+        await end_issued(transaction, stored, answer, self._vault, at_ms)
+        # Read back: reconciliation may have been faster, which is just as well.
+        found = await find_in_force(transaction, stored.waybill.key)
+        if found is None or (found.waybill.object_id, found.waybill.number) != (
+            stored.waybill.object_id,
+            answer.number,
+        ):
+            logger.error(
+                "carrier %s gave %s for waybill %s, which was given up before: cancel it there",
+                stored.waybill.wp_code,
+                answer.number,
+                stored.waybill.object_id,
+            )
+            raise _silent(stored)
+        return ActResult(issued(found, self._vault), is_paid=False, captured=charge.amount)
+
+    async def join(self, stored: StoredWaybill, again: Act) -> Act:
+        """Waits for a waybill that another request has begun; `again` then looks once more."""
+        under_way = self._under_way.get(stored.waybill.object_id)
+        if under_way is not None:
+            await asyncio.wait([under_way])
+            if not under_way.cancelled():
+                answer = under_way.result()
+                if isinstance(answer, Declined):
+                    return partial(_say_refused, stored.waybill.order_sn, answer.reason)
+                if isinstance(answer, NotSentError):
+                    return await _unreachable()
+                if isinstance(answer, OutcomeUnknownError):
+                    raise _silent(stored)
+        if await self._is_settled_soon(stored):
+            return again
+        finding = await self._reconciler.settle(stored)
+        if finding.is_waiting:
+            raise _silent(stored)
+        return again
+
+    async def _is_settled_soon(self, stored: StoredWaybill) -> bool:
+        """Whether the call that asked, here or on another node, commits the answer in time."""
+        age_s = await self._reconciler.age_s(stored)
+        deadline_s = await self._reconciler.deadline_s(stored)
+        # No longer than that, whatever the clocks say; but what is new may be dated a second ahead.
+        ends_at_s = time.monotonic() + min(deadline_s - age_s, deadline_s + 1)
+        while not await self._reconciler.is_settled(stored):
+            if time.monotonic() >= ends_at_s:
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+
+async def _look_up(connector: Connector, ref: OrderRef, left_s: float) -> Issued | None:
+    if left_s < _QUESTION_MIN_S:
+        return None
+    try:
+        async with asyncio.timeout(left_s):
+            return await connector.look_up(ref)
+    except (ConnectorError, TimeoutError):
+        return None
+
+
+async def _say_refused(order_sn: str, why: str, _: Transaction, __: Charge) -> ActResult:
+    return refused(order_sn, why)
+
+
+async def _unreachable() -> Act:
+    raise Refusal(Reason.CARRIER_UNREACHABLE)
+
+
+def _silent(stored: StoredWaybill) -> Refusal:
+    return Refusal(Reason.CARRIER_SILENT, cost=stored.waybill.price)

@@ -1,0 +1,79 @@
+"""Stage: whose token is it."""
+
+from collections.abc import Awaitable
+
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.directory import Caller, Directory
+from tollway.ledger.tokens import is_well_formed, token_hash
+from tollway.pipeline.call import Call, Side
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.versions import Versions
+
+_KNOWN_MAX = 20_000
+# Anybody can make up tokens that have to be looked up. Those of callers have no part in this wait.
+_STRANGERS_AT_ONCE = 2
+_STRANGERS_WAIT_S = 3.0
+
+
+class Authenticate:
+    """Bearer token → caller. A malformed token is refused without asking the database."""
+
+    def __init__(self, directory: Directory, versions: Versions, live: Side, sandbox: Side) -> None:
+        self._directory = directory
+        self._versions = versions
+        self._live = live
+        self._sandbox = sandbox
+        self._used_at_s: dict[str, int] = {}
+        # Hashes of the headers seen last, so that a well-known token is not hashed again.
+        self._hashes: dict[bytes, bytes] = {}
+        self._strangers = BoundedSlots(_STRANGERS_AT_ONCE, "too many unknown tokens at once")
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        header = call.headers.get(b"authorization", b"")
+        hashed = self._hashes.get(header) or _hash_of(header)
+        if hashed is None:
+            raise Refusal(Reason.CREDENTIAL_INVALID)
+        caller = self._directory.known_caller(hashed)
+        if caller is None or not self._versions.is_fresh:
+            return self._look_up(call, header, hashed)
+        self._enter(call, caller)
+        return None
+
+    async def _look_up(self, call: Call, header: bytes, hashed: bytes) -> None:
+        if header in self._hashes:
+            caller = await self._find(hashed)
+        else:
+            async with self._strangers.taken(_STRANGERS_WAIT_S):
+                caller = await self._find(hashed)
+        if caller is None:
+            self._hashes.pop(header, None)
+            raise Refusal(Reason.CREDENTIAL_INVALID)
+        if len(self._hashes) >= _KNOWN_MAX:
+            self._hashes.clear()
+        self._hashes[header] = hashed
+        self._enter(call, caller)
+
+    async def _find(self, hashed: bytes) -> Caller | None:
+        await self._directory.refresh()
+        return await self._directory.caller(hashed)
+
+    def _enter(self, call: Call, caller: Caller) -> None:
+        if caller.expires_at_s is not None and caller.expires_at_s <= call.at_s:
+            raise Refusal(Reason.CREDENTIAL_INVALID)
+        call.caller = caller
+        call.side = self._sandbox if caller.is_test else self._live
+        call.account_id = caller.account_id
+        self._used_at_s[caller.token_id] = int(call.at_s)
+
+    def take_used(self) -> dict[str, int]:
+        """When each token was last used, since this was asked before."""
+        used, self._used_at_s = self._used_at_s, {}
+        return used
+
+
+def _hash_of(header: bytes) -> bytes | None:
+    scheme, _, token_bytes = header.partition(b" ")
+    if scheme.lower() != b"bearer" or not token_bytes.isascii():
+        return None
+    token = token_bytes.decode("ascii")
+    return token_hash(token) if is_well_formed(token) else None

@@ -1,0 +1,106 @@
+"""One call, what the stages found out about it, and its answer."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import msgspec
+
+from tollway.consent.grant_cache import GrantCache
+from tollway.contract.operation import Operation
+from tollway.ledger.charges import Act, GrantKey, IdempotencyKey
+from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.directory import Caller
+from tollway.operations.subject import Handler
+from tollway.store.database import Database
+from tollway.store.keys import Signer
+from tollway.store.sealing import Sealer
+
+# What makes a repetition of a request free; read by Replay.
+KEY_HEADER = b"idempotency-key"
+
+
+class Admission(msgspec.Struct, frozen=True, gc=False):
+    """What the throttle said: the limit, and how much of it is left in this second."""
+
+    limit: int
+    remaining: int
+
+
+class AnswerStore(msgspec.Struct, frozen=True):
+    """Where answers are kept, and the keys that seal them and tell requests apart."""
+
+    database: Database
+    sealer: Sealer
+    fingerprinter: Signer
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a call works on: live data, or the sandbox. Authenticate chooses it, by the token."""
+
+    handlers: Mapping[str, Handler]
+    grant_cache: GrantCache
+    batcher: ChargeBatcher
+    answers: AnswerStore
+
+
+class Call:
+    """What came in, and what each stage found out."""
+
+    # Filled in by the stages, in their order.
+    operation: Operation
+    caller: Caller
+    side: Side
+    price: int
+    request: Any
+    data: bytes
+    # As they are until a stage has come that far, whatever becomes of the call afterwards.
+    language: str = "en"
+    operation_name: str = "none"
+    account_id: str | None = None
+    admission: Admission | None = None
+    is_settled: bool = False
+    act: Act | None = None
+    grant: GrantKey | None = None
+    idempotency_key: IdempotencyKey | None = None
+    replay_of: str | None = None
+    charged: int = 0
+
+    def __init__(
+        self,
+        request_id: str,
+        method: str,
+        path: str,
+        query: bytes,
+        headers: Mapping[bytes, bytes],
+        read_body: Callable[[], Awaitable[bytes]],
+        at_s: float,
+    ) -> None:
+        self.request_id = request_id
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.read_body = read_body
+        self.at_s = at_s
+        self.began_s = perf_counter()
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What goes back to the caller."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Stage(Protocol):
+    """One step of the way. Lets the call pass, or raises a Refusal to end it.
+
+    A stage that must wait gives what to wait for; one that need not gives None, which saves a
+    coroutine.
+    """
+
+    def __call__(self, call: Call) -> Awaitable[object] | None: ...

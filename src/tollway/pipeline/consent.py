@@ -1,0 +1,58 @@
+"""Stage: is the shop or user known whose data is asked for, and has it authorized this account."""
+
+from collections.abc import Awaitable
+
+from tollway.consent.grant_cache import SANDBOX_ACCOUNT, GrantCache, GrantState
+from tollway.consent.grants import GrantRequest
+from tollway.consent.links import ConsentLinks
+from tollway.contract.language import Phrase
+from tollway.contract.operation import ConsentNeed, OwnerKind
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import GrantKey
+from tollway.pipeline.call import Call
+
+_OWNERS = {OwnerKind.SHOP: Phrase("shop", "店铺"), OwnerKind.USER: Phrase("user", "用户")}
+
+
+class Consent:
+    """Lets a call pass whose operation needs no consent, or whose account was given it."""
+
+    def __init__(self, links: ConsentLinks) -> None:
+        self._links = links
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        need = call.operation.consent
+        if need is None:
+            return None
+        grant_cache = call.side.grant_cache
+        account_id = SANDBOX_ACCOUNT if call.caller.is_test else call.caller.account_id
+        owner_id = str(getattr(call.request, need.field))
+        known = grant_cache.known(account_id, need.whose, owner_id)
+        if known is None:
+            return self._look_up(call, need, grant_cache, account_id, owner_id)
+        self._check(call, need, owner_id, known)
+        return None
+
+    async def _look_up(
+        self, call: Call, need: ConsentNeed, grant_cache: GrantCache, account_id: str, owner_id: str
+    ) -> None:
+        found = await grant_cache.look_up(account_id, need.whose, owner_id)
+        self._check(call, need, owner_id, found)
+
+    def _check(self, call: Call, need: ConsentNeed, owner_id: str, standing: GrantState) -> None:
+        if not standing.is_known:
+            raise Refusal(Reason.OWNER_UNKNOWN, field=need.field)
+        grant = standing.grants.get(need.scope)
+        if grant is None or not grant.holds(call.at_s):
+            raise self._not_authorized(call, need, owner_id)
+        call.grant = GrantKey(grant.owner_kind, grant.owner_id, grant.id)
+
+    def _not_authorized(self, call: Call, need: ConsentNeed, owner_id: str) -> Refusal:
+        grant_request = GrantRequest(call.caller.account_id, need.whose, owner_id, need.scope)
+        link = self._links.make(grant_request, call.at_s, is_sandbox=call.caller.is_test)
+        return Refusal(
+            Reason.NOT_AUTHORIZED,
+            data={"authorize_url": link.url, "expires_at": link.expires_at_s},
+            owner=_OWNERS[need.whose],
+            field=need.field,
+        )

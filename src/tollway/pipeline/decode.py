@@ -1,0 +1,43 @@
+"""Stage: from the request's bytes to one typed request. Nothing is parsed before this stage."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from tollway.contract.decoding import Decoder
+from tollway.contract.operation import Encoding, Operation
+from tollway.contract.parsing import read_form, read_json, read_query
+from tollway.pipeline.call import Call
+
+_BODY_READERS: dict[Encoding, Callable[[str, bytes], Mapping[str, object]]] = {
+    Encoding.FORM: read_form,
+    Encoding.JSON: read_json,
+}
+
+
+class Decode:
+    """Reads the operation's parameters where its encoding puts them.
+
+    The requests of the query strings seen last are kept, since clients ask for the same things
+    again and again, and a request never changes.
+    """
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._decoders = {each.name: Decoder(each.request_type) for each in operations}
+        self._from_query = lru_cache(maxsize=4096)(self._decode_query)
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        if call.operation.encoding is not Encoding.QUERY:
+            return self._read_body(call)
+        call.request = self._from_query(call.operation_name, call.query)
+        return None
+
+    def _decode_query(self, operation_name: str, query: bytes) -> msgspec.Struct:
+        return self._decoders[operation_name].decode(read_query(query))
+
+    async def _read_body(self, call: Call) -> None:
+        body = await call.read_body()
+        content_type = call.headers.get(b"content-type", b"").decode("latin-1")
+        raw = _BODY_READERS[call.operation.encoding](content_type, body)
+        call.request = self._decoders[call.operation_name].decode(raw)

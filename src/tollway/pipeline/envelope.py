@@ -1,0 +1,115 @@
+"""The end of every call: whatever happened becomes one envelope, one log line, one count."""
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from time import perf_counter
+
+from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
+from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
+from tollway.ledger.charges import OverLimitError, ShortageError
+from tollway.pipeline.call import Answer, Call
+from tollway.pipeline.permit import cannot_pay
+from tollway.pipeline.throttle import Throttle
+from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
+from tollway.telemetry.calls import CallRecord, CallRecorder
+
+_SUCCESS_MSG = {
+    language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
+}
+_CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
+
+logger = logging.getLogger("tollway.call")
+
+
+class Enveloper:
+    """Makes the answer of a call that passed, or of one that was refused or failed.
+
+    `record_refused` gets each call of an account that was not charged, its code and its reason.
+    """
+
+    def __init__(
+        self,
+        throttle: Throttle,
+        recorder: CallRecorder,
+        record_refused: Callable[[Call, int, str], None],
+        *,
+        mapped: bool,
+    ) -> None:
+        self._throttle = throttle
+        self._recorder = recorder
+        self._record_refused = record_refused
+        self._mapped = mapped
+
+    def success(self, call: Call) -> Answer:
+        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], call.data)
+
+    def failure(self, call: Call, error: Exception) -> Answer:
+        call.charged = 0
+        if isinstance(error, OverLimitError):
+            error = self._throttle.take_back(call, error.until_ns)
+        refusal = _refusal(call, error)
+        reason = refusal.reason
+        msg = encode_data(refusal.message(call.language))
+        data = NO_DATA if refusal.data is None else encode_data(refusal.data)
+        return self._answer(call, reason.value, reason.name, msg, data)
+
+    def _answer(self, call: Call, cause: Cause, reason: str, msg: bytes, data: bytes) -> Answer:
+        elapsed_s = perf_counter() - call.began_s
+        body = encode_envelope(
+            cause.code, msg, int(elapsed_s * 1000 + 0.5), int(call.at_s + elapsed_s), data
+        )
+        self._recorder.record(
+            CallRecord(
+                call.at_s,
+                call.request_id,
+                call.operation_name,
+                call.account_id,
+                cause.code,
+                reason,
+                call.charged,
+                elapsed_s,
+            )
+        )
+        headers = [
+            _CONTENT_TYPE,
+            (b"x-request-id", call.request_id.encode("ascii")),
+        ]
+        if call.replay_of is not None:
+            headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
+        if call.account_id is not None:
+            if not call.charged:
+                self._record_refused(call, cause.code, reason)
+            # Where the account stands, on every authenticated answer.
+            admission = call.admission or self._throttle.standing(call)
+            policy, left = _rate_headers(call.operation_name, admission.limit)
+            headers += policy, (b"ratelimit", left % admission.remaining)
+        if reason == "THROTTLED":
+            headers.append((b"retry-after", b"1"))
+        return Answer(cause.status if self._mapped else 200, headers, body)
+
+
+def _refusal(call: Call, error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, ShortageError):
+        return cannot_pay(call.operation, error.left, call.price)
+    if isinstance(error, StoreBusyError):
+        return Refusal(Reason.TIMED_OUT)
+    extra = {"request_id": call.request_id}
+    if isinstance(error, StoreDoubtError):
+        logger.error("the database was lost during a commit: %s", error, extra=extra)
+        return Refusal(Reason.COMMIT_IN_DOUBT)
+    if isinstance(error, StoreError):
+        logger.error("the database is unavailable: %s", error, extra=extra)
+        return Refusal(Reason.STORE_UNAVAILABLE)
+    # The trace goes to the log; the caller gets a fixed sentence.
+    logger.error("a call failed unexpectedly", exc_info=error, extra=extra)
+    return Refusal(Reason.INTERNAL)
+
+
+@lru_cache(maxsize=4096)
+def _rate_headers(operation: str, limit: int) -> tuple[tuple[bytes, bytes], bytes]:
+    """The RateLimit-Policy header, and the RateLimit header's value but for what remains."""
+    policy = (b"ratelimit-policy", f'"{operation}";q={limit};w=1'.encode())
+    return policy, f'"{operation}";r=%d;t=1'.encode()

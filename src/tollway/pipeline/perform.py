@@ -1,0 +1,16 @@
+"""Stage: the operation's own work."""
+
+from tollway.contract.operation import CallInfo
+from tollway.pipeline.call import Call
+
+
+class Perform:
+    """Calls the operation's handler, which returns the payload or an act for Settle."""
+
+    async def __call__(self, call: Call) -> None:
+        info = CallInfo(call.caller.account_id, call.price, call.language)
+        result = await call.side.handlers[call.operation_name](call.request, info)
+        if isinstance(result, bytes):
+            call.data = result
+        else:
+            call.act = result

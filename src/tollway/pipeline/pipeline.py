@@ -1,0 +1,144 @@
+"""The stages of a call, in their order, and the run of a call through them."""
+
+import logging
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tollway.consent.links import ConsentLinks
+from tollway.contract.reasons import Refusal
+from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.ledger.charge_transaction import AlreadyAnswered
+from tollway.ledger.charges import OverLimitError, ShortageError
+from tollway.ledger.directory import Directory
+from tollway.ledger.idempotency import KeptAnswer
+from tollway.ledger.refused_calls import RefusedCallLog
+from tollway.operations.catalogue import OPERATIONS
+from tollway.pipeline.authenticate import Authenticate
+from tollway.pipeline.call import Answer, Call, Side, Stage
+from tollway.pipeline.consent import Consent
+from tollway.pipeline.decode import Decode
+from tollway.pipeline.envelope import Enveloper
+from tollway.pipeline.perform import Perform
+from tollway.pipeline.permit import Permit
+from tollway.pipeline.receipts import ReadReceipt, RefusedCallRecorder, RouteReceipt
+from tollway.pipeline.replay import Replay
+from tollway.pipeline.route import Route
+from tollway.pipeline.settle import Settle
+from tollway.pipeline.throttle import SlidingSecond, Throttle
+from tollway.settings import Settings
+from tollway.store.database import Database, StoreError
+from tollway.store.versions import Versions
+from tollway.telemetry.calls import CallRecorder
+from tollway.telemetry.metrics import Metrics
+
+logger = logging.getLogger("tollway.call")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the stages work with."""
+
+    settings: Settings
+    metrics: Metrics
+    database: Database
+    versions: Versions
+    directory: Directory
+    links: ConsentLinks
+    live: Side
+    sandbox: Side
+    recorder: CallRecorder
+    refused_calls: RefusedCallLog
+
+
+class _Route(NamedTuple):
+    """Stages in their order, and the envelope at their end."""
+
+    stages: tuple[Stage, ...]
+    enveloper: Enveloper
+
+
+class Pipeline:
+    """The stages of a call, in their order.
+
+    The envelope comes after the last of them, and after any refusal.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        limit = parts.settings.rate_limit
+        mapped = parts.settings.http_status == "mapped"
+        throttle = Throttle(SlidingSecond(), limit)
+        permit = Permit(parts.directory)
+        refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
+        self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
+        self._replay = Replay(permit.check_affordable)
+        self._settle = Settle()
+        self._to_operation = _Route(
+            (
+                Route(OPERATIONS),
+                self.authenticate,
+                permit,
+                throttle,
+                Decode(OPERATIONS),
+                Consent(parts.links),
+                self._replay,
+                Perform(),
+                self._settle,
+            ),
+            Enveloper(throttle, parts.recorder, refused, mapped=mapped),
+        )
+        # Asking for a receipt costs nothing.
+        self._to_receipt = _Route(
+            (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)),
+            Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
+        )
+
+    async def run(self, call: Call) -> Answer:
+        is_receipt = call.path.startswith(RECEIPTS_PATH)
+        stages, enveloper = self._to_receipt if is_receipt else self._to_operation
+        try:
+            for stage in stages:
+                waiting = stage(call)
+                if waiting is not None:
+                    await waiting
+        except AlreadyAnswered as found:
+            return await self._answer_again(call, found.kept)
+        except (Refusal, ShortageError) as error:
+            over_limit = None if is_receipt else await self._count_failed(call)
+            return enveloper.failure(call, over_limit or error)
+        except Exception as error:
+            return enveloper.failure(call, error)
+        return enveloper.success(call)
+
+    async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
+        enveloper = self._to_operation.enveloper
+        try:
+            # If counting fails, so does the call. The answer that was found may be on this server
+            # alone, and gone with it: its own commit may have waited for the standby in vain. The
+            # commit that counts this call comes after it, and confirms all that was before.
+            waiting = self._settle.count(call)
+            if waiting is not None:
+                await waiting
+            self._replay.repeat(call, kept)
+        except Exception as error:
+            return enveloper.failure(call, error)
+        return enveloper.success(call)
+
+    async def _count_failed(self, call: Call) -> OverLimitError | None:
+        """Counts a call that ends in a refusal against the limit of all nodes; the error if there
+        was no place for it."""
+        try:
+            waiting = self._settle.count(call)
+            if waiting is not None:
+                await waiting
+        except OverLimitError as over_limit:
+            return over_limit
+        except StoreError as error:
+            # While the database is unavailable, each node counts for itself.
+            logger.warning("a call was not counted for all nodes: %s", error)
+        except Exception:
+            logger.exception("a call was not counted for all nodes")
+        return None
+
+
+def _record_nothing(_call: Call, _code: int, _reason: str) -> None:
+    """Asking for a receipt has no receipt itself."""

@@ -1,0 +1,79 @@
+"""The stages of asking after a receipt, and the notes that receipts are made from."""
+
+from tollway.contract.envelope import encode_data
+from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, Uncharged
+from tollway.ledger.receipts import find_receipt
+from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
+from tollway.pipeline.call import Call
+from tollway.pipeline.throttle import SlidingSecond
+from tollway.store.database import Database
+from tollway.telemetry.metrics import Metrics
+
+
+class RouteReceipt:
+    """Stage: is it asked the right way."""
+
+    def __call__(self, call: Call) -> None:
+        if call.method != "GET":
+            raise Refusal(Reason.METHOD_WRONG, allowed="GET")
+        call.operation_name = RECEIPTS_NAME
+
+
+class ReadReceipt:
+    """Stage: the receipt of one of the account's own calls. A test token has none."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __call__(self, call: Call) -> None:
+        wanted = call.path.removeprefix(RECEIPTS_PATH)
+        account_id = call.caller.account_id
+        receipt = None
+        if not call.caller.is_test:
+            receipt = await find_receipt(self._database, account_id, wanted, call.language)
+        if receipt is None:
+            raise Refusal(Reason.RECEIPT_UNKNOWN)
+        call.data = encode_data(receipt)
+
+
+class RefusedCallRecorder:
+    """Takes note of the calls of an account that were not charged, but not of test calls.
+
+    The throttle bounds how many calls are admitted. Those that were refused before it could, or by
+    it, may be any number: of these, each account's first few of every second are noted.
+    """
+
+    def __init__(
+        self, refused_calls: RefusedCallLog, windows: SlidingSecond, metrics: Metrics, limit: int
+    ) -> None:
+        self._refused_calls = refused_calls
+        self._windows = windows
+        self._metrics = metrics
+        self._limit = limit
+
+    def __call__(self, call: Call, code: int, reason: str) -> None:
+        caller = call.caller
+        if caller.is_test:
+            return
+        account_id = caller.account_id
+        if call.admission is None and self._windows.admit(account_id, self._limit) is None:
+            self._metrics.receipt_dropped("too_fast")
+            return
+        self._refused_calls.add(
+            RefusedCall(
+                account_id,
+                call.request_id,
+                int(call.at_s * 1000),
+                call.operation_name,
+                code,
+                reason if code else _why_not(call),
+                call.replay_of,
+            )
+        )
+
+
+def _why_not(call: Call) -> str:
+    if call.replay_of is not None:
+        return Uncharged.REPLAYED.value
+    return (Uncharged.NOT_DONE if call.price else Uncharged.FREE).value

@@ -1,0 +1,87 @@
+"""Stage: was this very request answered before, under the same Idempotency-Key?"""
+
+import re
+import zlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charge_transaction import AlreadyAnswered
+from tollway.ledger.charges import IdempotencyKey
+from tollway.ledger.idempotency import KeptAnswer, find_kept
+from tollway.pipeline.call import KEY_HEADER, Call
+from tollway.store.keys import Signer
+from tollway.store.sealing import Sealer
+
+_KEY = re.compile(rb"[\x20-\x7e]{1,255}")
+_DIGEST_BYTES = 16
+
+
+class Replay:
+    """Ends a call with AlreadyAnswered whose key was used before; otherwise has its answer kept."""
+
+    def __init__(self, check_affordable: Callable[[Call], Awaitable[None]]) -> None:
+        self._check_affordable = check_affordable
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        header = call.headers.get(KEY_HEADER)
+        if header is None:
+            return None
+        if not _KEY.fullmatch(header):
+            raise Refusal(Reason.IDEMPOTENCY_KEY_INVALID)
+        return self._look_up(call, header.decode("ascii"))
+
+    async def _look_up(self, call: Call, key: str) -> None:
+        answers, account_id = call.side.answers, call.caller.account_id
+        signer, asked = answers.fingerprinter, _asked(call)
+        idempotency_key = IdempotencyKey(
+            key,
+            _fingerprint(asked, signer, signer.current),
+            partial(_is_same, asked, signer),
+            partial(_seal, answers.sealer, _context(account_id, key)),
+            None,
+        )
+        kept = await find_kept(answers.database, account_id, key, int(call.at_s * 1000))
+        if kept is not None and not kept.is_reserved_for(idempotency_key):
+            raise AlreadyAnswered(kept)
+        await self._check_affordable(call)
+        call.idempotency_key = idempotency_key
+
+    def repeat(self, call: Call, kept: KeptAnswer) -> None:
+        """Gives a call the answer that was kept, if it asks for the same."""
+        answers = call.side.answers
+        if not _is_same(_asked(call), answers.fingerprinter, kept.fingerprint):
+            raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
+        key = call.headers[KEY_HEADER].decode("ascii")
+        context = _context(call.caller.account_id, key)
+        call.data = zlib.decompress(answers.sealer.open(kept.sealed, context))
+        call.replay_of = kept.request_id
+        call.charged = 0
+
+
+def _asked(call: Call) -> bytes:
+    """What a request asks for, whichever way it was spelled and encoded."""
+    return msgspec.json.encode((call.operation_name, call.request))
+
+
+def _fingerprint(asked: bytes, signer: Signer, key_id: int) -> bytes:
+    """Tells whether two requests ask for the same.
+
+    Keyed, because what was asked for may be personal and easy to guess.
+    """
+    return bytes([key_id]) + signer.sign(asked, key_id).digest[:_DIGEST_BYTES]
+
+
+def _is_same(asked: bytes, signer: Signer, fingerprint: bytes) -> bool:
+    """Whether a fingerprint is of what is asked for, also if it was made with another key."""
+    return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
+
+
+def _context(account_id: str, key: str) -> bytes:
+    return msgspec.json.encode(("kept answer", account_id, key))
+
+
+def _seal(sealer: Sealer, context: bytes, data: bytes) -> bytes:
+    return sealer.seal(zlib.compress(data, 1), context)

@@ -1,0 +1,23 @@
+"""Stage: which operation is called."""
+
+from collections.abc import Iterable
+
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason, Refusal
+from tollway.pipeline.call import Call
+
+
+class Route:
+    """Finds the operation of a method and an exact path: no other spelling of a path means it."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._by_path = {operation.path: operation for operation in operations}
+
+    def __call__(self, call: Call) -> None:
+        operation = self._by_path.get(call.path)
+        if operation is None:
+            raise Refusal(Reason.PATH_UNKNOWN)
+        if call.method != operation.method:
+            raise Refusal(Reason.METHOD_WRONG, allowed=operation.method)
+        call.operation = operation
+        call.operation_name = operation.name

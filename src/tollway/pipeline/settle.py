@@ -1,0 +1,100 @@
+"""Stage: the one commit. A call that came this far has succeeded, and now pays."""
+
+from collections.abc import Awaitable
+
+import msgspec
+
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import ActResult, Charge
+from tollway.ledger.charging import ChargeBatcher
+from tollway.pipeline.call import Call
+from tollway.store.database import StoreError
+
+
+class Settle:
+    """Charges the call, and does what the operation left to be done with the charge.
+
+    A free call has no ledger entry. What was done under an owner's grant is recorded for the
+    owner, also when it is free, but not what is done in the sandbox. A balance that no longer
+    covers the call ends it with a ShortageError, a key that was used before with AlreadyAnswered.
+    Where nodes share a database, a call beyond the limit of all nodes ends with an OverLimitError;
+    there a free call is settled too, to be counted, and so is one that failed or is a repetition.
+    """
+
+    def __call__(self, call: Call) -> Awaitable[object] | None:
+        if call.act is not None:
+            return self._act(call)
+        batcher = call.side.batcher
+        is_recorded = call.grant is not None and not call.caller.is_test
+        is_free = call.price == 0 and not is_recorded and call.idempotency_key is None
+        if is_free and not batcher.counts_calls:
+            return None
+        call.charged = call.price
+        return batcher.settle(_charge(call, batcher))
+
+    def count(self, call: Call) -> Awaitable[object] | None:
+        """Counts a call that was admitted here and was not settled, where nodes share a limit."""
+        if call.admission is None or call.is_settled:
+            return None
+        batcher = call.side.batcher
+        if not batcher.counts_calls:
+            return None
+        return batcher.settle(_charge(call, batcher, is_counted_only=True))
+
+    async def _act(self, call: Call) -> None:
+        batcher = call.side.batcher
+        charge = _charge(call, batcher)
+        acted = await batcher.settle(charge)
+        call.is_settled = True
+        assert acted is not None
+        while acted.then is not None:
+            act = await acted.then()
+            was_held = acted.is_held
+            # A hold that is committed carries the grant from there on.
+            grant = None if was_held else charge.grant
+            # And the key. A call that only waited for another must find the key free, or its own.
+            idempotency_key = charge.idempotency_key
+            if idempotency_key is not None:
+                idempotency_key = msgspec.structs.replace(idempotency_key, late=was_held)
+            # And it was counted by the first commit.
+            charge = msgspec.structs.replace(
+                charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None
+            )
+            acted = await self._go_on(batcher, charge, is_held=was_held)
+        call.data = acted.data
+        call.replay_of = acted.replay_of
+        call.charged = call.price if acted.is_paid else acted.captured or 0
+
+    @staticmethod
+    async def _go_on(batcher: ChargeBatcher, charge: Charge, *, is_held: bool) -> ActResult:
+        """Posts the next act of a call; one whose credits are held may still be charged later."""
+        try:
+            acted = await batcher.settle(charge)
+        except StoreError:
+            if is_held:
+                raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
+            raise
+        assert acted is not None
+        return acted
+
+
+def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False) -> Charge:
+    """What a call is charged; a call that only counts against the limit takes and stores nothing,
+    and may have failed before it had an answer."""
+    key = None if is_counted_only else call.idempotency_key
+    if key is not None and call.act is None:
+        key = msgspec.structs.replace(key, data=call.data)
+    is_recorded = not is_counted_only and not call.caller.is_test
+    return Charge(
+        call.caller.account_id,
+        call.operation.balance_unit,
+        0 if is_counted_only else call.price,
+        call.operation_name,
+        call.request_id,
+        call.caller.token_id,
+        int(call.at_s * 1000),
+        None if is_counted_only else call.act,
+        call.grant if is_recorded else None,
+        key,
+        call.admission.limit if batcher.counts_calls and call.admission is not None else None,
+    )

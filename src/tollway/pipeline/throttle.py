@@ -1,0 +1,131 @@
+"""Stage: the exact sliding second.
+
+Of one account's calls to one operation, never more than the limit are admitted in any 1,000 ms, and
+none is refused while fewer were admitted in the last 1,000 ms. A refused call does not count.
+
+This is counted by one process. Where several gateways share a database, the settlement counts for
+all of them, and what it refuses is taken back here.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from time import monotonic_ns
+
+from tollway.contract.reasons import Reason, Refusal
+from tollway.pipeline.call import Admission, Call
+
+_SECOND_NS = 1_000_000_000
+
+
+class SlidingSecond:
+    """The admissions of the last second, by key.
+
+    Windows are kept in the order of their last admission, and those that a second has passed by are
+    dropped from the front. So memory is bounded by what was admitted in one second, however many
+    keys there ever were. The clock is monotonic: setting the system's time changes nothing.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int] = monotonic_ns) -> None:
+        self._clock_ns = clock_ns
+        self._windows: OrderedDict[object, deque[int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def admit(self, key: object, limit: int) -> Admission | None:
+        """Admits and counts, or gives None."""
+        now_ns = self._clock_ns()
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = deque()
+        else:
+            while window and now_ns - window[0] >= _SECOND_NS:
+                window.popleft()
+            if len(window) >= limit:
+                return None
+            self._windows.move_to_end(key)
+        window.append(now_ns)
+        self._forget_idle(now_ns)
+        return Admission(limit, limit - len(window))
+
+    def remaining(self, key: object, limit: int) -> int:
+        """How many could be admitted now; counts nothing."""
+        now_ns = self._clock_ns()
+        window = self._windows.get(key, ())
+        return max(0, limit - sum(now_ns - at_ns < _SECOND_NS for at_ns in window))
+
+    def take_back(self, key: object) -> None:
+        """An admitted call was refused after all. Of those that count, the newest one goes: so none
+        counts for longer than it should."""
+        window = self._windows.get(key)
+        if window is not None:
+            window.pop()
+            if not window:
+                del self._windows[key]
+
+    def _forget_idle(self, now_ns: int) -> None:
+        # Two at most: one more than can have been added, so the idle ones become fewer.
+        for _ in range(2):
+            oldest = next(iter(self._windows))
+            if now_ns - self._windows[oldest][-1] < _SECOND_NS:
+                return
+            del self._windows[oldest]
+
+
+class Throttle:
+    """Admits a call, or refuses it with 202."""
+
+    def __init__(
+        self,
+        windows: SlidingSecond,
+        default_limit: int,
+        clock_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._windows = windows
+        self._default_limit = default_limit
+        self._clock_ns = clock_ns
+        # Whose limit is used up over all nodes, and until when. None stays for a second.
+        self._full_until_ns: dict[object, int] = {}
+
+    def __call__(self, call: Call) -> None:
+        limit, key = self._limit(call), _key(call)
+        if not self._is_full(key):
+            call.admission = self._windows.admit(key, limit)
+        if call.admission is None:
+            raise Refusal(Reason.THROTTLED, limit=limit)
+
+    def take_back(self, call: Call, until_ns: int) -> Refusal:
+        """Refuses a call that was admitted here, because all nodes together admitted enough. Until
+        there can be place again, others need not come that far."""
+        key = _key(call)
+        call.admission = None
+        self._windows.take_back(key)
+        # Put behind all others: so those that are over come first.
+        self._full_until_ns.pop(key, None)
+        self._full_until_ns[key] = until_ns
+        for oldest in list(self._full_until_ns):
+            if self._is_full(oldest):
+                break
+        return Refusal(Reason.THROTTLED, limit=self._limit(call))
+
+    def standing(self, call: Call) -> Admission:
+        """Where the account stands, for a call that never came as far as being admitted."""
+        limit, key = self._limit(call), _key(call)
+        return Admission(limit, 0 if self._is_full(key) else self._windows.remaining(key, limit))
+
+    def _is_full(self, key: object) -> bool:
+        until_ns = self._full_until_ns.get(key)
+        if until_ns is None:
+            return False
+        if self._clock_ns() < until_ns:
+            return True
+        del self._full_until_ns[key]
+        return False
+
+    def _limit(self, call: Call) -> int:
+        permission = call.caller.permissions.get(call.operation_name)
+        return (permission and permission.rate_limit) or self._default_limit
+
+
+def _key(call: Call) -> object:
+    return call.account_id, call.operation_name

@@ -1,0 +1,136 @@
+"""The settings about how long rows are kept, applied to a database.
+
+An embedded database drops old rows to the day, in small pieces. A shared one is divided by month
+and drops whole months, which costs the same however many rows they have; there rows stay for up to
+a month longer.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from tollway.operations.catalogue import SUBJECTS
+from tollway.operations.subject import Removal, Retained
+from tollway.retention.ledger_rows import LEDGER_ROWS
+from tollway.settings import Settings
+from tollway.store.clock import sure_ms
+from tollway.store.database import Database, StoreBusyError, Transaction
+from tollway.store.months import (
+    DAY_S,
+    Month,
+    close_month,
+    drop_month,
+    month_of,
+    months_before,
+)
+
+logger = logging.getLogger("tollway.retention")
+
+# One node at a time drops rows: the key of a lock, any number that is the same on all nodes.
+_LOCK = 7012605120
+# Rows per commit: calls that are charged meanwhile wait for one of these at most.
+_PIECE = 500
+# The rest is left to the next run, so that other regular work gets its time.
+_PIECES_MAX = 200
+_DAY_MS = DAY_S * 1000
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """How many rows of one kind were, or would be, dropped. Zero days keep them for ever."""
+
+    kind: str
+    keep_days: int
+    rows: int
+
+
+class _OtherNodeError(Exception):
+    """Another node is dropping rows."""
+
+
+class Retention:
+    """What one database keeps, and for how long."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        subjects = (each.retained for each in SUBJECTS if each.retained is not None)
+        self._kept = [(each, each.keep_days(settings)) for each in (*subjects, *LEDGER_ROWS)]
+
+    async def apply(self, now_ms: int) -> list[Dropped]:
+        """Drops what is too old, in pieces, for as long as one run may take."""
+        return await self._each(now_ms, self._drop)
+
+    async def plan(self, now_ms: int) -> list[Dropped]:
+        """What would be dropped now; entries and reads may be fewer, since only the oldest go."""
+        return await self._each(now_ms, lambda kept, at_ms: kept.count_old(self._database, at_ms))
+
+    async def _each(
+        self, now_ms: int, work: Callable[[Retained, int], Awaitable[int]]
+    ) -> list[Dropped]:
+        # A node whose clock is ahead must not drop rows too early for all nodes.
+        now_ms = await sure_ms(self._database, now_ms)
+        dropped = []
+        for kept, days in self._kept:
+            rows = await work(kept, self._limit_ms(now_ms - days * _DAY_MS)) if days else 0
+            dropped.append(Dropped(kept.kind, days, rows))
+        return dropped
+
+    def _limit_ms(self, at_ms: int) -> int:
+        """The moment before which rows are dropped."""
+        return month_of(at_ms // 1000).start_s * 1000 if self._database.is_shared else at_ms
+
+    async def _drop(self, kept: Retained, before_ms: int) -> int:
+        dropped, may_go_on = 0, True
+        if self._database.is_shared:
+            dropped, may_go_on = await self._drop_months(kept, before_ms)
+        if may_go_on:
+            removals = await kept.removals(self._database, before_ms)
+            dropped += await self._drop_pieces(removals)
+        return dropped
+
+    async def _drop_pieces(self, removals: Sequence[Removal]) -> int:
+        pieces = dropped = 0
+        for remove in removals:
+            piece = _PIECE
+            while piece == _PIECE and pieces < _PIECES_MAX:
+                piece = await self._database.write(partial(_remove_piece, remove))
+                dropped += piece
+                pieces += 1
+        return dropped
+
+    async def _drop_months(self, kept: Retained, before_ms: int) -> tuple[int, bool]:
+        """Drops the months that end before a moment; returns how many rows they had, and whether
+        the rest may go in pieces. It may not while another node drops rows or a long read holds a
+        month: that month goes as a whole later."""
+        dropped = 0
+        for month in await months_before(self._database, kept.table, before_ms // 1000):
+            try:
+                rows = await self._database.write(partial(_drop_month, kept, month))
+            except _OtherNodeError:
+                return dropped, False
+            except StoreBusyError as error:
+                logger.warning("%s of %s are dropped later: %s", kept.kind, month.name, error)
+                return dropped, False
+            # Months go from the oldest on, so the later ones stay too.
+            if rows is None:
+                break
+            dropped += rows
+        return dropped, True
+
+
+async def _remove_piece(remove: Removal, transaction: Transaction) -> int:
+    # If another node is dropping rows, it goes on with these.
+    return await remove(transaction, _PIECE) if await transaction.is_alone(_LOCK) else 0
+
+
+async def _drop_month(kept: Retained, month: Month, transaction: Transaction) -> int | None:
+    if not await transaction.is_alone(_LOCK):
+        raise _OtherNodeError
+    if month not in await months_before(transaction, kept.table, month.end_s):
+        return 0  # Another node has just dropped it.
+    await close_month(transaction, kept.table, month)
+    rows = await kept.forget_month(transaction, month)
+    if rows is not None:
+        await drop_month(transaction, kept.table, month)
+    return rows

@@ -1,0 +1,70 @@
+"""Limits on what runs at once: slots with a bounded wait, and single flights."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from tollway.store.database import StoreBusyError
+
+
+class BoundedSlots:
+    """A number of slots; each named user holds at most one at a time.
+
+    A user that wants a second one waits behind its own first and delays no other user, so the one
+    that asks most often gets no more than the rest.
+    """
+
+    def __init__(self, number: int, busy: str) -> None:
+        self._free = asyncio.Semaphore(number)
+        self._busy = busy
+        # A lock is dropped with the last task that waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def take(self, patience_s: float | None) -> None:
+        """Takes a slot, to be given back by `leave`; fails if none is free in time."""
+        if not self._free.locked():
+            # Without a timer, which would take longer than all the rest.
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise StoreBusyError(self._busy) from error
+
+    def leave(self) -> None:
+        self._free.release()
+
+    @asynccontextmanager
+    async def taken(self, patience_s: float | None, by: str | None = None) -> AsyncIterator[None]:
+        """Holds a slot meanwhile; fails if none was free in time."""
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(patience_s):
+                    if by is not None:
+                        lock = self._locks.setdefault(by, asyncio.Lock())
+                        await held.enter_async_context(lock)
+                    await held.enter_async_context(self._free)
+            except TimeoutError as error:
+                raise StoreBusyError(self._busy) from error
+            yield
+
+
+T = TypeVar("T")
+
+
+class SingleFlight(Generic[T]):
+    """One attempt at a time, shared by all tasks that ask meanwhile. Nothing is cached: the next
+    request after its end begins another."""
+
+    def __init__(self, attempt: Callable[[], Awaitable[T]]) -> None:
+        self._attempt = attempt
+        self._under_way: asyncio.Future[T] | None = None
+
+    async def __call__(self) -> T:
+        if self._under_way is None or self._under_way.done():
+            self._under_way = asyncio.ensure_future(self._attempt())
+        # Shielded: a cancelled task must not end it for the others.
+        return await asyncio.shield(self._under_way)

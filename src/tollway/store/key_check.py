@@ -1,0 +1,189 @@
+"""Which keys a database is used with, so that it is not used with others by mistake.
+
+The database has a mark of every key: derived from the key for this purpose alone, it tells whether
+another one is the same, and opens nothing. The first process that uses a key enters its mark. Every
+later one compares, before anything is read, written or made.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Table, bindparam, exists, or_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.settings import Settings
+from tollway.store.database import Database, Reader, StoreError, Transaction
+from tollway.store.keys import derived, load_secret
+from tollway.store.migrate import Migratable
+from tollway.store.moving.source import sealed_tables
+from tollway.store.open import key_path, secret_path
+from tollway.store.query import Query
+from tollway.store.schema.database import key_check
+from tollway.store.sealing import read_keys
+
+KEY_FILE, SECRET_FILE = "key_file", "secret_file"
+# The id of what is alone in its file.
+_ONLY = 0
+
+_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
+_ENTER = Query(
+    insert(key_check)
+    .values({column.name: bindparam(column.name) for column in key_check.c})
+    .on_conflict_do_nothing()
+)
+_FORGET = Query(key_check.delete().where(key_check.c.setting == bindparam("its")))
+
+# A secret that opens no data may be replaced at any time.
+_ON_PURPOSE = {
+    SECRET_FILE: ", or run `tollway keys accept secret_file` if it was replaced on purpose"
+}
+
+Marks = Mapping[int, bytes]
+
+
+class KeyFileError(StoreError):
+    """A file is not the one that the database is used with."""
+
+
+class CheckedKeyFile(NamedTuple):
+    """A file with keys that the database has marks of: the setting that names it, and its path."""
+
+    setting: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.setting.replace('_', ' ')} {self.path}"
+
+    def present(self) -> Path:
+        """Its path; it must exist, since the start of serving makes it."""
+        if not self.path.exists():
+            raise KeyFileError(f"The {self} is gone: put it back.")
+        return self.path
+
+    def marks(self) -> Marks:
+        """The marks of its keys; the file is made if there is none."""
+        if self.setting == SECRET_FILE:
+            return {_ONLY: derived(load_secret(self.path), "key mark")}
+        keys, _ = read_keys(self.path)
+        return {key_id: derived(key, "key mark") for key_id, key in keys.items()}
+
+
+def key_file_of(settings: Settings) -> CheckedKeyFile:
+    return CheckedKeyFile(KEY_FILE, key_path(settings.database, settings.key_file))
+
+
+def secret_file_of(settings: Settings) -> CheckedKeyFile:
+    return CheckedKeyFile(SECRET_FILE, secret_path(settings.database, settings.secret_file))
+
+
+def files_of(settings: Settings) -> tuple[CheckedKeyFile, CheckedKeyFile]:
+    return key_file_of(settings), secret_file_of(settings)
+
+
+def refuse_unusable(file: CheckedKeyFile) -> None:
+    """Refuses a file that can neither be read nor made, and makes none."""
+    if file.path.exists():
+        file.marks()
+    elif not os.access(file.path.parent, os.W_OK | os.X_OK):
+        raise KeyFileError(
+            f"There is no {file}, and none can be made in {file.path.parent}: make that folder, "
+            f"or set {file.setting} to a file that can be read."
+        )
+
+
+def refuse_other(file: CheckedKeyFile, known: Marks) -> None:
+    """Refuses a file that is not the one whose keys have these marks, if there are any."""
+    if not known:
+        return
+    if not file.path.exists():
+        raise KeyFileError(
+            f"There is no {file}, and the database is used with one already: set {file.setting} "
+            f"to the file with its {_named(known)}."
+        )
+    marks = file.marks()
+    different = [key_id for key_id, mark in marks.items() if known.get(key_id, mark) != mark]
+    if different:
+        raise KeyFileError(
+            f"The {file} has another {_named(different)} than the one that the database is used "
+            f"with: set {file.setting} to the right file{_ON_PURPOSE.get(file.setting, '')}."
+        )
+    if not marks.keys() & known.keys():
+        raise KeyFileError(
+            f"The {file} does not have {_named(known)}, which the database is used with: set "
+            f"{file.setting} to the right file."
+        )
+
+
+async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -> None:
+    """The same, of a database that may be empty still."""
+    if await database.schema_revision() is not None:
+        known = await _known(database)
+        for file in files:
+            refuse_other(file, known[file.setting])
+
+
+async def use_files(
+    database: Database, files: Sequence[CheckedKeyFile], tables: Iterable[Table]
+) -> None:
+    """Makes files that are not there yet, and enters new keys; refuses files with others."""
+    known = await _known(database)
+    for file in files:
+        refuse_other(file, known[file.setting])
+        if file.setting == KEY_FILE and not known[KEY_FILE] and not file.path.exists():
+            await _refuse_sealed(database, file, tables)
+    rows = [row for file in files for row in _rows(file)]
+    if all(key_id in known[setting] for setting, key_id, _ in rows):
+        return
+
+    async def enter(transaction: Transaction) -> None:
+        await transaction.execute_many(_ENTER, rows)
+
+    await database.write(enter)
+    # Another process may have been first.
+    known = await _known(database)
+    for file in files:
+        refuse_other(file, known[file.setting])
+
+
+async def accept_file(database: Database, file: CheckedKeyFile) -> list[int]:
+    """From now on the database is used with this file, which is made if there is none; gives the
+    ids of the keys that it no longer is used with."""
+    rows = _rows(file)
+    marks = {key_id: mark for _, key_id, mark in rows}
+
+    async def work(transaction: Transaction) -> list[int]:
+        known = (await _known(transaction))[file.setting]
+        await transaction.execute(_FORGET, its=file.setting)
+        await transaction.execute_many(_ENTER, rows)
+        return sorted(key_id for key_id in known if marks.get(key_id) != known[key_id])
+
+    return await database.write(work)
+
+
+def _rows(file: CheckedKeyFile) -> list[tuple[str, int, bytes]]:
+    return [(file.setting, key_id, mark) for key_id, mark in file.marks().items()]
+
+
+async def _known(reader: Reader) -> dict[str, dict[int, bytes]]:
+    known: dict[str, dict[int, bytes]] = {KEY_FILE: {}, SECRET_FILE: {}}
+    for setting, key_id, mark in await reader.fetch_all(_READ):
+        known[setting][key_id] = mark
+    return known
+
+
+async def _refuse_sealed(reader: Reader, file: CheckedKeyFile, tables: Iterable[Table]) -> None:
+    """New keys could not open what is sealed already."""
+    has_rows = (exists().select_from(table) for table in sealed_tables(tables))
+    row = await reader.fetch_one(Query(select(or_(*has_rows))))
+    if row is not None and row[0]:
+        raise KeyFileError(
+            f"There is no {file}, and the database has sealed data: set {file.setting} to the "
+            "file with its keys."
+        )
+
+
+def _named(key_ids: Iterable[int]) -> str:
+    named = [f"key {key_id}" for key_id in sorted(key_ids) if key_id != _ONLY]
+    return " and ".join(named) or "secret"

@@ -1,0 +1,72 @@
+"""The gateway's own secret: what links and sign-ins are signed with."""
+
+import hmac
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from tollway.store.database import StoreError
+from tollway.store.durable_files import make_private
+from tollway.store.sealing import SealError, read_keys
+
+_SECRET_BYTES = 32
+
+
+def load_secret(path: Path) -> bytes:
+    """The secret in a file that only its owner can read; made on first use."""
+    try:
+        if not path.exists():
+            make_private(path, f"{secrets.token_hex(_SECRET_BYTES)}\n".encode())
+        content = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"The secret file {path} cannot be used: {error}.") from None
+    try:
+        secret = bytes.fromhex(content)
+    except ValueError:
+        secret = b""
+    if len(secret) < _SECRET_BYTES:
+        raise StoreError(
+            f"The secret file {path} does not hold {_SECRET_BYTES} bytes in hexadecimal: put the "
+            "right one there, or remove it and run `tollway keys accept secret_file` to have a new "
+            "one made. ConsentLinks and sign-ins that are under way end by that."
+        )
+    return secret
+
+
+_KEY_BYTES = 32
+
+
+class Signature(NamedTuple):
+    """A digest, and the id of the key that it was made with."""
+
+    key_id: int
+    digest: bytes
+
+
+class Signer:
+    """Signs for one purpose: with the current key, or again with the key of an older signature."""
+
+    def __init__(self, keys: dict[int, bytes], current: int, purpose: str) -> None:
+        self._keys = {key_id: derived(key, purpose) for key_id, key in keys.items()}
+        self.current = current
+
+    def sign(self, content: bytes, key_id: int | None = None) -> Signature:
+        used = self.current if key_id is None else key_id
+        key = self._keys.get(used)
+        if key is None:
+            raise SealError(f"A record is signed with key {used}, which is not in the key file.")
+        return Signature(used, hmac.digest(key, content, "sha256"))
+
+
+def load_signer(path: Path, purpose: str) -> Signer:
+    """The signer of a key file for one purpose."""
+    return Signer(*read_keys(path), purpose)
+
+
+def derived(key: bytes, purpose: str) -> bytes:
+    """A key for one purpose. It tells nothing of the one behind it, nor of those for others."""
+    info = f"tollway/{purpose}".encode()
+    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(key)

@@ -1,0 +1,20 @@
+"""Waiting for the synchronous standby before acknowledging rows that another commit wrote.
+
+A commit that writes nothing does not wait for the standby. But the rows it found may be on the
+primary alone: their own commit may have waited for the standby in vain. The write-ahead log has one
+order, so a commit that writes to it and waits for that has waited for everything before it.
+"""
+
+from sqlalchemy import text
+
+from tollway.store.database import Transaction
+from tollway.store.query import Query
+
+# To the log alone: no row is locked by it, and none is left behind.
+_WRITE_TO_LOG = Query(text("SELECT pg_logical_emit_message(true, 'tollway', '')"))
+
+
+async def wait_for_standby(transaction: Transaction) -> None:
+    """Makes the commit of work that wrote nothing durable wherever commits are."""
+    if transaction.is_shared:
+        await transaction.fetch_all(_WRITE_TO_LOG)

@@ -1,0 +1,114 @@
+"""The tables of carriers: number pools, and the waybills that were asked for.
+
+Apart from `schema.py` for its size alone; they belong to the same metadata.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    text,
+)
+
+from tollway.store.schema import metadata
+
+# `number_format` is a regular expression, or S10. `area_provinces` is a JSON list.
+carrier = Table(
+    "carrier",
+    metadata,
+    Column("wp_code", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("number_format", String, nullable=False),
+    Column("area_kind", String, nullable=False),
+    Column("area_provinces", String, nullable=False),
+    CheckConstraint("area_kind IN ('all', 'only', 'except')", name="carrier_area_kind"),
+    sqlite_with_rowid=False,
+)
+
+# The pools. A number's row stays when it is taken: its key keeps it from ever being loaded again.
+# An empty owner_id is the pool that all shops share.
+waybill_number = Table(
+    "waybill_number",
+    metadata,
+    Column("wp_code", String, primary_key=True),
+    Column("number", String, primary_key=True),
+    Column("owner_id", String, nullable=False),
+    Column("is_taken", Integer, nullable=False),
+    CheckConstraint("is_taken IN (0, 1)", name="waybill_number_is_taken"),
+    Index("waybill_number_next", "wp_code", "owner_id", "is_taken", "number"),
+    sqlite_with_rowid=False,
+)
+
+# While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
+# is its print data (while it is pending, its label without the number), `fingerprints` tell whether
+# another request says the same. `refusal` is why a pending one came to nothing.
+waybill = Table(
+    "waybill",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("object_id", String, primary_key=True),
+    Column("owner_id", String, nullable=False),
+    Column("order_sn", String, nullable=False),
+    Column("wp_code", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("number", String),
+    Column("price", BigInteger, nullable=False),
+    Column("request_id", String),
+    Column("hold_id", String),
+    Column("asked_at_s", BigInteger, nullable=False),
+    Column("issued_at_s", BigInteger),
+    Column("cancelled_at_s", BigInteger),
+    Column("refusal", String),
+    Column("fingerprints", String, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),
+    Index("waybill_object", "object_id", unique=True),
+    Index("waybill_number_once", "number", "wp_code", unique=True),
+    Index("waybill_request", "request_id"),
+    sqlite_with_rowid=False,
+)
+# One that was cancelled or refused frees its key, so only those in force must be alone under it.
+IN_FORCE = "state IN ('pending', 'issued')"
+IS_PENDING = "state = 'pending'"
+Index(
+    "waybill_natural_key",
+    waybill.c.account_id,
+    waybill.c.owner_id,
+    waybill.c.order_sn,
+    waybill.c.wp_code,
+    unique=True,
+    sqlite_where=text(IN_FORCE),
+    postgresql_where=text(IN_FORCE),
+)
+
+# What reconciliation has to look at, oldest first.
+Index(
+    "waybill_pending",
+    waybill.c.asked_at_s,
+    sqlite_where=text(IS_PENDING),
+    postgresql_where=text(IS_PENDING),
+)
+
+
+# A carrier with a row here gives its numbers itself. `sealed_secret` signs the messages.
+carrier_link = Table(
+    "carrier_link",
+    metadata,
+    Column("wp_code", String, primary_key=True),
+    Column("url", String, nullable=False),
+    Column("provider_id", String, nullable=False),
+    Column("to_code", String, nullable=False),
+    Column("sealed_secret", LargeBinary, nullable=False),
+    Column("deadline_ms", BigInteger, nullable=False),
+    Column("settle_after_s", BigInteger, nullable=False),
+    Column("changed_at_s", BigInteger, nullable=False),
+    CheckConstraint("deadline_ms > 0", name="carrier_link_deadline"),
+    # Until its deadline a message may still be on its way: only later can it be known to be lost.
+    CheckConstraint("settle_after_s * 1000 > deadline_ms", name="carrier_link_settle_after"),
+    sqlite_with_rowid=False,
+)

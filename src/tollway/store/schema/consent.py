@@ -1,0 +1,57 @@
+"""The tables of consent: whose data it is, who may read it, and what was read.
+
+Apart from `schema.py` for its size alone; they belong to the same metadata.
+"""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, String, Table
+
+from tollway.store.schema import MONTHS, DividedBy, metadata
+
+# A shop, or a user of the marketplace, known to the gateway.
+owner = Table(
+    "owner",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("shop_code", String),
+    Column("login", String, nullable=False, unique=True),
+    Column("password_hash", String, nullable=False),
+    Column("added_at_s", BigInteger, nullable=False),
+    CheckConstraint("kind IN ('shop', 'user')", name="owner_kind"),
+    sqlite_with_rowid=False,
+)
+
+# A grant stays when it has ended: its owner sees what was once allowed, and what was read then.
+consent = Table(
+    "consent",
+    metadata,
+    Column("owner_kind", String, primary_key=True),
+    Column("owner_id", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("account_id", String, nullable=False),
+    Column("scope", String, nullable=False),
+    Column("granted_by", String, nullable=False),
+    Column("granted_at_s", BigInteger, nullable=False),
+    Column("expires_at_s", BigInteger),
+    Column("revoked_at_s", BigInteger),
+    CheckConstraint("granted_by IN ('owner', 'operator')", name="consent_granted_by"),
+    Index("consent_id", "id", unique=True),
+    Index("consent_account", "account_id"),
+    sqlite_with_rowid=False,
+)
+
+# One row per successful call under a grant. Request ids begin with the time, so the newest reads
+# of a grant are the last rows of its run.
+consent_use = Table(
+    "consent_use",
+    metadata,
+    Column("owner_kind", String, primary_key=True),
+    Column("owner_id", String, primary_key=True),
+    Column("consent_id", String, primary_key=True),
+    Column("request_id", String, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("operation", String, nullable=False),
+    info={MONTHS: DividedBy("at_ms", 1000)},
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,48 @@
+"""The tables about the database itself: who serves it, who may, and with which keys.
+
+Apart from `schema.py` for its size alone; they belong to the same metadata.
+"""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary, String, Table
+
+from tollway.store.schema import metadata
+
+# The processes that serve; `knows_schema` is the newest revision that their version knows.
+node = Table(
+    "node",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("version", String, nullable=False),
+    Column("knows_schema", String, nullable=False),
+    Column("seen_at_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The oldest revision whose gateways can serve on the schema as it is: one row.
+schema_floor = Table(
+    "schema_floor",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("revision", String, nullable=False),
+    CheckConstraint("id = 1", name="schema_floor_one_row"),
+)
+
+# Fingerprints of the keys that the database is used with; they decrypt nothing.
+key_check = Table(
+    "key_check",
+    metadata,
+    Column("setting", String, primary_key=True),
+    Column("key_id", Integer, primary_key=True, autoincrement=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# One row. What is kept in memory is thrown away when its version moves on.
+version = Table(
+    "version",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("directory", BigInteger, nullable=False),
+    Column("figures", BigInteger, nullable=False),
+)

@@ -1,0 +1,230 @@
+"""The tables of the ledger: accounts, tokens, clients, permissions, balances, entries, holds,
+answers kept under an Idempotency-Key, and the calls that were not charged."""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    func,
+    text,
+)
+
+from tollway.store.schema import MONTHS, DividedBy, metadata
+
+account = Table(
+    "account",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("opened_at_s", BigInteger, nullable=False),
+    Column("closed_at_s", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+token = Table(
+    "token",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("account_id", String, nullable=False, index=True),
+    Column("kind", String, nullable=False),
+    Column("label", String, nullable=False),
+    Column("start", String, nullable=False),
+    Column("issued_at_s", BigInteger, nullable=False),
+    Column("expires_at_s", BigInteger),
+    Column("revoked_at_s", BigInteger),
+    Column("last_used_at_s", BigInteger),
+    Column("client_id", String),
+    CheckConstraint("kind IN ('live', 'test')", name="token_kind"),
+    sqlite_with_rowid=False,
+)
+
+# An operation without a row is open and has its descriptor's price.
+operation_state = Table(
+    "operation_state",
+    metadata,
+    Column("operation", String, primary_key=True),
+    Column("is_closed", Integer, nullable=False),
+    Column("price", BigInteger),
+    CheckConstraint("price >= 0", name="operation_state_price"),
+    sqlite_with_rowid=False,
+)
+
+# Which account may call which operation. No price or rate here means the common one.
+permission = Table(
+    "permission",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("price", BigInteger),
+    Column("rate_limit", BigInteger),
+    CheckConstraint("price >= 0", name="permission_price"),
+    CheckConstraint("rate_limit >= 1", name="permission_rate_limit"),
+    sqlite_with_rowid=False,
+)
+
+# `amount` is what is available. What was reserved is `held` until it is captured or released, and
+# what was charged is `posted`. `entries` counts the entries behind a balance, so that one that goes
+# missing is noticed.
+balance = Table(
+    "balance",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("posted", BigInteger, nullable=False),
+    Column("entries", BigInteger, nullable=False),
+    CheckConstraint("amount >= 0", name="balance_amount"),
+    CheckConstraint("held >= 0", name="balance_held"),
+    CheckConstraint("posted >= 0", name="balance_posted"),
+    sqlite_with_rowid=False,
+)
+
+# `amount` is how much more is available afterwards. A hold takes, its release gives back, and a
+# capture is a release and a charge in one transaction.
+entry = Table(
+    "entry",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("balance_after", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("operation", String),
+    Column("request_id", String),
+    Column("token_id", String),
+    Column("note", String),
+    CheckConstraint(
+        "kind IN ('top_up', 'correction', 'charge', 'hold', 'release')", name="entry_kind"
+    ),
+    Index("entry_request", "request_id"),
+    info={MONTHS: DividedBy("at_ms", 1000)},
+    sqlite_with_rowid=False,
+)
+
+client = Table(
+    "client",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("account_id", String, nullable=False, index=True),
+    Column("kind", String, nullable=False),
+    Column("label", String, nullable=False),
+    Column("start", String, nullable=False),
+    Column("added_at_s", BigInteger, nullable=False),
+    Column("revoked_at_s", BigInteger),
+    CheckConstraint("kind IN ('live', 'test')", name="client_kind"),
+    sqlite_with_rowid=False,
+)
+
+# Most tokens come from the operator, and are in neither.
+IS_OBTAINED = "client_id IS NOT NULL"
+Index(
+    "token_client",
+    token.c.client_id,
+    token.c.issued_at_s,
+    sqlite_where=text(IS_OBTAINED),
+    postgresql_where=text(IS_OBTAINED),
+)
+Index(
+    "token_client_expiry",
+    token.c.kind,
+    token.c.expires_at_s,
+    sqlite_where=text(IS_OBTAINED),
+    postgresql_where=text(IS_OBTAINED),
+)
+
+
+# Credits set aside for a call whose outcome a carrier decides. The consent is the one that
+# the call was made under, and `key` the Idempotency-Key that it came with.
+hold = Table(
+    "hold",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("unit", String, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("operation", String, nullable=False),
+    Column("request_id", String, nullable=False),
+    Column("token_id", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("deadline_at_ms", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("settled_at_ms", BigInteger),
+    Column("owner_kind", String),
+    Column("owner_id", String),
+    Column("consent_id", String),
+    Column("key", String),
+    CheckConstraint("amount >= 0", name="hold_amount"),
+    CheckConstraint("state IN ('held', 'captured', 'released')", name="hold_state"),
+    Index("hold_request", "request_id"),
+    sqlite_with_rowid=False,
+)
+IS_HELD = "state = 'held'"
+Index(
+    "hold_open",
+    hold.c.deadline_at_ms,
+    sqlite_where=text(IS_HELD),
+    postgresql_where=text(IS_HELD),
+)
+
+# The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
+# empty one is no answer yet: the key is reserved for a request whose outcome a carrier
+# decides.
+idempotency_key = Table(
+    "idempotency_key",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("request_id", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Index("idempotency_key_at", "at_ms"),
+    sqlite_with_rowid=False,
+)
+is_reserved = func.length(idempotency_key.c.sealed) == 0
+
+# What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
+# kind, and the number, balance and time that the last of them had. `waybills` is the part of
+# `charge` that was for waybills.
+archived_balance = Table(
+    "archived_balance",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("unit", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("balance_after", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("top_up", BigInteger, nullable=False),
+    Column("correction", BigInteger, nullable=False),
+    Column("charge", BigInteger, nullable=False),
+    Column("hold", BigInteger, nullable=False),
+    Column("release", BigInteger, nullable=False),
+    Column("waybills", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The calls of known accounts that have no charge in the ledger, and why.
+refused_call = Table(
+    "refused_call",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("request_id", String, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("operation", String, nullable=False),
+    Column("code", BigInteger, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("replay_of", String),
+    Index("refused_call_at", "at_ms"),
+    info={MONTHS: DividedBy("at_ms", 1000)},
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,134 @@
+"""The page behind the link of an answer 302: the owner sees who asks for what, and decides.
+
+The link only says what is asked. Who may approve is decided by the sign-in alone, and checked again
+when the form comes back.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tollway.consent.grants import GrantRequest, give_grant, grants_between
+from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.contract.operation import ConsentNeed
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import Account, find_account
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database
+from tollway.web.pages import PageError, Web
+from tollway.web.sign_in import Visit
+
+_NOT_VALID = (
+    400,
+    "This link is not valid",
+    "It is incomplete or was changed. Ask for the whole link again. Nothing was allowed.",
+)
+_EXPIRED = (
+    400,
+    "This link has expired",
+    "Ask the sender for a new one. Nothing was allowed.",
+)
+_SANDBOX = (
+    400,
+    "This link is from the sandbox",
+    "It was made with a test token and concerns no real shop: there is nothing to approve.",
+)
+
+
+class Asked(NamedTuple):
+    """Who asks for what, as a link says."""
+
+    link: str
+    grant_request: GrantRequest
+    account: Account
+    need: ConsentNeed
+
+
+class AuthorizePages:
+    """Asks the owner, and takes the answer."""
+
+    def __init__(
+        self,
+        web: Web,
+        database: Database,
+        links: ConsentLinks,
+        needs: Mapping[tuple[str, str], ConsentNeed],
+        grant_days: int,
+    ) -> None:
+        self._web = web
+        self._database = database
+        self._runtime = Runtime(now_s=web.now_s)
+        self._links = links
+        self._needs = needs
+        self._grant_s = grant_days * 86_400
+
+    async def ask(self, request: Request, visit: Visit) -> Response:
+        asked = await self._asked(request.query_params.get("link", ""))
+        if visit.owner is None:
+            return self._web.render("sign_in.html", visit, link=asked.link)
+        self._check_owner(visit, asked)
+        now_s = self._web.now_s()
+        held = await grants_between(self._database, asked.grant_request)
+        return self._web.render(
+            "ask.html",
+            visit,
+            link=asked.link,
+            account=asked.account,
+            asks=asked.need.asks,
+            until_s=now_s + self._grant_s,
+            holds=any(
+                each.scope == asked.grant_request.scope and each.holds(now_s) for each in held
+            ),
+        )
+
+    async def answer(self, request: Request, visit: Visit) -> Response:
+        form = await self._web.form(request, visit)
+        asked = await self._asked(form.get("link", ""))
+        if visit.owner is None:
+            # The session ended while the page was open: sign in, and see the question again.
+            return self._web.redirect(f"{AUTHORIZE_PATH}?{urlencode({'link': asked.link})}")
+        self._check_owner(visit, asked)
+        if form.get("answer") != "approve":
+            return self._web.redirect("/owner?said=declined")
+        await give_grant(
+            self._database,
+            self._runtime,
+            asked.grant_request,
+            lifetime_s=self._grant_s,
+            granted_by="owner",
+        )
+        return self._web.redirect("/owner?said=approved")
+
+    async def _asked(self, link: str) -> Asked:
+        opened = self._links.read(link, self._web.now_s())
+        if opened is None:
+            raise PageError(*_NOT_VALID)
+        if opened.is_sandbox:
+            raise PageError(*_SANDBOX)
+        if opened.is_expired:
+            raise PageError(*_EXPIRED)
+        grant_request = opened.grant_request
+        need = self._needs.get((grant_request.owner_kind, grant_request.scope))
+        try:
+            account = await find_account(self._database, grant_request.account_id)
+        except LedgerError:
+            raise PageError(*_NOT_VALID) from None
+        if need is None or account.closed_at_s is not None:
+            raise PageError(*_NOT_VALID)
+        return Asked(link, grant_request, account, need)
+
+    @staticmethod
+    def _check_owner(visit: Visit, asked: Asked) -> None:
+        owner, grant_request = visit.owner, asked.grant_request
+        assert owner is not None
+        if (owner.kind, owner.id) != (grant_request.owner_kind, grant_request.owner_id):
+            raise PageError(
+                403,
+                "This link is for another owner",
+                f"It asks another {grant_request.owner_kind}, and you are signed in as "
+                f"{owner.name}. "
+                "If it is meant for you, sign out and sign in with the right login.",
+            )

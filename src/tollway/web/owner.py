@@ -1,0 +1,171 @@
+"""An owner's own pages: signing in and out, every grant, every read made under one, revoking."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tollway.consent.grants import (
+    Grant,
+    Read,
+    find_grant,
+    grants_of_owner,
+    newest_reads,
+    revoke_grant,
+)
+from tollway.consent.links import AUTHORIZE_PATH
+from tollway.consent.owners import Owner
+from tollway.contract.operation import ConsentNeed
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import find_account
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database
+from tollway.web.pages import PageError, Web
+from tollway.web.sign_in import (
+    Doorkeeper,
+    Sessions,
+    TooManyAtOnceError,
+    TooManyAttemptsError,
+    Visit,
+)
+
+OWNER_PATH = "/owner"
+_READS_SHOWN = 3
+_READS_PAGE = 50
+_SAID = {
+    "approved": "You approved. The account can call from now on, until you revoke it here.",
+    "declined": "You declined. Nothing was allowed.",
+    "revoked": "Revoked. The account's next call is refused.",
+    "signed-out": "You are signed out.",
+}
+_WRONG = "This login and password do not belong together. Check both and try again."
+_TOO_MANY = "Too many attempts. Wait a quarter of an hour, then try again."
+_AT_ONCE = "Too many people sign in at this moment. Wait a minute, then try again."
+
+
+class ShownGrant(NamedTuple):
+    """A grant as a row of the page."""
+
+    grant: Grant
+    account_name: str
+    asks: str
+    state: str
+    reads: list[Read]
+
+
+class OwnerPages:
+    """What an owner sees and does about their own grants."""
+
+    def __init__(
+        self,
+        web: Web,
+        database: Database,
+        sessions: Sessions,
+        needs: Mapping[tuple[str, str], ConsentNeed],
+        titles: Mapping[str, str],
+    ) -> None:
+        self._web = web
+        self._database = database
+        self._sessions = sessions
+        self._doorkeeper = Doorkeeper(database)
+        self._runtime = Runtime(now_s=web.now_s)
+        self._needs = needs
+        self._titles = titles
+
+    async def home(self, request: Request, visit: Visit) -> Response:
+        notice = _SAID.get(request.query_params.get("said", ""), "")
+        if visit.owner is None:
+            return self._web.render("sign_in.html", visit, link="", notice=notice)
+        return self._web.render(
+            "owner.html",
+            visit,
+            notice=notice,
+            grants=await self._shown(visit.owner),
+            titles=self._titles,
+        )
+
+    async def sign_in(self, request: Request, visit: Visit) -> Response:
+        form = await self._web.form(request, visit)
+        link = form.get("link", "")
+        try:
+            # Outside the page slots: a password check delays no other reader.
+            async with self._web.aside():
+                found = await self._doorkeeper.admit(
+                    form.get("login", ""), form.get("password", "")
+                )
+        except TooManyAttemptsError:
+            return self._web.render("sign_in.html", visit, 429, link=link, problem=_TOO_MANY)
+        except TooManyAtOnceError:
+            return self._web.render("sign_in.html", visit, 429, link=link, problem=_AT_ONCE)
+        if found is None:
+            return self._web.render("sign_in.html", visit, 403, link=link, problem=_WRONG)
+        path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH
+        return self._web.redirect(path, self._sessions.start(self._web.now_s(), found))
+
+    async def sign_out(self, request: Request, visit: Visit) -> Response:
+        await self._web.form(request, visit)
+        path = f"{OWNER_PATH}?said=signed-out"
+        return self._web.redirect(path, self._sessions.start(self._web.now_s()))
+
+    async def revoke(self, request: Request, visit: Visit) -> Response:
+        form = await self._web.form(request, visit)
+        if visit.owner is None:
+            return self._web.redirect(OWNER_PATH)
+        grant = await self._own_grant(visit.owner, form.get("grant", ""))
+        await revoke_grant(self._database, self._runtime, grant.id)
+        return self._web.redirect(f"{OWNER_PATH}?said=revoked")
+
+    async def reads(self, request: Request, visit: Visit) -> Response:
+        if visit.owner is None:
+            return self._web.redirect(OWNER_PATH)
+        query = request.query_params
+        grant = await self._own_grant(visit.owner, query.get("grant", ""))
+        reads = await newest_reads(self._database, grant, _READS_PAGE, query.get("before", ""))
+        return self._web.render(
+            "reads.html",
+            visit,
+            grant=grant,
+            account=await find_account(self._database, grant.account_id),
+            reads=reads,
+            has_older=len(reads) == _READS_PAGE,
+            titles=self._titles,
+        )
+
+    async def _own_grant(self, owner: Owner, grant_id: str) -> Grant:
+        """A grant of this very owner: another owner's looks as if it did not exist."""
+        missing = PageError(404, "There is no such grant", "Your grants are listed on your page.")
+        try:
+            grant = await find_grant(self._database, grant_id)
+        except LedgerError:
+            raise missing from None
+        if (grant.owner_kind, grant.owner_id) != (owner.kind, owner.id):
+            raise missing
+        return grant
+
+    async def _shown(self, owner: Owner) -> list[ShownGrant]:
+        """Those that hold first; within each group the newest first."""
+        now_s = self._web.now_s()
+        shown = []
+        for grant, account_name in [
+            (each.grant, each.account_name)
+            for each in await grants_of_owner(self._database, owner.kind, owner.id)
+        ]:
+            need = self._needs.get((grant.owner_kind, grant.scope))
+            shown.append(
+                ShownGrant(
+                    grant,
+                    account_name,
+                    need.asks if need else grant.scope,
+                    _state(grant, now_s),
+                    list(await newest_reads(self._database, grant, _READS_SHOWN)),
+                )
+            )
+        return sorted(shown, key=lambda each: each.state != "allowed")
+
+
+def _state(grant: Grant, now_s: float) -> str:
+    if grant.holds(now_s):
+        return "allowed"
+    return "revoked" if grant.revoked_at_s is not None else "expired"

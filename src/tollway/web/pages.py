@@ -1,0 +1,181 @@
+"""What every page shares: rendering, forms, errors, and the headers that keep it safe."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from time import time
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from tollway.contract.parsing import read_form
+from tollway.contract.reasons import Refusal
+from tollway.ledger import LedgerError
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.database import Reader, StoreBusyError, StoreError
+from tollway.web.sign_in import Sessions, Visit
+
+_BODY_MAX = 16_384
+_BODY_TIMEOUT_S = 10
+# Making a page takes the event loop as long as a few calls. One after the other, with all calls in
+# between, a crowd of readers delays only itself.
+_PAGES_AT_ONCE = 2
+_PAGE_WAIT_S = 3.0
+_RETRY_AFTER_S = 5
+_TOO_MANY = "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
+# The page may show its own style sheet and send its own forms: nothing else, from nowhere.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; form-action 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+logger = logging.getLogger("tollway.web")
+
+
+class PageError(Exception):
+    """Ends a page with words for its reader."""
+
+    def __init__(self, status: int, title: str, text: str) -> None:
+        super().__init__(title)
+        self.status = status
+        self.title = title
+        self.text = text
+
+
+Page = Callable[[Request, Visit], Awaitable[Response]]
+
+
+class Web:
+    """Renders pages, reads forms."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        sessions: Sessions,
+        zone: ZoneInfo,
+        now_s: Callable[[], float] = time,
+    ) -> None:
+        self.now_s = now_s
+        self._reader = reader
+        self._sessions = sessions
+        self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
+        self._templates = Environment(
+            loader=PackageLoader("tollway.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.globals["zone"] = zone.key
+        self._templates.filters["shown"] = lambda at_s: datetime.fromtimestamp(at_s, zone).strftime(
+            "%Y-%m-%d %H:%M"
+        )
+
+    def render(self, template: str, visit: Visit, status: int = 200, **values: object) -> Response:
+        page = self._templates.get_template(template).render(
+            owner=visit.owner, form_token=self._sessions.form_token(visit), **values
+        )
+        return Response(page, status, media_type="text/html")
+
+    def redirect(self, path: str, visit: Visit | None = None) -> Response:
+        """To another page of ours; with a visit, the reader goes on in that one."""
+        response = RedirectResponse(path, 303)
+        if visit is not None:
+            self._sessions.remember(response, visit)
+        return response
+
+    def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        """The page once a slot is free, or else a fixed sentence."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                async with self._slots.taken(_PAGE_WAIT_S):
+                    # Most pages wait for nothing: without this, all who are here would be
+                    # answered one after the other before the next call.
+                    await asyncio.sleep(0)
+                    return await self._answer(page, request)
+            except StoreBusyError:
+                headers = {**HEADERS, "Retry-After": str(_RETRY_AFTER_S)}
+                return PlainTextResponse(_TOO_MANY, 503, headers)
+
+        return answer
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Leaves the place to other pages, while this one waits for something else."""
+        self._slots.leave()
+        try:
+            yield
+        finally:
+            # Shielded: a cancelled page still gives back no more than it took.
+            await asyncio.shield(self._slots.take(None))
+
+    async def _answer(self, page: Page, request: Request) -> Response:
+        """The page with its visit, its errors as a page, and its headers."""
+        visit = self._sessions.start(self.now_s())
+        try:
+            visit = await self._sessions.visit(request, self._reader, self.now_s())
+            response = await page(request, visit)
+        except Exception as error:
+            shown = error_text(error)
+            response = self.render(
+                "message.html", visit, shown.status, title=shown.title, text=shown.text
+            )
+        response.headers.update(HEADERS)
+        if visit.is_new and "set-cookie" not in response.headers:
+            self._sessions.remember(response, visit)
+        return response
+
+    async def form(self, request: Request, visit: Visit) -> dict[str, str]:
+        """The fields of a form that was sent from one of our own pages."""
+        async with self.aside():
+            body = await _body(request)
+        fields = read_form(request.headers.get("content-type", ""), body)
+        if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
+            raise PageError(
+                403,
+                "This form is too old",
+                "It was opened too long ago, or in another session. Go back, load the page again, "
+                "and send it again.",
+            )
+        return fields
+
+
+def error_text(error: Exception) -> PageError:
+    if isinstance(error, PageError):
+        return error
+    if isinstance(error, Refusal):
+        return PageError(400, "This form cannot be read", error.message("en"))
+    if isinstance(error, LedgerError):
+        # Its words are for the operator, and name commands.
+        return PageError(
+            409, "That is no longer possible", "Something has changed meanwhile: load it again."
+        )
+    if isinstance(error, StoreError):
+        logger.error("the database is unavailable: %s", error)
+        return PageError(503, "Not available", "Please try again in a moment.")
+    logger.error("a page failed unexpectedly", exc_info=error)
+    return PageError(500, "Something went wrong", "It was not your fault. Please try again later.")
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _BODY_MAX:
+                    raise PageError(413, "This form is too large", "Send less.")
+    except (TimeoutError, ClientDisconnect):
+        raise PageError(408, "This form did not arrive", "Please send it again.") from None
+    return bytes(body)

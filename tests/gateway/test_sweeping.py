@@ -1,0 +1,93 @@
+"""What becomes of the rows of tokens that clients obtained: gone a day after their end, if nothing
+needs them."""
+
+import json
+
+import pytest
+
+from tests.support import forks
+from tests.support.clients import OwnClient, new_client, obtain
+from tests.support.gateway import Gateway
+from tests.support.ledger import CALLS, WORLD, new_caller, newest_entry
+from tests.support.stores import Store
+from tollway.ledger.clients import _SWEEP, sweep_client_tokens
+from tollway.ledger.tokens import list_tokens
+from tollway.store.database import Database
+
+DAY_S = 24 * 3600
+
+
+def _age(store: Store, client_id: str, seconds: int) -> None:
+    """As if its tokens had expired so long ago."""
+    expired_s = WORLD.at_s() - seconds
+    store.run(f"UPDATE token SET expires_at_s = {expired_s} WHERE client_id = '{client_id}'")
+
+
+def _rows(store: Store, client: OwnClient) -> int:
+    tokens = store.do(lambda database: list_tokens(database, client.caller.account_id))
+    return sum(each.client_id == client.id for each in tokens)
+
+
+def test_the_gateway_removes_what_expired_a_day_ago_and_receipts_and_books_stay(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    old, recent, sandbox = (
+        new_client(own_store),
+        new_client(own_store),
+        new_client(own_store, kind="test"),
+    )
+    expired = new_caller(own_store, lifetime_s=1)
+    own_store.run(f"UPDATE token SET expires_at_s = 1 WHERE id = '{expired.token_id}'")
+    gateway = Gateway(own_store)
+    reply = gateway.get(token=obtain(gateway, old), query=question)
+    assert reply.code == 0
+    for client in (recent, sandbox):
+        assert gateway.get(token=obtain(gateway, client), query=question).code == 0
+    for client, seconds in ((old, DAY_S + 5), (recent, DAY_S - 60), (sandbox, 99 * DAY_S)):
+        _age(own_store, client.id, seconds)
+    # The regular work is done once more before a stop.
+    assert gateway.stop() == 0
+    assert [_rows(own_store, client) for client in (old, recent, sandbox)] == [0, 1, 1]
+    (kept,) = own_store.do(lambda database: list_tokens(database, expired.account_id))
+    assert kept.id == expired.token_id
+    told = forks.run(
+        *("tollway", "receipt", reply.headers["x-request-id"], "--json"),
+        *("--database", own_store.url),
+    )
+    assert (
+        json.loads(told.stdout)["token_id"] == newest_entry(own_store, old.caller, CALLS).token_id
+    )
+    audit = forks.run("tollway", "audit", "--database", own_store.url)
+    assert audit.returncode == 0, audit.stdout
+
+
+def test_very_many_go_in_pieces(own_store: Store) -> None:
+    client = new_client(own_store)
+    whose = f"'{client.caller.account_id}', 'live', '', '', 1, 2, '{client.id}'"
+    rows = ", ".join(f"({_blob(own_store, nth)}, 'tok_{nth}', {whose})" for nth in range(1100))
+    own_store.run(
+        "INSERT INTO token (hash, id, account_id, kind, label, start, issued_at_s, expires_at_s, "
+        f"client_id) VALUES {rows}"
+    )
+
+    async def sweep(database: Database) -> list[int]:
+        return [await sweep_client_tokens(database, WORLD.at_s()) for _ in range(4)]
+
+    assert own_store.do(sweep) == [500, 500, 100, 0]
+    assert _rows(own_store, client) == 0
+
+
+def _blob(store: Store, number: int) -> str:
+    digits = f"{number:064x}"
+    return f"'\\x{digits}'" if store.is_shared else f"x'{digits}'"
+
+
+@pytest.mark.sqlite
+def test_finding_them_reads_no_other_tokens(own_store: Store) -> None:
+    """By their index, however many tokens there are."""
+    text = _SWEEP.sqlite.text
+    for value in ("'live'", "5", "500", "0"):
+        text = text.replace("?", value, 1)
+    plan = str(own_store.run(f"EXPLAIN QUERY PLAN {text}"))
+    assert "token_client_expiry" in plan
+    assert "SCAN" not in plan

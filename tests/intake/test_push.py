@@ -1,0 +1,279 @@
+"""Pushed orders over HTTP: signed, stored once, acknowledged only when they are durable."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.orders import START_MS, miscounted, order, sealer_of
+from tests.support.postgresql import locked
+from tests.support.pushes import SOURCE, push
+from tests.support.remote import eventually
+from tests.support.stores import Store
+from tollway.intake.push_request import SignatureError, read_claim, sign, signing_key
+from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
+from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
+from tollway.operations.catalogue import RECORD_KINDS
+
+# Of whoever has its turns, and waits for the table of counts.
+_TURNS_TAKEN = """
+SELECT count(*) FROM pg_locks AS taken JOIN pg_locks AS waiting USING (pid)
+JOIN pg_database ON pg_database.oid = waiting.database AND datname = current_database()
+WHERE taken.locktype = 'advisory' AND waiting.relation = 'order_count'::regclass
+AND NOT waiting.granted"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+@pytest.fixture
+def secret(own: Store) -> str:
+    made = own.do(lambda database: add_source(database, sealer_of(own), SOURCE, 1))
+    return made.secret
+
+
+@pytest.fixture
+def gateway(own: Store) -> Iterator[Gateway]:
+    started = Gateway(own, push_max_bytes=100_000)
+    yield started
+    if started.process.poll() is None:
+        assert started.stop() == 0
+
+
+def _json(*records: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(records if len(records) != 1 else records[0])
+
+
+def _stored(store: Store) -> list[tuple[str, int]]:
+    return store.run("SELECT order_sn, status FROM shop_order ORDER BY 1")
+
+
+@pytest.mark.parametrize("shape", ["object", "array", "lines"])
+def test_a_push_is_stored_once_however_often_it_comes(
+    gateway: Gateway, own: Store, secret: str, shape: str
+) -> None:
+    records = [order(f"sn-{n}") for n in range(1 if shape == "object" else 3)]
+    body = b"\n".join(map(_json, records)) if shape == "lines" else _json(*records)
+    first = push(gateway, secret, body)
+    assert first.status_code == 200
+    assert first.json() == {"stored": len(records), "unchanged": 0, "rejected": 0}
+    again = push(gateway, secret, body, message_id="msg_2")
+    assert again.json() == {"stored": 0, "unchanged": len(records), "rejected": 0}
+    assert _stored(own) == [(each["order_sn"], 1) for each in records]
+    assert own.do(miscounted) == {}
+
+
+def test_later_versions_replace_earlier_ones_whatever_order_they_arrive_in(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    push(gateway, secret, _json(order(order_status=2, updated_at=START_MS + 5)))
+    old = push(gateway, secret, _json(order(order_status=1)))
+    assert old.json() == {"stored": 0, "unchanged": 1, "rejected": 0}
+    push(gateway, secret, _json(order(order_status=3, updated_at=START_MS + 9)))
+    assert [status for _, status in _stored(own)] == [3]
+
+
+def test_401_is_the_same_for_every_push_that_cannot_be_trusted(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    body = _json(order())
+    elsewhere = "whsec_" + "A" * 43 + "="
+    refused = [
+        push(gateway, elsewhere, body),
+        push(gateway, secret, body, source="nobody"),
+        push(gateway, secret, body, source=""),
+        push(gateway, secret, body, source="", query="?source=%00"),
+        push(gateway, secret, body, source="", query="?source=%EF%BB%BF"),
+        push(gateway, secret, body, source="m" * 65),
+        push(gateway, secret, body, late_s=301),
+        push(gateway, secret, body, late_s=-302),
+        push(gateway, secret, body, message_id=""),
+        push(gateway, secret, body, signature=""),
+        push(gateway, secret, body, signature="v1,"),
+        push(gateway, secret, body, signature="v1a," + "A" * 44),
+        gateway.client.post("/push/orders", content=body),
+    ]
+    assert {response.status_code for response in refused} == {401}
+    assert len({response.text for response in refused}) == 1
+    assert _stored(own) == []
+    assert push(gateway, secret, body, late_s=295).status_code == 200
+
+
+def test_the_tolerance_is_300_seconds_either_way() -> None:
+    for timestamp in ("1000", "1600"):
+        read_claim("id", timestamp, "v1,x", 1300.0)
+    for timestamp in ("999", "1601", "-1", "", "１３００", "1300.0"):
+        with pytest.raises(SignatureError):
+            read_claim("id", timestamp, "v1,x", 1300.0)
+
+
+def test_the_signature_is_the_one_of_standard_webhooks() -> None:
+    # The example of the Standard Webhooks libraries.
+    key = key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    message_id, timestamp, body = (
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "1614265330",
+        b'{"test": 2432232314}',
+    )
+    expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert sign(key, message_id, timestamp, body) == expected
+    claimed = read_claim(message_id, timestamp, f"v1,bad {expected}", 1614265330.0)
+    assert signing_key(claimed, [b"other", key], body) == key
+
+
+def test_after_a_rotation_both_secrets_are_good_and_after_two_the_first_is_not(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    def rotate() -> str:
+        return own.do(lambda database: rotate_secret(database, sealer_of(own), SOURCE, 2)).secret
+
+    second = rotate()
+    for number, each in enumerate((secret, second)):
+        assert push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
+    third = rotate()
+    assert push(gateway, secret, _json(order("sn-9"))).status_code == 401
+    for number, each in enumerate((second, third)):
+        assert push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
+    assert [each.rotated_at_s for each in own.do(list_sources)] == [2]
+    assert secret.removeprefix("whsec_").encode() not in own.content()
+
+
+def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
+    gateway: Gateway, own: Store, secret: str
+) -> None:
+    bad = order("sn-bad", order_status=7, receiver_name="司徒敏静")
+    lines = [_json(order("sn-1")), b"not json", _json(bad), _json(order("sn-2")), b"[1]"]
+    for _ in range(2):
+        response = push(gateway, secret, b"\n".join(lines))
+        assert response.status_code == 200
+        assert response.json()["rejected"] == 3
+    assert [order_sn for order_sn, _ in _stored(own)] == ["sn-1", "sn-2"]
+    rejected = own.do(list_rejected)
+    assert len(rejected) == 3
+    assert {each.source for each in rejected} == {SOURCE}
+    assert sum("order_status" in each.reason for each in rejected) == 1
+    assert "司徒敏静".encode() not in own.content()
+
+
+def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: Store) -> None:
+    sealer = sealer_of(own)
+
+    def reject(record: dict[str, Any]) -> dict[str, object]:
+        return sealed_reject(sealer, b"key", SOURCE, "orders", _json(record), "not known yet", 5)
+
+    rejects = [reject(order("sn-1")), reject(order("sn-2", order_status=9))]
+    own.do(lambda database: database.write(lambda tx: keep_rejects(tx, rejects)))
+    result = own.do(lambda database: replay(database, sealer, RECORD_KINDS, None))
+    assert (result.stored, result.unchanged, result.rejected) == (1, 0, 1)
+    assert [each.id for each in own.do(list_rejected)] == [rejects[1]["id"]]
+    assert [order_sn for order_sn, _ in _stored(own)] == ["sn-1"]
+    assert own.do(miscounted) == {}
+
+
+@pytest.mark.parametrize("body", [b"", b"   ", b"[1, 2", b"not json", b"\xff\xfe", b"7", b"[]"])
+def test_400_malformed(gateway: Gateway, own: Store, secret: str, body: bytes) -> None:
+    assert push(gateway, secret, body).status_code == 400
+    assert own.do(list_rejected) == []
+
+
+def test_400_over_a_thousand_wrong_records(gateway: Gateway, own: Store, secret: str) -> None:
+    def pushed(wrong: int) -> httpx.Response:
+        return push(gateway, secret, _json(order(), *({"number": n} for n in range(wrong))))
+
+    refused = pushed(1001)
+    assert refused.status_code == 400
+    assert "Over 1000 records" in refused.json()["error"]
+    assert "owner_id" in refused.json()["error"]
+    assert (_stored(own), own.do(list_rejected)) == ([], [])
+    assert pushed(1000).json() == {"stored": 1, "unchanged": 0, "rejected": 1000}
+    assert len(own.do(list_rejected)) == 1000
+
+
+@pytest.mark.postgresql
+def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
+    """The server has one table for the locks of all, and those who find it full fail."""
+    # The push waits for longer than this test may be held up.
+    gateway = Gateway(own, call_timeout_s=60)
+    body = _json(*(order(f"sn-{n}", owner_id=f"88{n:07}") for n in range(200)))
+    with ThreadPoolExecutor(1) as beside:
+        with locked(own.url, "order_count"):
+            answer = beside.submit(push, gateway, secret, body)
+            ((turns,),) = eventually(lambda: own.run(_TURNS_TAKEN), lambda found: found != [(0,)])
+        assert answer.result().json() == {"stored": 200, "unchanged": 0, "rejected": 0}
+    assert turns <= 64
+    assert gateway.stop() == 0
+
+
+def test_413_too_large(gateway: Gateway, secret: str) -> None:
+    assert push(gateway, secret, b" " * 100_001).status_code == 413
+
+
+def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(
+    own: Store, secret: str
+) -> None:
+    records = [order(f"sn-{n:05}", confirm_time=START_MS + n * 1000) for n in range(5000)]
+    body = _json(*records)
+    killed = 0
+    for trial in range(3):
+        gateway = Gateway(own)
+        asyncio.run(_push_and_kill(gateway, secret, body, after_s=0.05 + 0.12 * trial))
+        killed += gateway.stop() != 0
+        assert own.do(miscounted) == {}
+    assert killed == 3
+    gateway = Gateway(own)
+    counts = push(gateway, secret, body).json()
+    assert counts["stored"] + counts["unchanged"] == 5000
+    assert [order_sn for order_sn, _ in _stored(own)] == [each["order_sn"] for each in records]
+    assert own.do(miscounted) == {}
+    gateway.stop()
+
+
+async def _push_and_kill(gateway: Gateway, secret: str, body: bytes, after_s: float) -> None:
+    """Sends a push and ends every process of the gateway before it can answer."""
+    timestamp = str(int(time.time()))
+    signature = sign(key_of(secret), "msg_k", timestamp, body)
+    _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    head = (
+        f"POST /push/orders HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        f"webhook-source: {SOURCE}\r\nwebhook-id: msg_k\r\nwebhook-timestamp: {timestamp}\r\n"
+        f"webhook-signature: {signature}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    await writer.drain()
+    await asyncio.sleep(after_s)
+    gateway.kill()
+    writer.close()
+
+
+def test_coupon_claims_are_pushed_the_same_way(gateway: Gateway, own: Store, secret: str) -> None:
+    claim = {
+        "coupon_code": "c-1",
+        "sid": "channel",
+        "type": 4,
+        "claim_time": 1_768_449_600,
+        "coupon_name": "外卖通用红包",
+        "money": "5",
+        "min_use_money": "20",
+        "begin_time": 1_768_449_600,
+        "end_time": 1_768_535_999,
+        "app_key": "9f3c2d7b61e84a05",
+    }
+    body = _json(claim, {**claim, "coupon_code": "c-2", "type": 5})
+    for stored in (1, 0):
+        answer = push(gateway, secret, body, kind="coupon-claims")
+        assert answer.json() == {"stored": stored, "unchanged": 1 - stored, "rejected": 1}
+    assert own.run("SELECT coupon_code FROM coupon_claim") == [("c-1",)]
+    assert own.run("SELECT sum(claims) FROM coupon_claim_hour") == [(1,)]
+    (kept,) = own.do(list_rejected)
+    assert (kept.kind, "type" in kept.reason) == ("coupon-claims", True)
+    again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
+    assert (again.stored, again.rejected) == (0, 1)

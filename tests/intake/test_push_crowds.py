@@ -1,0 +1,123 @@
+"""Whoever pushes how much: what is not signed takes little memory, honest sources get through."""
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from select import select
+
+import msgspec
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.orders import order, sealer_of
+from tests.support.pushes import SOURCE, push
+from tests.support.raw import request, talk
+from tests.support.remote import eventually
+from tests.support.stores import Store
+from tollway.intake.push_request import sign
+from tollway.intake.sources import add_source, key_of
+
+# More than what is read without waiting for a place.
+LARGE = 70_000
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+@pytest.fixture
+def secret(own: Store) -> str:
+    return own.do(lambda database: add_source(database, sealer_of(own), SOURCE, 1)).secret
+
+
+@pytest.fixture
+def gateway(own: Store) -> Iterator[Gateway]:
+    started = Gateway(own)
+    yield started
+    assert started.stop() == 0
+
+
+def _order(order_sn: str) -> bytes:
+    return msgspec.json.encode(order(order_sn))
+
+
+def _stored(store: Store) -> list[tuple[str, int]]:
+    return store.run("SELECT order_sn, status FROM shop_order ORDER BY 1")
+
+
+def _head(secret: str, length: int, **changed: str) -> bytes:
+    """The beginning of a push whose body never comes."""
+    headers = {
+        "Host": "gateway",
+        "webhook-source": SOURCE,
+        "webhook-id": "1",
+        "webhook-timestamp": str(int(time.time())),
+        "webhook-signature": sign(key_of(secret), "1", "1", b""),
+        **{name.replace("_", "-"): value for name, value in changed.items()},
+        "Content-Length": str(length),
+    }
+    lines = (f"{name}: {value}" for name, value in headers.items())
+    return request("/push/orders", *lines, method="POST")
+
+
+@pytest.mark.parametrize("signature", ["x", "v2,AAAA", "V1,AAAA"])
+def test_401_without_a_signature_of_a_known_kind_comes_before_the_body(
+    gateway: Gateway, secret: str, signature: str
+) -> None:
+    sent = _head(secret, 100_000, webhook_signature=signature)
+    (reply,) = talk(gateway.port, sent, expected=1, patience_s=5).replies
+    assert reply.status == 401
+
+
+@contextmanager
+def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[socket.socket]]:
+    """So many announce a large push and send nothing of it; gives those that are being read, as
+    soon as every place is taken."""
+    with ExitStack() as stack:
+        senders = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
+            for _ in range(number)
+        ]
+        for sender in senders:
+            sender.sendall(_head(secret, LARGE, Expect="100-continue"))
+        # They are told to go on when somebody begins to read.
+        yield eventually(lambda: select(senders, [], [], 0)[0], lambda told: len(told) >= 4)
+
+
+def _large(order_sn: str) -> bytes:
+    return _order(order_sn).ljust(LARGE)
+
+
+def test_503_large_pushes_wait_for_each_other_and_small_ones_for_none(
+    own: Store, secret: str
+) -> None:
+    gateway = Gateway(own, body_timeout_s=4)
+    # Those who get the places afterwards keep them for longer than the next one waits.
+    with _slow_senders(gateway, secret, 12) as read:
+        for _ in range(3):
+            assert push(gateway, secret, _order("sn-small")).status_code == 200
+        assert len(read) == 4
+        refused = push(gateway, secret, _large("sn-large"))
+    assert refused.status_code == 503
+    assert int(refused.headers["retry-after"]) > 0
+    assert _stored(own) == [("sn-small", 1)]
+    assert gateway.stop() == 0
+
+
+def test_slow_senders_hold_up_large_pushes_for_the_time_of_a_body_only(
+    own: Store, secret: str
+) -> None:
+    other = own.do(lambda database: add_source(database, sealer_of(own), "other", 1)).secret
+    gateway = Gateway(own, body_timeout_s=4)
+    with _slow_senders(gateway, secret, 4) as read, ThreadPoolExecutor(2) as beside:
+        first = beside.submit(push, gateway, secret, _large("sn-1"))
+        second = beside.submit(push, gateway, other, _large("sn-2"), source="other")
+        assert [first.result().status_code, second.result().status_code] == [200, 200]
+        for each in read:
+            assert b"HTTP/1.1 408" in each.makefile("rb").read()
+    assert _stored(own) == [("sn-1", 1), ("sn-2", 1)]
+    assert gateway.stop() == 0

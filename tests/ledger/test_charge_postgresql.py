@@ -1,0 +1,239 @@
+"""Settling in one round trip does what posting in a transaction does: the same outcomes and rows.
+
+The same random batches go to both engines. A function that is wrong must be seen.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import asyncpg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import bindparam
+
+from tests.ledger.test_charge_transaction import OPEN_BALANCE
+from tests.support import engines
+from tests.support.functions import change_function
+from tests.support.stores import Store
+from tollway.ledger.charge_postgresql import post_waiting_for_locks
+from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
+from tollway.ledger.charges import Charge, GrantKey, IdempotencyKey, ShortageError
+from tollway.ledger.idempotency import KeptAnswer
+from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import idempotency_key
+
+pytestmark = pytest.mark.postgresql
+ACCOUNTS, UNITS = ("a", "b", "Ω"), ("credits", "calls:orders")
+RESERVE = Query(
+    idempotency_key.insert().values({c.name: bindparam(c.name) for c in idempotency_key.c})
+)
+_runs = count()
+
+
+class GrantRequest(NamedTuple):
+    """A call in a batch."""
+
+    account: str
+    unit: str
+    amount: int
+    key: str | None
+    owner: str | None
+
+
+WISHES = st.builds(
+    GrantRequest,
+    st.sampled_from(ACCOUNTS),
+    st.sampled_from(UNITS),
+    st.integers(0, 9),
+    st.none() | st.none() | st.sampled_from(["k1", "k2", "k 3"]),
+    st.none() | st.sampled_from(["shop 1", "shop 2"]),
+)
+BATCHES = st.lists(st.lists(WISHES, min_size=1, max_size=20), min_size=1, max_size=3)
+OPENINGS = st.dictionaries(
+    st.tuples(st.sampled_from(ACCOUNTS), st.sampled_from(UNITS)), st.integers(0, 40)
+)
+# All but the times: each engine has its own clock.
+ROWS = (
+    "SELECT account_id, unit, amount, held, posted, entries FROM balance {} ORDER BY 1, 2",
+    "SELECT account_id, unit, number, kind, amount, balance_after, operation, request_id, token_id,"
+    " note FROM entry {} ORDER BY 1, 2, 3",
+    "SELECT account_id, key, request_id, fingerprint, sealed FROM idempotency_key {} ORDER BY 1, 2",
+)
+USES = (
+    "SELECT owner_kind, owner_id, consent_id, request_id, operation FROM consent_use "
+    "WHERE request_id LIKE '{}.%' ORDER BY 1, 2, 3, 4"
+)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
+    folder = tmp_path_factory.mktemp("pair")
+    shared = Store(folder / "shared.db")
+    engines.use("sqlite")
+    alone = Store(folder / "alone.db")
+    engines.use("postgresql")
+    yield alone, shared
+
+
+def charge_of(grant_request: GrantRequest, account_id: str, request_id: str) -> Charge:
+    grant = grant_request.owner and GrantKey("shop", grant_request.owner, "con_1")
+    idempotency_key = None
+    if grant_request.key is not None:
+        data = f"answer to {request_id}".encode()
+        asked = b"print of " + data
+        idempotency_key = IdempotencyKey(
+            grant_request.key, asked, asked.__eq__, lambda data: b"sealed " + data, data
+        )
+    return Charge(
+        account_id,
+        grant_request.unit,
+        grant_request.amount,
+        "orders",
+        request_id,
+        "tok_x",
+        1_900_000_000_000,
+        grant=grant or None,
+        idempotency_key=idempotency_key,
+    )
+
+
+def told(remarks: ChargeResults) -> dict[int, object]:
+    """What can be compared of what was told; that a plain call was done is not told."""
+    outcomes: dict[int, object] = {}
+    for position, remark in remarks.items():
+        if isinstance(remark, AlreadyAnswered):
+            outcomes[position] = remark.kept
+        elif isinstance(remark, Exception):
+            assert isinstance(remark, ShortageError), remark
+            outcomes[position] = remark.left
+    return outcomes
+
+
+def run(
+    store: Store,
+    name: str,
+    openings: dict[tuple[str, str], int],
+    batches: list[list[GrantRequest]],
+) -> list[object]:
+    async def work(database: Database) -> list[object]:
+        async def open_all(transaction: Transaction) -> None:
+            for (account, unit), amount in openings.items():
+                values = {"account_id": f"{name}{account}", "unit": unit, "amount": amount}
+                await transaction.execute(OPEN_BALANCE, **values, held=0, posted=0, entries=0)
+
+        await database.write(open_all)
+        outcomes: list[object] = []
+        for nth, batch in enumerate(batches):
+            charges = [
+                charge_of(
+                    grant_request, f"{name}{grant_request.account}", f"{name}.{nth}.{position:03}"
+                )
+                for position, grant_request in enumerate(batch)
+            ]
+            if database.is_shared:
+                remarks = await post_waiting_for_locks(database, charges)
+            else:
+                remarks = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
+            outcomes.append(told(remarks))
+        return outcomes
+
+    outcomes = store.do(work)
+    where = f"WHERE account_id LIKE '{name}%'"
+    rows = [store.run(each.format(where)) for each in ROWS]
+    return [outcomes, *rows, store.run(USES.format(name))]
+
+
+Check = Callable[[dict[tuple[str, str], int], list[list[GrantRequest]]], None]
+
+
+@pytest.fixture(scope="module")
+def check(pair: tuple[Store, Store]) -> Check:
+    def same(openings: dict[tuple[str, str], int], batches: list[list[GrantRequest]]) -> None:
+        name = f"{next(_runs):05}"
+        alone, shared = (run(store, name, openings, batches) for store in pair)
+        for one, other in zip(alone, shared, strict=True):
+            assert one == other
+
+    return same
+
+
+@settings(max_examples=20)
+@given(openings=OPENINGS, batches=BATCHES)
+def test_any_batches_come_out_the_same(
+    check: Check, openings: dict[tuple[str, str], int], batches: list[list[GrantRequest]]
+) -> None:
+    check(openings, batches)
+
+
+def test_so_does_a_batch_of_the_largest_size(check: Check) -> None:
+    batch = [
+        GrantRequest(
+            ACCOUNTS[number % 3],
+            UNITS[number % 2],
+            number % 7,
+            f"k{number}" if number % 5 == 0 else None,
+            "shop 1" if number % 3 else None,
+        )
+        for number in range(512)
+    ]
+    check({("a", "credits"): 300, ("b", "calls:orders"): 10}, [batch, batch])
+
+
+def test_a_key_that_is_reserved_is_taken_for_what_is_settled_at_once(
+    pair: tuple[Store, Store],
+) -> None:
+    row = ("reserved a", "k1", "the holder", 1_900_000_000_000, b"another", b"")
+
+    async def reserve(database: Database) -> None:
+        await database.write(lambda tx: tx.execute_many(RESERVE, [row]))
+
+    for store in pair:
+        store.do(reserve)
+        grant_requests = [
+            GrantRequest("a", "credits", 1, "k1", None),
+            GrantRequest("a", "credits", 1, "k2", None),
+        ]
+        outcomes, ((*_, amount, _, posted, _),), *_ = run(
+            store, "reserved ", {("a", "credits"): 9}, [grant_requests]
+        )
+        assert outcomes == [{0: KeptAnswer("the holder", b"another", b"")}]
+        assert (amount, posted) == (8, 1)
+
+
+MIXED = [
+    GrantRequest("a", "credits", 3, None, None),
+    GrantRequest("a", "credits", 3, "k1", "shop 1"),
+    GrantRequest("a", "credits", 9, None, None),
+    GrantRequest("a", "credits", 1, "k1", "shop 1"),
+]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("amounts_left[b] < amounts[i]", "amounts_left[b] < 0"),
+        ("amounts_after[i] := amounts_left[b]", "amounts_after[i] := 0"),
+        ("WHERE number IS NOT NULL", "WHERE number > 1"),
+        ("WHERE idempotency_key.at_ms > now_ms - kept_ms", "WHERE false"),
+        ("WHERE owner_kind IS NOT NULL AND outcome IS NULL", "WHERE false"),
+    ],
+)
+def test_a_function_that_does_it_wrong_turns_the_check_red(
+    tmp_path: Path, fault: tuple[str, str]
+) -> None:
+    shared = Store(tmp_path / "wrong.db")
+    engines.use("sqlite")
+    alone = Store(tmp_path / "right.db")
+    engines.use("postgresql")
+    openings, batches = {("a", "credits"): 8}, [MIXED[:3], MIXED[3:]]
+    assert run(alone, "one", openings, batches) == run(shared, "one", openings, batches)
+    change_function(shared, "tollway_charge", fault)
+    try:
+        wrong = run(shared, "two", openings, batches)
+    except (StoreError, asyncpg.IntegrityConstraintViolationError):
+        return  # The database itself would not have it.
+    assert run(alone, "two", openings, batches) != wrong

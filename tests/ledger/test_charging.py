@@ -1,0 +1,195 @@
+"""Settling: concurrent calls share commits, and a commit that fails charges nobody."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import pytest
+
+from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
+from tollway.ledger.charges import Charge, ShortageError
+from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.entries import amount_left, newest_entries, top_up
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import (
+    Database,
+    Row,
+    StoreBusyError,
+    StoreUnavailableError,
+    Transaction,
+)
+from tollway.store.query import Query
+from tollway.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+WORLD = Runtime()
+Shortages = list[tuple[str, str, int]]
+
+
+class Gated:
+    """A database whose commits wait at a gate, are counted, and can be made to fail."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.is_shared = inner.is_shared
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.has_begun = asyncio.Event()
+        self.commits = 0
+        self.fails_with: Exception | None = None
+
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
+        return await self.write(lambda transaction: transaction.fetch_all(query, **values))
+
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        self.commits += 1
+        self.has_begun.set()
+        await self.gate.wait()
+        error = self.fails_with
+
+        async def watched(transaction: Transaction) -> T:
+            result = await work(transaction)
+            if error is not None:
+                raise error  # After the work and before the commit.
+            return result
+
+        return await self._inner.write(watched)
+
+
+class Bench:
+    """A batcher over one new account."""
+
+    def __init__(self, database: Database, account_id: str, timeout_s: float = 10) -> None:
+        self.database = Gated(database)
+        self.account_id = account_id
+        self.shortages: Shortages = []
+        self.inner = database
+        self._batcher = ChargeBatcher(
+            self.database,  # type: ignore[arg-type]
+            Metrics(),
+            timeout_s,
+            lambda *shortage: self.shortages.append(shortage),
+        )
+
+    def settle(self, number: int) -> asyncio.Future[object]:
+        charge = Charge(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number)
+        return self._batcher.settle(charge)  # type: ignore[return-value]
+
+    async def left(self) -> int:
+        return await amount_left(self.inner, self.account_id, "credits")
+
+
+@pytest.fixture
+def on_bench(
+    books: Store, new_name: Callable[[], str]
+) -> Callable[[Callable[[Bench], Awaitable[None]]], None]:
+    """Runs a test on a batcher over an account with 100 credits."""
+
+    def run(test: Callable[[Bench], Awaitable[None]]) -> None:
+        async def work(database: Database) -> None:
+            account = await open_account(database, WORLD, new_name())
+            await top_up(database, WORLD, account.id, "credits", 100)
+            await test(Bench(database, account.id))
+
+        books.do(work)
+
+    return run
+
+
+OnBench = Callable[[Callable[[Bench], Awaitable[None]]], None]
+
+
+def test_calls_that_arrive_during_a_commit_share_the_next_one(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.gate.clear()
+        first = bench.settle(0)
+        await bench.database.has_begun.wait()
+        others = [bench.settle(number) for number in range(1, 64)]
+        assert not first.done()
+        bench.database.gate.set()
+        await asyncio.gather(first, *others)
+        assert bench.database.commits == 2
+        assert await bench.left() == 36
+
+    on_bench(test)
+
+
+def test_nobody_is_answered_before_the_commit(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.gate.clear()
+        waiting = [bench.settle(number) for number in range(5)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not any(each.done() for each in waiting)
+        bench.database.gate.set()
+        await asyncio.gather(*waiting)
+
+    on_bench(test)
+
+
+def test_a_commit_that_fails_fails_every_waiter_and_charges_nobody(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.fails_with = StoreUnavailableError("disk full")
+        waiting = [bench.settle(number) for number in range(10)]
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
+        assert await bench.left() == 100
+        bench.database.fails_with = None
+        await bench.settle(11)
+        assert await bench.left() == 99
+        entries = await newest_entries(bench.inner, bench.account_id, "credits", 100)
+        assert [entry.request_id for entry in entries] == ["r11", None]
+
+    on_bench(test)
+
+
+def test_exactly_what_the_balance_covers_is_settled_and_the_rest_told(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        waiting = [bench.settle(number) for number in range(130)]
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [isinstance(outcome, ShortageError) for outcome in outcomes] == (
+            [False] * 100 + [True] * 30
+        )
+        assert bench.shortages == [(bench.account_id, "credits", 0)] * 30
+        assert await bench.left() == 0
+
+    on_bench(test)
+
+
+def test_more_than_a_batch_holds_is_settled_in_several(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        waiting = [bench.settle(number) for number in range(1100)]
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert bench.database.commits == 3
+        assert await bench.left() == 0
+
+    on_bench(test)
+
+
+def test_a_caller_that_has_gone_away_before_its_commit_is_not_charged(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.gate.clear()
+        first = bench.settle(0)
+        await bench.database.has_begun.wait()
+        gone, stays = bench.settle(1), bench.settle(2)
+        gone.cancel()
+        bench.database.gate.set()
+        await asyncio.gather(first, stays)
+        assert await bench.left() == 98
+
+    on_bench(test)
+
+
+def test_a_call_that_waited_too_long_is_let_go_uncharged(
+    books: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        account = await open_account(database, WORLD, new_name())
+        await top_up(database, WORLD, account.id, "credits", 100)
+        bench = Bench(database, account.id, timeout_s=-1)
+        with pytest.raises(StoreBusyError):
+            await bench.settle(0)
+        assert (bench.database.commits, await bench.left()) == (0, 100)
+
+    books.do(work)

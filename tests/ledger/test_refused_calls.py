@@ -1,0 +1,138 @@
+"""The notes of calls that were not charged: bounded, written together, swept in time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.support.stores import Store
+from tollway.ledger import refused_calls as uncharged
+from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
+from tollway.store.database import Database, StoreBusyError
+from tollway.store.query import Query
+from tollway.store.schema.ledger import refused_call
+from tollway.telemetry.metrics import Metrics
+
+_IDS = Query(refused_call.select().order_by(refused_call.c.request_id))
+
+
+def note(account_id: str, number: int) -> RefusedCall:
+    return RefusedCall(account_id, f"{number:04d}", number, "orders", 100, "BODY_TOO_LARGE", None)
+
+
+async def ids_of(database: Database, account_id: str) -> list[str]:
+    return [row[1] for row in await database.fetch_all(_IDS) if row[0] == account_id]
+
+
+def dropped(metrics: Metrics) -> bool:
+    return 'tollway_receipts_dropped_total{cause="queue_full"}' in metrics.render().decode()
+
+
+class Counting:
+    """A database that counts its commits, and refuses the first few."""
+
+    def __init__(self, database: Database, refusals: int = 0) -> None:
+        self._database = database
+        self.refusals = refusals
+        self.commits = 0
+        self.at_once = 0
+        self.at_once_max = 0
+
+    async def write(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        self.at_once += 1
+        self.at_once_max = max(self.at_once_max, self.at_once)
+        try:
+            await asyncio.sleep(0)
+            if self.refusals:
+                self.refusals -= 1
+                raise StoreBusyError("somebody else writes")
+            self.commits += 1
+            return await self._database.write(work)
+        finally:
+            self.at_once -= 1
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uncharged, "_WRITE_AFTER_S", 0)
+    monkeypatch.setattr(uncharged, "_RETRY_AFTER_S", 0)
+
+
+async def until_written(database: Database, account_id: str, count: int) -> list[str]:
+    async with asyncio.timeout(20):
+        while len(await ids_of(database, account_id)) < count:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    return await ids_of(database, account_id)
+
+
+def test_many_notes_are_few_commits_one_at_a_time(books: Store) -> None:
+    async def work(database: Database) -> tuple[Counting, list[str]]:
+        counting = Counting(database)
+        notes = RefusedCallLog(counting, Metrics())  # type: ignore[arg-type]
+        for number in range(1200):
+            notes.add(note("many", number))
+        return counting, await until_written(database, "many", 1200)
+
+    counting, ids = books.do(work)
+    assert ids == [f"{number:04d}" for number in range(1200)]
+    assert (counting.commits, counting.at_once_max) == (3, 1)
+
+
+def test_what_the_database_does_not_take_is_tried_again(books: Store) -> None:
+    async def work(database: Database) -> list[str]:
+        notes = RefusedCallLog(Counting(database, refusals=3), Metrics())  # type: ignore[arg-type]
+        notes.add(note("again", 1))
+        return await until_written(database, "again", 1)
+
+    assert books.do(work) == ["0001"]
+
+
+@pytest.mark.parametrize(("most", "kept"), [(5, 5), (50, 8)])
+def test_when_too_much_waits_the_newest_are_dropped_and_counted(
+    books: Store, monkeypatch: pytest.MonkeyPatch, most: int, kept: int
+) -> None:
+    monkeypatch.setattr(uncharged, "_WAITING_MAX", most)
+    metrics = Metrics()
+
+    async def work(database: Database) -> list[str]:
+        notes = RefusedCallLog(database, metrics)
+        for number in range(8):
+            notes.add(note(f"full {most}", number))
+        await notes.finish()
+        return await ids_of(database, f"full {most}")
+
+    assert books.do(work) == [f"{number:04d}" for number in range(kept)]
+    assert dropped(metrics) == (kept < 8)
+
+
+def test_a_stop_writes_what_waits_and_says_what_it_could_not(
+    books: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(database: Database) -> list[str]:
+        counting = Counting(database)
+        notes = RefusedCallLog(counting, Metrics())  # type: ignore[arg-type]
+        for number in range(700):
+            notes.add(note("stop", number))
+        await notes.finish()
+        counting.refusals = 1
+        notes.add(note("stop", 9999))
+        await notes.finish()
+        return await ids_of(database, "stop")
+
+    assert len(books.do(work)) == 700
+    assert "1 notes for receipts are lost" in caplog.text
+
+
+def test_a_sweep_takes_what_is_older_and_nothing_else(books: Store) -> None:
+    async def work(database: Database) -> list[str]:
+        notes = RefusedCallLog(database, Metrics())
+        for number in range(10):
+            notes.add(note("sweep", number))
+        await notes.finish()
+        # In pieces smaller than what there is to sweep.
+        while await database.write(lambda tx: uncharged.remove_old(tx, before_ms=8, most=3)):
+            pass
+        return await ids_of(database, "sweep")
+
+    assert books.do(work) == ["0008", "0009"]

@@ -1,0 +1,24 @@
+"""A small world of all five operations, and a gateway that serves it."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from tests.support.all_operations import small_world
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    store = Store(tmp_path_factory.mktemp("world") / "tollway.db")
+    small_world(store, today)
+    return store
+
+
+@pytest.fixture(scope="module")
+def served(world: Store) -> Iterator[Gateway]:
+    gateway = Gateway(world)
+    yield gateway
+    assert gateway.stop() == 0

@@ -1,0 +1,64 @@
+"""A call that is refused before its body is read leaves a connection that can be used again, or it
+says that it cannot: nobody sends the next request into one that is about to end."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.gateway import Gateway
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+
+FORM = "application/x-www-form-urlencoded"
+SHORT = b"sid=1&page=1"
+
+
+@pytest.fixture
+def connection(gateway: Gateway) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as made:
+        # Headers and body as two packets.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield made
+
+
+def head(*headers: str) -> bytes:
+    """The beginning of a call without a token, which is refused before its body is wanted."""
+    lines = [f"POST {COUPON_CLAIMS.path} HTTP/1.1", "Host: x", f"Content-Type: {FORM}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def answer(connection: socket.socket) -> bytes:
+    """The head of the next answer, once all of it is there."""
+    received = b""
+    while b"\r\n\r\n" not in received or not received.rstrip().endswith(b"}"):
+        piece = connection.recv(65_536)
+        assert piece, "the connection ended without an answer"
+        received += piece
+    assert b'"code":401' in received
+    return received.partition(b"\r\n\r\n")[0].lower()
+
+
+def test_a_body_that_comes_behind_its_headers_keeps_the_connection(
+    connection: socket.socket,
+) -> None:
+    for _ in range(20):
+        connection.sendall(head(f"Content-Length: {len(SHORT)}"))
+        connection.sendall(SHORT)
+        assert b"connection: close" not in answer(connection)
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        (f"Content-Length: {len(SHORT)}", SHORT[:-1]),
+        ("Content-Length: 1000000", SHORT),
+        ("Transfer-Encoding: chunked", b"5\r\nhello\r\n"),
+    ],
+    ids=["never ends", "too long to be read over", "of no length"],
+)
+def test_otherwise_the_end_of_the_connection_is_told(
+    connection: socket.socket, header: str, body: bytes
+) -> None:
+    connection.sendall(head(header) + body)
+    assert b"connection: close" in answer(connection)
+    assert connection.recv(1) == b""

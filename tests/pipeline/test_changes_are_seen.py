@@ -1,0 +1,131 @@
+"""What an operator changes beside the running server is seen on the next call."""
+
+from typing import Any
+
+import msgspec
+
+from tests.support import forks
+from tests.support.changes import assert_seen
+from tests.support.gateway import Gateway
+from tests.support.ledger import CALLS, WORLD, Caller, new_caller
+from tests.support.stores import Store
+from tollway.ledger.accounts import close_account
+from tollway.ledger.entries import top_up
+from tollway.ledger.permissions import Permission, grant, revoke_grant
+from tollway.ledger.tokens import list_tokens, revoke_token
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.operations.product_analysis.records import ProductRecord
+from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.store.database import Database, Transaction
+
+NAME = PRODUCT_ANALYSIS.name
+
+
+def test_a_revoked_token_is_refused(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    assert gateway.get(token=caller.token, query=question).code == 0
+    store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+    assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
+
+
+def test_what_the_command_line_does_is_seen_on_the_next_call(
+    gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, calls=1)
+
+    def tollway(*arguments: str) -> None:
+        forks.run("tollway", *arguments, "--database", store.url).check_returncode()
+
+    def code() -> int:
+        return gateway.get(token=caller.token, query=question).code
+
+    assert [code(), code()] == [0, 204]
+    tollway("credit", "add", caller.account_id, "5", "--calls", NAME)
+    assert_seen(store, code, 0)
+    tollway("token", "revoke", caller.token_id)
+    assert_seen(store, code, 401)
+
+
+def test_a_closed_account_is_refused(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    assert gateway.get(token=caller.token, query=question).code == 0
+    store.do(lambda database: close_account(database, WORLD, caller.account_id))
+    assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
+
+
+def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:
+    caller = new_caller(store, calls=1, rate_limit=1_000_000)
+
+    def code() -> int:
+        return gateway.get(token=caller.token, query=question).code
+
+    assert [code(), code()] == [0, 204]
+    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 1))
+    assert_seen(store, code, 0)
+    assert code() == 204
+
+
+def test_a_correction_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:
+    caller = new_caller(store, calls=5)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, -4))
+    assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 204)
+
+
+def test_a_grant_and_its_end_are_seen(
+    gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(store, granted=False)
+
+    def told() -> tuple[int, str]:
+        reply = gateway.get(token=caller.token, query=question)
+        return reply.code, reply.headers["ratelimit-policy"]
+
+    without = (204, f'"{NAME}";q=10;w=1')
+    assert told() == without
+    store.do(lambda database: grant(database, caller.account_id, Permission(NAME, None, 3)))
+    assert_seen(store, told, (0, f'"{NAME}";q=3;w=1'))
+    store.do(lambda database: revoke_grant(database, caller.account_id, NAME))
+    assert_seen(store, told, without)
+
+
+def test_new_figures_are_seen(
+    gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    def figures() -> dict[str, Any]:
+        return gateway.get(token=caller.token, query=question).data
+
+    before = figures()
+    renamed = ProductRecord(
+        product_id=question["product_id"], title="新标题", shop_name=before["shopName"]
+    )
+
+    async def load(database: Database) -> int:
+        async def work(transaction: Transaction) -> int:
+            return await FigureLoader().store(transaction, [renamed])
+
+        return await database.write(work)
+
+    assert store.do(load) == 1
+    assert_seen(store, lambda: figures().get("itemName"), "新标题")
+    old = msgspec.structs.replace(renamed, title=before["itemName"], picture_url=before["pic"])
+
+    async def restore(database: Database) -> int:
+        async def work(transaction: Transaction) -> int:
+            return await FigureLoader().store(transaction, [old])
+
+        return await database.write(work)
+
+    assert store.do(restore) == 1
+    assert_seen(store, figures, before)
+
+
+def test_when_a_token_was_used_is_written_down(own_store: Store, question: dict[str, str]) -> None:
+    caller = new_caller(own_store)
+    gateway = Gateway(own_store)
+    assert gateway.get(token=caller.token, query=question).code == 0
+    assert gateway.stop() == 0
+    (token,) = own_store.do(lambda database: list_tokens(database, caller.account_id))
+    assert token.last_used_at_s is not None

@@ -1,0 +1,63 @@
+"""A disk that is full: nothing is acknowledged without its entry, and all is well when it is not.
+
+The disk is made full for the worker alone, by a limit on the size of the files it writes.
+"""
+
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.ledger import calls_left, new_caller
+from tests.support.load import assert_books_hold
+from tests.support.stores import Store
+
+pytestmark = pytest.mark.sqlite
+
+# More than the log has by then, and less than the write-ahead log.
+LIMIT_BYTES = 64 * 1024
+
+
+@contextmanager
+def disk_full(gateway: Gateway) -> Iterator[None]:
+    (worker,) = gateway.workers()
+    before = resource.prlimit(worker, resource.RLIMIT_FSIZE)
+    resource.prlimit(worker, resource.RLIMIT_FSIZE, (LIMIT_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, before)
+
+
+def test_it_answers_202_charges_nothing_and_recovers_by_itself(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(own_store, calls=1000, rate_limit=100_000)
+    gateway = Gateway(own_store)
+
+    def call(_: int) -> tuple[int, str]:
+        reply = gateway.get(token=caller.token, query=question)
+        return reply.code, reply.headers["x-request-id"]
+
+    wal = own_store.path.with_name(f"{own_store.path.name}-wal")
+    paid = []
+    while wal.stat().st_size <= LIMIT_BYTES:
+        paid.append(call(0))
+    with ThreadPoolExecutor(8) as pool:
+        with disk_full(gateway):
+            refused = list(pool.map(call, range(24)))
+            assert gateway.client.get("/healthz").status_code == 200
+            assert gateway.get(query=question).code == 401
+            assert gateway.get(token=caller.token).code == 100
+        after = list(pool.map(call, range(24)))
+    assert Counter(code for code, _ in refused) == {202: 24}
+    assert {code for code, _ in (*paid, *after)} == {0}
+    assert gateway.stop() == 0
+    acknowledged = [request_id for _, request_id in (*paid, *after)]
+    assert_books_hold(own_store, acknowledged)
+    assert calls_left(own_store, caller) == 1000 - len(acknowledged)
+    assert "the database is unavailable" in gateway.log()

@@ -1,0 +1,124 @@
+"""What one transaction holds of an account makes nobody wait but that account's own calls."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.support.functions import change_function
+from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.load import assert_books_hold
+from tests.support.postgresql import left_open
+from tests.support.stores import Store
+
+pytestmark = pytest.mark.postgresql
+KEY = {"Idempotency-Key": "the same"}
+OTHERS, ROUNDS = 4, 5
+# How another transaction can be in the way of an account's calls, each of which carries the key.
+HOLDS = {
+    "its balance is locked": "SELECT FROM balance WHERE account_id = '{0}' FOR UPDATE",
+    "its count of calls is locked": "SELECT FROM admission WHERE account_id = '{0}' FOR UPDATE",
+    "its count of calls is being made": (
+        "DELETE FROM admission WHERE account_id = '{0}'; COMMIT; BEGIN; "
+        "INSERT INTO admission VALUES ('{0}', 'product_analysis', '{{}}', '{{}}')"
+    ),
+    "its key is being taken": (
+        "INSERT INTO idempotency_key (account_id, key, request_id, at_ms, fingerprint, sealed) "
+        "VALUES ('{0}', 'the same', 'another', 9000000000000, '', '')"
+    ),
+}
+SOMEBODY_WAITS = """
+SELECT FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'tollway' AND wait_event_type = 'Lock'"""
+
+
+@pytest.fixture
+def served(own_store: Store) -> Iterator[Gateway]:
+    gateway = Gateway(own_store)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+class Calls:
+    """Calls that are made side by side."""
+
+    def __init__(self, gateway: Gateway, query: dict[str, str]) -> None:
+        self._gateway = gateway
+        self._query = query
+        self._threads = ThreadPoolExecutor(32)
+
+    def start(self, caller: Caller, headers: dict[str, str] | None = None) -> "Future[Reply]":
+        return self._threads.submit(
+            self._gateway.get, token=caller.token, query=self._query, headers=headers
+        )
+
+    def close(self) -> None:
+        self._threads.shutdown()
+
+
+@pytest.fixture
+def calls(served: Gateway, question: dict[str, str]) -> Iterator[Calls]:
+    made = Calls(served, question)
+    yield made
+    made.close()
+
+
+def wait_for_a_lock(store: Store) -> None:
+    deadline_s = time.monotonic() + 5
+    while not store.run(SOMEBODY_WAITS):
+        assert time.monotonic() < deadline_s, "nobody waits for a lock"
+
+
+@pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS.keys())
+def test_others_are_served_meanwhile_and_its_own_calls_afterwards(
+    own_store: Store, calls: Calls, hold: str
+) -> None:
+    held, *others = (new_caller(own_store, rate_limit=1000) for _ in range(1 + OTHERS))
+    for caller in (held, *others):
+        assert calls.start(caller).result().code == 0
+    # A key that is being taken is not seen before it is met: what else has a key in that batch
+    # waits with it.
+    kinds = [False] if "idempotency_key" in hold else [False, True]
+    with left_open(own_store.url, hold.format(held.account_id)):
+        waiting = [calls.start(held, KEY)]
+        wait_for_a_lock(own_store)
+        for nth in range(ROUNDS):
+            # Side by side with what cannot be had.
+            waiting.append(calls.start(held, KEY))
+            key = {"Idempotency-Key": f"k{nth}"}
+            free = [calls.start(each, key if has else None) for each in others for has in kinds]
+            assert {each.result().code for each in free} == {0}
+        assert not any(each.done() for each in waiting)
+    replies = [each.result() for each in waiting]
+    assert {reply.code for reply in replies} == {0}
+    assert len({str(reply.data) for reply in replies}) == 1
+    assert calls_left(own_store, held) == 100 - 1 - 1
+    assert {calls_left(own_store, other) for other in others} == {100 - 1 - len(kinds) * ROUNDS}
+    assert_books_hold(own_store, [])
+
+
+def test_a_gateway_that_waits_for_all_locks_would_be_seen(own_store: Store, calls: Calls) -> None:
+    held, other = new_caller(own_store), new_caller(own_store)
+    change_function(own_store, "tollway_charge", ("IF waits THEN", "IF true THEN"))
+    with left_open(own_store.url, HOLDS["its balance is locked"].format(held.account_id)):
+        waiting = calls.start(held)
+        wait_for_a_lock(own_store)
+        free = calls.start(other)
+        with pytest.raises(TimeoutError):
+            free.result(timeout=1)
+    assert waiting.result().code == free.result().code == 0
+
+
+def test_one_that_waits_for_too_long_is_let_go_uncharged(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    gateway = Gateway(own_store, call_timeout_s=1)
+    held, other = new_caller(own_store), new_caller(own_store)
+    with left_open(own_store.url, HOLDS["its balance is locked"].format(held.account_id)):
+        assert gateway.get(token=held.token, query=question).code == 101
+        assert gateway.get(token=other.token, query=question).code == 0
+    assert gateway.get(token=held.token, query=question).code == 0
+    assert (calls_left(own_store, held), calls_left(own_store, other)) == (99, 99)
+    assert gateway.stop() == 0

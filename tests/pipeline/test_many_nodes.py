@@ -1,0 +1,180 @@
+"""Four gateways on one database: what an account has is spent once, and its limit is one limit."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from datetime import date
+from itertools import pairwise
+
+import pytest
+
+from tests.support.functions import without_limit
+from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.load import Told, assert_books_hold, fire, flood
+from tests.support.rates import at_once
+from tests.support.stores import Store
+from tollway.operations.product_analysis.demo import fill_figures
+
+NODES, CLIENTS, CREDIT = 4, 64, 2000
+CLIENTS_OF_A_FLOOD = 3
+LIMIT, FLOOD_S = 10, 10
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
+    made = Store(tmp_path_factory.mktemp("nodes") / "tollway.db")
+    made.do(lambda database: fill_figures(database, products=1, days=1, last=today))
+    return made
+
+
+@pytest.fixture(scope="module")
+def nodes(shared: Store) -> Iterator[list[Gateway]]:
+    """Four of them, or the one that a file can have."""
+    made = [Gateway(shared) for _ in range(NODES if shared.is_shared else 1)]
+    yield made
+    assert {node.stop() for node in made} == {0}
+
+
+def test_a_credit_of_2000_calls_is_2000_successes(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=CREDIT, rate_limit=100_000)
+    each = (CREDIT + 500) // (len(nodes) * CLIENTS) + 1
+
+    async def work() -> Counter[int]:
+        heard = [fire(node, caller.token, question, CLIENTS, each) for node in nodes]
+        return sum(await asyncio.gather(*heard), Counter[int]())
+
+    codes = asyncio.run(work())
+    assert codes == {0: CREDIT, 204: len(nodes) * CLIENTS * each - CREDIT}
+    assert calls_left(shared, caller) == 0
+    assert_books_hold(shared, [])
+
+
+def flooded(
+    nodes: list[Gateway],
+    caller: Caller,
+    query: dict[str, str],
+    is_enough: Callable[[Told], bool],
+) -> Told:
+    return asyncio.run(flood(nodes, caller.token, query, CLIENTS_OF_A_FLOOD, is_enough))
+
+
+def was_refused(told: Told) -> bool:
+    """The limit was reached, and there was time to exceed it."""
+    return told.codes[202] > 0 and told.lasted_s > 0.9
+
+
+def is_over_limit(told: Told) -> bool:
+    """So many were admitted that some second must have had more than the limit."""
+    admitted = told.codes.total() - told.codes[202]
+    return admitted > LIMIT * (int(told.lasted_s) + 1)
+
+
+def times_ms(store: Store, caller: Caller) -> list[int]:
+    """When the account's calls were charged, by the database's clock."""
+    rows = store.run(
+        f"SELECT at_ms FROM entry WHERE account_id = '{caller.account_id}' "
+        "AND kind = 'charge' ORDER BY number"
+    )
+    return [at_ms for (at_ms,) in rows]
+
+
+def check_limit(times: list[int]) -> None:
+    assert all(earlier <= later for earlier, later in pairwise(times))
+    for first, over in zip(times, times[LIMIT:], strict=False):
+        assert over - first >= 1000, "a second with more than the limit"
+
+
+@pytest.mark.postgresql
+def test_in_a_flood_no_second_has_more_than_its_limit(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=10_000)
+    told = flooded(nodes, caller, question, lambda told: told.lasted_s > FLOOD_S)
+    times = times_ms(shared, caller)
+    assert set(told.codes) == {0, 202}
+    assert told.codes[0] == len(times) > LIMIT
+    check_limit(times)
+    assert_books_hold(shared, told.acknowledged)
+
+
+@pytest.mark.postgresql
+def test_nodes_that_count_for_themselves_alone_would_be_seen(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=10_000)
+    with without_limit(shared):
+        assert flooded(nodes, caller, question, is_over_limit).was_enough
+    with pytest.raises(AssertionError, match="more than the limit"):
+        check_limit(times_ms(shared, caller))
+
+
+@pytest.mark.postgresql
+def test_free_calls_are_counted_too(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=1, price=0)
+    told = flooded(nodes, caller, question, was_refused)
+    assert told.was_enough and set(told.codes) == {0, 202}
+    assert told.codes[0] >= LIMIT and not is_over_limit(told)
+    assert times_ms(shared, caller) == []
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_calls_that_fail_are_counted_too_and_the_control(
+    shared: Store, nodes: list[Gateway], is_counted: bool
+) -> None:
+    caller = new_caller(shared)
+    with nullcontext() if is_counted else without_limit(shared):
+        enough = was_refused if is_counted else is_over_limit
+        told = flooded(nodes, caller, {"product_id": ""}, enough)
+    assert told.was_enough and set(told.codes) <= {100, 202}
+    assert told.codes[100] >= LIMIT
+    assert not (is_counted and is_over_limit(told))
+    assert times_ms(shared, caller) == []
+
+
+@pytest.mark.postgresql
+def test_repetitions_are_counted_too(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    caller = new_caller(shared, calls=1, rate_limit=1)
+    first, second, *_ = nodes
+    key = {"Idempotency-Key": "the same"}
+
+    def ask(node: Gateway) -> int:
+        return node.get(token=caller.token, query=question, headers=key).code
+
+    assert ask(first) == 0
+    for _ in range(5):
+        began_s = time.monotonic()
+        while ask(first):
+            began_s = time.monotonic()
+        # The second node has admitted nothing in this second, and is told that the first one has.
+        code = ask(second)
+        if time.monotonic() - began_s < 0.8:
+            assert code == 202
+            return
+    raise AssertionError("this machine is too busy for the test")
+
+
+@pytest.mark.postgresql
+def test_a_call_that_another_node_left_no_place_for_is_told_so(
+    shared: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    first, second, *_ = nodes
+    assert second.get(token=new_caller(shared).token, query=question).code == 0
+    # One in a second: so the second node is asked well before there is place again.
+    caller, (admitted, reply) = at_once(
+        lambda: new_caller(shared, rate_limit=1),
+        lambda caller: [node.get(token=caller.token, query=question) for node in (first, second)],
+    )
+    assert admitted.code == 0
+    assert (reply.code, reply.headers["retry-after"]) == (202, "1")
+    assert reply.headers["ratelimit"] == '"product_analysis";r=0;t=1'
+    assert calls_left(shared, caller) == 99

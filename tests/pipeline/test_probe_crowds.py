@@ -1,0 +1,57 @@
+"""Whoever asks for metrics and the description how often: calls hardly feel it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from tollway.gateway.probes import probe_routes
+
+# What is tested here is made without a database.
+pytestmark = pytest.mark.sqlite
+CROWD = 50
+
+
+async def is_ready() -> bool:
+    return True
+
+
+def ask(
+    path: str, metrics: Callable[[], Awaitable[bytes]], description: dict[str, Any]
+) -> list[bytes]:
+    """What many are told who ask at the same time; and what one is told afterwards."""
+    routes = probe_routes(metrics, is_ready, description)
+    description.clear()
+
+    async def work() -> list[bytes]:
+        transport = httpx.ASGITransport(Starlette(routes=routes))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            told = await asyncio.gather(*(client.get(path) for _ in range(CROWD)))
+            told.append(await client.get(path))
+        assert {each.status_code for each in told} == {200}
+        return [each.content for each in told]
+
+    return asyncio.run(work())
+
+
+def test_metrics_are_made_once_for_all_who_ask_at_the_same_time() -> None:
+    made = 0
+
+    async def metrics() -> bytes:
+        nonlocal made
+        made += 1
+        return str(made).encode()
+
+    told = ask("/metrics", metrics, {})
+    assert told == [b"1"] * CROWD + [b"2"], "and again for who asks later"
+
+
+def test_the_description_is_made_once() -> None:
+    async def metrics() -> bytes:
+        return b""
+
+    told = ask("/openapi.json", metrics, {"openapi": "3.1.0"})
+    assert set(told) == {b'{"openapi":"3.1.0"}'}

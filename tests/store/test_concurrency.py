@@ -1,0 +1,70 @@
+"""Bounded slots: which task gets one, in which order, and when the wait ends."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import column, func, literal, select
+
+from tests.support.stores import Store
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.database import StoreBusyError
+from tollway.store.query import Query
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+_numbers = select(literal(1).label("n")).cte("numbers", recursive=True)
+_numbers = _numbers.union_all(
+    select(column("n") + 1).select_from(_numbers).where(column("n") < 5e6)
+)
+# Takes many times as long as anybody waits for it here.
+LONG = Query(select(func.count()).select_from(_numbers))
+
+
+def run_in_order(*callers: str | None) -> list[str | None]:
+    """Who had the only place, one after the other, when all asked for it in this order."""
+
+    async def work() -> list[str | None]:
+        places, had = BoundedSlots(1, "full"), []
+
+        async def take(caller: str | None) -> None:
+            async with places.taken(None, by=caller):
+                had.append(caller)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*map(take, callers))
+        return had
+
+    return asyncio.run(work())
+
+
+def test_who_asks_most_often_is_in_nobodys_way() -> None:
+    assert run_in_order("a", "a", "a", "b", "c")[:3] == ["a", "b", "c"]
+    assert run_in_order(None, None, "b") == [None, None, "b"], "only those with a name"
+
+
+def test_no_place_in_time_is_told_and_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        places = BoundedSlots(2, "full")
+        async with places.taken(None, by="a"), places.taken(None, by="b"):
+            for who in ("a", "b", "c", None):
+                with pytest.raises(StoreBusyError, match="full"):
+                    async with places.taken(0.01, by=who):
+                        raise AssertionError("there was no place")
+        async with places.taken(0, by="a"), places.taken(0, by="b"):
+            pass
+
+    asyncio.run(work())
+
+
+@pytest.mark.sqlite
+def test_a_long_read_of_a_file_is_not_waited_for_without_an_end(own_store: Store) -> None:
+    async def work() -> None:
+        database = SqliteDatabase(str(own_store.path), 0.05, Metrics())
+        first = asyncio.ensure_future(database.fetch_long(LONG, "a"))
+        await asyncio.sleep(0)
+        with pytest.raises(StoreBusyError, match="takes its time"):
+            await database.fetch_long(LONG, "b")
+        assert await first == [(5_000_000,)]
+        await database.close()
+
+    asyncio.run(work())

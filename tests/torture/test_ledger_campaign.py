@@ -1,0 +1,11 @@
+"""The books against their model: 2,000 examples of up to 30 steps, about four minutes."""
+
+import pytest
+
+from tests.ledger.ledger_campaign import run_campaign
+
+pytestmark = pytest.mark.torture
+
+
+def test_the_books_are_as_they_should_be_in_2000_examples() -> None:
+    run_campaign(examples=2000)

@@ -1,0 +1,246 @@
+"""The way of an owner over HTTP: from the refused call to the approval, and back."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.changes import assert_seen
+from tests.support.consent import (
+    Asker,
+    Person,
+    allow,
+    ask,
+    new_asker,
+    new_person,
+)
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
+from tollway.consent.grants import GrantRequest
+from tollway.consent.links import ConsentLinks
+from tollway.consent.owners import set_password
+from tollway.store.keys import load_secret
+
+
+@pytest.fixture
+def browser(gateway: Gateway) -> Iterator[Browser]:
+    opened = Browser(gateway)
+    yield opened
+    opened.client.close()
+
+
+@pytest.fixture
+def person(store: Store) -> Person:
+    return new_person(store)
+
+
+@pytest.fixture
+def asker(store: Store) -> Asker:
+    return new_asker(store)
+
+
+def link_of(gateway: Gateway, asker: Asker, person: Person) -> str:
+    reply = ask(gateway, asker, person.id)
+    assert reply.code == 302
+    url: str = reply.data["authorize_url"]
+    return url
+
+
+def test_refused_approved_succeeds_revoked_refused_again(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    link = link_of(gateway, asker, person)
+    assert "Sign in" in browser.open(link).text
+    asked = browser.sign_in(person.login.upper())
+    assert asked.status_code == 200
+    for shown in (asker.account_id, "promotion material", str(person.id), "Until", "Approve"):
+        assert shown in asked.text
+    assert ask(gateway, asker, person.id).code == 302
+
+    approved = browser.send("/authorize", answer="approve")
+    assert "You approved" in approved.text
+    assert_seen(store, lambda: ask(gateway, asker, person.id).code, 0)
+    reply = ask(gateway, asker, person.id)
+    assert reply.code == 0
+
+    seen = browser.open("/owner").text
+    assert reply.headers["x-request-id"] in seen
+    assert "Affiliate promotion material" in seen
+    grant_id = browser.hidden()["grant"]
+    assert reply.headers["x-request-id"] in browser.open(f"/owner/reads?grant={grant_id}").text
+
+    browser.open("/owner")
+    assert "Revoked" in browser.send("/owner/revoke").text
+    assert_seen(store, lambda: ask(gateway, asker, person.id).code, 302)
+    assert reply.headers["x-request-id"] in browser.open("/owner").text
+
+
+def test_declining_allows_nothing(
+    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+) -> None:
+    browser.open(link_of(gateway, asker, person))
+    browser.sign_in(person.login)
+    assert "You declined" in browser.send("/authorize", answer="decline").text
+    assert ask(gateway, asker, person.id).code == 302
+
+
+def test_holding_the_link_alone_does_nothing(
+    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+) -> None:
+    link = link_of(gateway, asker, person)
+    page = browser.open(link).text
+    assert asker.account_id not in page
+    assert "Sign in" in browser.send("/authorize", answer="approve").text
+    assert ask(gateway, asker, person.id).code == 302
+
+
+def test_another_owner_cannot_approve(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    other = new_person(store)
+    browser.open(link_of(gateway, asker, person))
+    link = browser.hidden()["link"]
+    told = browser.sign_in(other.login)
+    assert told.status_code == 403
+    assert "for somebody else" in told.text
+    assert browser.send("/authorize", answer="approve", link=link).status_code == 403
+    assert ask(gateway, asker, person.id).code == 302
+
+
+def test_another_owners_grant_is_neither_seen_nor_revoked(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    given = allow(store, asker, person)
+    browser.open("/owner")
+    browser.sign_in(new_person(store).login)
+    assert given.id not in browser.page
+    assert browser.open(f"/owner/reads?grant={given.id}").status_code == 404
+    assert browser.send("/owner/revoke", grant=given.id).status_code == 404
+    assert ask(gateway, asker, person.id).code == 0
+
+
+def test_a_changed_link_is_refused(
+    gateway: Gateway, asker: Asker, person: Person, browser: Browser
+) -> None:
+    link = link_of(gateway, asker, person)
+    content, _, mac = link.partition("link=")[2].partition(".")
+    for wrong in ("", "x", ".", f"{content}.", f"{content}.{mac[:-2]}", f"{content[:-2]}.{mac}"):
+        told = browser.open(f"/authorize?link={wrong}")
+        assert told.status_code == 400
+        assert "not valid" in told.text
+
+
+def test_an_expired_link_and_a_link_of_the_sandbox_are_told_so(
+    gateway: Gateway, store: Store, browser: Browser, person: Person
+) -> None:
+    secret = load_secret(Path(f"{store.path}.secret"))
+    links = ConsentLinks(secret, gateway.base_url, 60)
+    grant_request = GrantRequest(new_asker(store).account_id, "user", str(person.id), "promotion")
+    old = links.make(grant_request, time.time() - 61, is_sandbox=False)
+    told = browser.open(old.url)
+    assert (told.status_code, "has expired" in told.text) == (400, True)
+    test = links.make(grant_request, time.time(), is_sandbox=True)
+    told = browser.open(test.url)
+    assert (told.status_code, "sandbox" in told.text) == (400, True)
+    forged = ConsentLinks(bytes(32), gateway.base_url, 60).make(
+        grant_request, time.time(), is_sandbox=False
+    )
+    assert "not valid" in browser.open(forged.url).text
+
+
+def test_a_form_without_its_token_is_refused(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    assert browser.client.post("/owner/sign-in", data={"login": "a"}).status_code == 403
+    browser.open(link_of(gateway, asker, person))
+    assert browser.send("/owner/sign-in", login="a", form_token="0" * 64).status_code == 403
+    browser.open(link_of(gateway, asker, person))
+    browser.sign_in(person.login)
+    fields = browser.hidden()
+    elsewhere = Browser(gateway)
+    elsewhere.open("/owner")
+    for token in ("", "é", elsewhere.hidden()["form_token"]):
+        data = {**fields, "form_token": token, "answer": "approve"}
+        assert browser.client.post("/authorize", data=data).status_code == 403
+    elsewhere.client.close()
+    assert ask(gateway, asker, person.id).code == 302
+    given = allow(store, asker, person)
+    assert browser.client.post("/owner/revoke", data={"grant": given.id}).status_code == 403
+    assert_seen(store, lambda: ask(gateway, asker, person.id).code, 0)
+    assert browser.client.post("/owner/sign-out").status_code in (400, 403)
+
+
+def test_hostile_names_are_shown_and_never_run(
+    gateway: Gateway, store: Store, browser: Browser
+) -> None:
+    evil = "<script>alert('x')</script>\"'&{{7*7}}"
+    person = new_person(store, name=evil)
+    asker = new_asker(store, name=evil)
+    browser.open(link_of(gateway, asker, person))
+    page = browser.sign_in(person.login).text
+    assert "&lt;script&gt;" in page
+    assert "{{7*7}}" in page
+    assert "<script>" not in browser.send("/authorize", answer="approve").text
+
+
+def test_attempts_are_limited_also_for_logins_that_do_not_exist(
+    store: Store, browser: Browser
+) -> None:
+    person = new_person(store)
+    for login in (person.login, "nobody at all"):
+        browser.open("/owner")
+        told = [browser.sign_in(login, "wrong password") for _ in range(6)]
+        assert [each.status_code for each in told] == [403] * 5 + [429]
+        assert len({each.text for each in told[:5]}) == 1
+    # The right password comes too late.
+    assert browser.sign_in(person.login).status_code == 429
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(
+    gateway: Gateway, own_store: Store
+) -> None:
+    cookie = gateway.client.get("/owner").headers["set-cookie"].lower()
+    gateway.client.cookies.clear()
+    assert "httponly" in cookie and "samesite=lax" in cookie and "max-age=1800" in cookie
+    assert "secure" not in cookie
+    behind_tls = Gateway(own_store, public_url="https://gateway.example/")
+    assert "secure" in behind_tls.client.get("/owner").headers["set-cookie"].lower()
+    asker, person = new_asker(own_store), new_person(own_store)
+    assert link_of(behind_tls, asker, person).startswith("https://gateway.example/authorize?link=")
+    behind_tls.stop()
+    assert Path(f"{own_store.path}.secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_signing_out_and_a_new_password_end_the_session(
+    store: Store, person: Person, browser: Browser
+) -> None:
+    browser.open("/owner")
+    assert "Who may use your data" in browser.sign_in(person.login).text
+    assert "You are signed out" in browser.send("/owner/sign-out").text
+    assert "Sign in" in browser.open("/owner").text
+    assert "Who may use your data" in browser.sign_in(person.login).text
+    store.do(lambda database: set_password(database, person.login, "another password"))
+    assert "Sign in" in browser.open("/owner").text
+
+
+def test_a_read_that_costs_nothing_is_written_down_too(
+    gateway: Gateway, store: Store, person: Person, browser: Browser
+) -> None:
+    asker = new_asker(store, price=0, credits=0)
+    allow(store, asker, person)
+    reply = ask(gateway, asker, person.id)
+    assert reply.code == 0
+    browser.open("/owner")
+    assert reply.headers["x-request-id"] in browser.sign_in(person.login).text
+
+
+def test_a_form_that_is_too_large_is_refused(browser: Browser) -> None:
+    browser.open("/owner")
+    assert browser.send("/owner/sign-in", login="a" * 20_000).status_code == 413
+
+
+def test_an_address_that_only_takes_forms_leads_home(browser: Browser) -> None:
+    for path in ("/owner/sign-in", "/owner/sign-out", "/owner/revoke", "/owner/reads"):
+        assert browser.open(path).url.path == "/owner"
