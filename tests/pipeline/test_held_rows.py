@@ -25,7 +25,7 @@ HOLDS = {
         "INSERT INTO admission VALUES ('{0}', 'product_analysis', '{{}}', '{{}}')"
     ),
     "its key is being taken": (
-        "INSERT INTO kept_answer (account_id, key, request_id, at_ms, fingerprint, sealed) "
+        "INSERT INTO idempotency_key (account_id, key, request_id, at_ms, fingerprint, sealed) "
         "VALUES ('{0}', 'the same', 'another', 9000000000000, '', '')"
     ),
 }
@@ -80,7 +80,7 @@ def test_others_are_served_meanwhile_and_its_own_calls_afterwards(
         assert calls.start(caller).result().code == 0
     # A key that is being taken is not seen before it is met: what else has a key in that batch
     # waits with it.
-    kinds = [False] if "kept_answer" in hold else [False, True]
+    kinds = [False] if "idempotency_key" in hold else [False, True]
     with left_open(own_store.url, hold.format(held.account_id)):
         waiting = [calls.start(held, KEY)]
         wait_for_a_lock(own_store)

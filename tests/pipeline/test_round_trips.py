@@ -75,12 +75,14 @@ def test_so_does_one_whose_answer_is_kept(
     call("second")
     wire.trips.clear()
     call("third")
-    writes = [text for text in wire.trips if is_of_a_call(text) and "SELECT kept" not in text]
+    writes = [
+        text for text in wire.trips if is_of_a_call(text) and "SELECT idempotency_key" not in text
+    ]
     assert settlements(wire.trips) == 1
     assert [text for text in writes if "balance.amount" not in text] == [
         text for text in wire.trips if SETTLE in text
     ]
-    assert own_store.run("SELECT count(*) FROM kept_answer") == [(3,)]
+    assert own_store.run("SELECT count(*) FROM idempotency_key") == [(3,)]
 
 
 def test_the_wire_sees_every_statement(own_store: Store, wire: Wire) -> None:

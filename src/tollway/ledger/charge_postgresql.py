@@ -1,7 +1,7 @@
 """Settling on a database that several gateways share: a whole batch in one round trip.
 
-The work of `posting.py` is done by a function in the database (`tollway_charge`, made by the
-migration 0017), which also counts what all nodes have admitted, by the database's own clock. Acts
+The work of `posting.py` is done by a function in the database (`tollway_charge`, in the migrations'
+`charging.sql`), which also counts what all nodes have admitted, by the database's own clock. Acts
 need answers in between; they go through a transaction, behind the same locks.
 """
 

@@ -16,7 +16,7 @@ from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.store.clock import sure_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import is_reserved, kept_answer
+from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
 _NOT_YET = b""
@@ -35,32 +35,34 @@ class KeptAnswer(msgspec.Struct, frozen=True):
 
 
 _of_key = (
-    kept_answer.c.account_id == bindparam("of_account"),
-    kept_answer.c.key == bindparam("of_key"),
+    idempotency_key.c.account_id == bindparam("of_account"),
+    idempotency_key.c.key == bindparam("of_key"),
 )
 _FIND = Query(
-    select(*(kept_answer.c[name] for name in KeptAnswer.__struct_fields__)).where(
-        *_of_key, kept_answer.c.at_ms > bindparam("older_ms")
+    select(*(idempotency_key.c[name] for name in KeptAnswer.__struct_fields__)).where(
+        *_of_key, idempotency_key.c.at_ms > bindparam("older_ms")
     )
 )
-_is_reserved_by = and_(is_reserved, kept_answer.c.request_id == bindparam("reserved_by"))
-_new = insert(kept_answer).values({column.name: bindparam(column.name) for column in kept_answer.c})
+_is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
+_new = insert(idempotency_key).values(
+    {column.name: bindparam(column.name) for column in idempotency_key.c}
+)
 _KEEP = Query(
     _new.on_conflict_do_update(
-        index_elements=[*kept_answer.primary_key],
-        set_={c.name: _new.excluded[c.name] for c in kept_answer.c if not c.primary_key},
+        index_elements=[*idempotency_key.primary_key],
+        set_={c.name: _new.excluded[c.name] for c in idempotency_key.c if not c.primary_key},
         # One that has had its day and is not swept out yet must not be in the way either.
-        where=or_(kept_answer.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
+        where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
     )
 )
-_FREE = Query(kept_answer.delete().where(*_of_key, _is_reserved_by))
-_primary_key = tuple_(kept_answer.c.account_id, kept_answer.c.key)
+_FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
+_primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
 # The sweep skips locked rows: they go the next time.
 _DROP_ALL = Query(
-    kept_answer.delete().where(
+    idempotency_key.delete().where(
         _primary_key.in_(
-            select(kept_answer.c.account_id, kept_answer.c.key)
-            .where(kept_answer.c.at_ms <= bindparam("older_ms"))
+            select(idempotency_key.c.account_id, idempotency_key.c.key)
+            .where(idempotency_key.c.at_ms <= bindparam("older_ms"))
             .with_for_update(skip_locked=True)
         )
     )

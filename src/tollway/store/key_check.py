@@ -26,10 +26,8 @@ from tollway.store.sealing import read_keys
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of what is alone in its file.
 _ONLY = 0
-# The first schema that has marks.
-_FIRST_SCHEMA = "0015"
 
-_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.mark))
+_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
 _ENTER = Query(
     insert(key_check)
     .values({column.name: bindparam(column.name) for column in key_check.c})
@@ -119,8 +117,8 @@ def refuse_other(file: CheckedKeyFile, known: Marks) -> None:
 
 
 async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -> None:
-    """The same, of a database of any schema."""
-    if (await database.schema_revision() or "") >= _FIRST_SCHEMA:
+    """The same, of a database that may be empty still."""
+    if await database.schema_revision() is not None:
         known = await _known(database)
         for file in files:
             refuse_other(file, known[file.setting])

@@ -179,8 +179,8 @@ Index(
 # The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
 # empty one is no answer yet: the key is reserved for a request whose outcome a carrier
 # decides.
-kept_answer = Table(
-    "kept_answer",
+idempotency_key = Table(
+    "idempotency_key",
     metadata,
     Column("account_id", String, primary_key=True),
     Column("key", String, primary_key=True),
@@ -188,10 +188,10 @@ kept_answer = Table(
     Column("at_ms", BigInteger, nullable=False),
     Column("fingerprint", LargeBinary, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    Index("kept_answer_at", "at_ms"),
+    Index("idempotency_key_at", "at_ms"),
     sqlite_with_rowid=False,
 )
-is_reserved = func.length(kept_answer.c.sealed) == 0
+is_reserved = func.length(idempotency_key.c.sealed) == 0
 
 # What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
 # kind, and the number, balance and time that the last of them had. `waybills` is the part of
