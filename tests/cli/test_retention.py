@@ -26,6 +26,7 @@ from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
 from tollway.operations.orders.schema import DAY_MS
 from tollway.retention import retention
 from tollway.retention.retention import _LOCK
+from tollway.store import pieces
 from tollway.store.key_check import files_of, use_files
 from tollway.telemetry.logs import LogWriter
 
@@ -38,7 +39,7 @@ AGE_DAYS = 70
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less to a commit, and to a run, than there is to drop."""
-    monkeypatch.setattr(retention, "_PIECE", 3)
+    monkeypatch.setattr(pieces, "PIECE", 3)
     monkeypatch.setattr(retention, "_PIECES_MAX", 2)
 
 
@@ -255,7 +256,7 @@ def test_one_node_at_a_time_does_it(
 ) -> None:
     _old_orders(books)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
-    monkeypatch.setattr(retention, "_PIECE", 500)
+    monkeypatch.setattr(pieces, "PIECE", 500)
     with _another_node(books.url):
         assert _rows(tollway)["orders"] == 0
     assert _rows(tollway)["orders"] == 20

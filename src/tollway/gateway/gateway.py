@@ -61,7 +61,7 @@ class Gateway:
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path.encode() for route in routes}
         self.upkeep = Upkeep(
-            settings, self._resources, self._presence, pipeline.authenticate.take_used, metrics
+            settings, self._resources, self._presence, pipeline.authenticate, metrics
         )
 
     def _pipeline(self) -> Pipeline:

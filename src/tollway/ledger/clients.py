@@ -4,13 +4,14 @@ import hmac
 import re
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import BigInteger, Integer, bindparam, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import SECRET, IssuedToken, is_well_formed, mint, put_token, token_hash
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
@@ -161,7 +162,7 @@ WINDOW_S = 60
 # Longer than any node's clock is ahead of another's.
 _KEPT_S = 24 * 3600
 # Rows per commit: the calls that are charged meanwhile wait for one of these at most.
-_PIECE = 500
+_SWEEP_PIECES_MAX = 20
 
 # Those of the future were issued while a clock went wrong, and must not keep a client out for long.
 _LATELY = Query(
@@ -185,7 +186,7 @@ _SWEEP = Query(
                 token.c.expires_at_s <= bindparam("before_s", type_=BigInteger),
             )
             .order_by(token.c.expires_at_s)
-            .limit(_PIECE)
+            .limit(bindparam("most", type_=Integer))
             .with_for_update(skip_locked=True)
         )
     )
@@ -236,10 +237,10 @@ async def _check_limit(reader: Reader, runtime: Runtime, client_id: str) -> None
 
 
 async def sweep_client_tokens(database: Database, now_s: int) -> int:
-    """Removes rows of tokens that expired long enough ago; how many that were."""
+    """Removes rows of tokens that expired long enough ago; returns how many."""
 
-    async def sweep(transaction: Transaction) -> int:
+    async def remove(transaction: Transaction, most: int) -> int:
         async with transaction.with_new_plan():
-            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S)
+            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S, most=most)
 
-    return await database.write(sweep)
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)

@@ -9,16 +9,18 @@ passes as if nothing were kept, and finds what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import and_, bindparam, or_, select, tuple_
+from sqlalchemy import Integer, and_, bindparam, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.store.clock import sure_ms
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
+_SWEEP_PIECES_MAX = 200
 _NOT_YET = b""
 
 
@@ -58,11 +60,13 @@ _KEEP = Query(
 _FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
 # The sweep skips locked rows: they go the next time.
-_DROP_ALL = Query(
+_DROP_OLDEST = Query(
     idempotency_key.delete().where(
         _primary_key.in_(
             select(idempotency_key.c.account_id, idempotency_key.c.key)
             .where(idempotency_key.c.at_ms <= bindparam("older_ms"))
+            .order_by(idempotency_key.c.at_ms)
+            .limit(bindparam("most", type_=Integer))
             .with_for_update(skip_locked=True)
         )
     )
@@ -108,12 +112,12 @@ async def free_key(transaction: Transaction, account_id: str, key: str, request_
 
 
 async def sweep_kept(database: Database, now_ms: int) -> int:
-    """Drops the answers whose time is over, and is so by every clock that counts: they are not the
-    sweeping node's alone."""
+    """Drops the oldest answers whose time is over by the node's and the database's clock, as many
+    as one run may; returns how many."""
+    older_ms = await sure_ms(database, now_ms) - KEPT_MS
 
-    async def sweep(transaction: Transaction) -> int:
-        older_ms = await sure_ms(transaction, now_ms) - KEPT_MS
+    async def drop(transaction: Transaction, most: int) -> int:
         async with transaction.with_new_plan():
-            return await transaction.execute(_DROP_ALL, older_ms=older_ms)
+            return await transaction.execute(_DROP_OLDEST, older_ms=older_ms, most=most)
 
-    return await database.write(sweep)
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, drop)

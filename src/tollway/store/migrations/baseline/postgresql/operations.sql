@@ -68,6 +68,7 @@ CREATE TABLE coupon_claim_hour (
     PRIMARY KEY (sid, claim_type, hour),
     CONSTRAINT coupon_claim_hour_claims CHECK (claims >= 0)
 );
+CREATE INDEX coupon_claim_hour_at ON coupon_claim_hour (hour);
 
 
 -- Promotion material -------------------------------------------------------------------------
@@ -149,6 +150,8 @@ CREATE TABLE order_count (
     PRIMARY KEY (owner_id, facet, hours, bucket),
     CONSTRAINT order_count_orders CHECK (orders >= 0)
 );
+CREATE INDEX order_count_day ON order_count (bucket, owner_id)
+    WHERE hours = 24 AND facet = '';
 
 
 -- Pushed records -----------------------------------------------------------------------------
