@@ -7,7 +7,12 @@ from tollway.contract.envelope import encode_data
 from tollway.contract.operation import Caller
 from tollway.contract.reasons import Reason, Refusal
 from tollway.intake.order_record import open_receiver
-from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
+from tollway.operations.orders.masking import (
+    masked_address,
+    masked_name,
+    masked_phone,
+    masked_remark,
+)
 from tollway.operations.orders.reading import Filter, OrderFacts, read_page
 from tollway.operations.orders.request import ENHANCED_ONLY, NORMAL, OrdersRequest
 from tollway.operations.orders.response import OrderEntry, OrderPage
@@ -87,7 +92,7 @@ class OrdersHandler:
             is_pre_sale=bool(order.is_pre_sale),
             last_ship_time=order.last_ship_ms,
             confirm_time=-order.newest_first,
-            remark=order.remark or "",
+            remark=masked_remark(order.remark or ""),
             goods_count=order.goods_count,
             pay_amount=order.pay_fen / 100,
             order_status=order.status,
