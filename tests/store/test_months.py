@@ -170,7 +170,7 @@ def test_a_month_is_kept_elsewhere_as_the_page_says(store: Store, tmp_path: Path
     put_entries(store, [OLD_MS])
     blocks = [
         block.text.replace("202601", OLD.name)
-        for block in blocks_of(DOCS / "operate.md")
+        for block in blocks_of(DOCS / "operate/postgresql.md")
         if "entry_202601" in block.text
     ]
     dump, move = blocks
