@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -30,6 +31,7 @@ from tollway.operations.waybills.operation import WAYBILLS
 from tollway.settings import Settings
 from tollway.store.key_check import files_of, use_files
 from tollway.store.sqlite import connection
+from tollway.telemetry.logs import LogWriter
 
 CLIENTS = 6
 _SOURCE = "market"
