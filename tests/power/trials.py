@@ -75,7 +75,9 @@ class Trial:
             asyncio.run(self._serve(store, calls_each))
 
     async def _serve(self, store: Store, calls_each: int) -> None:
-        gateway = Gateway(Settings(database=store.url), WorkerGroup(1, ""), 0)
+        gateway = Gateway(
+            Settings(database=store.url), WorkerGroup(1, ""), 0, LogWriter(sys.stderr)
+        )
         transport = httpx.ASGITransport(app=gateway)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             await asyncio.gather(
