@@ -19,8 +19,8 @@ from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.key_check import refuse_other
+from tollway.store.moving.copying import Difference, copy_rows, differences, refuse_other_schema
 from tollway.store.moving.source import Source, moved_tables, open_source
-from tollway.store.moving.tables import Difference, copy_rows, differences, refuse_other_schema
 from tollway.store.moving.target import Target, open_target
 from tollway.store.open import key_path, open_database, without_password
 from tollway.store.schema.database import key_check

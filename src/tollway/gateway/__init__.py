@@ -6,7 +6,7 @@ upkeep.py         the regular work beside the calls
 worker.py         the ASGI application of one worker process
 worker_group.py   what the workers of one gateway share
 server.py         the HTTP server: starts, replaces and drains the workers
-gateway/probes.py         health, readiness, metrics
+probes.py         health, readiness, metrics
 oauth.py          `POST /oauth/token`; token_request.py reads its form
 openapi.py        the description at /openapi.json
 """

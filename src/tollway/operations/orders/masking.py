@@ -228,7 +228,7 @@ def _with_plain_digits(text: str) -> str:
     return "".join(plain)
 
 
-# -- ChargeResults --------------------------------------------------------------------------------------
+# -- Remarks --------------------------------------------------------------------------------------
 # What counts as a digit. A class of ranges costs half as much as one with \d and \s in it.
 _ZEROS = (
     "0\u0660\u06f0\u07c0\u0966\u09e6\u0a66\u0ae6\u0b66\u0be6\u0c66\u0ce6\u0d66\u0de6"

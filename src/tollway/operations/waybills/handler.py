@@ -36,7 +36,8 @@ from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.runtime import Runtime
-from tollway.operations.waybills.operation import NORMAL, SHOP_CODE, WaybillRequest, issued, refused
+from tollway.operations.waybills.answers import issued, refused
+from tollway.operations.waybills.operation import NORMAL, SHOP_CODE, WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
