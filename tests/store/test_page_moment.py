@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -54,7 +54,7 @@ def _read(
     store: Store,
     step: int,
     push: Callable[[], None],
-    read: Callable[[SqliteDatabase], Awaitable[tuple[int, object]]],
+    read: Callable[[SqliteDatabase], Awaitable[tuple[int, Sequence[object]]]],
 ) -> tuple[int, int]:
     """The total and the number of rows of a page, with a push just before a step of reading it."""
     selects = 0
