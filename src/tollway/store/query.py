@@ -4,7 +4,7 @@ Only the text is used: it runs on the raw driver, because executing through SQLA
 more than most of the queries themselves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,23 @@ class Query:
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return CompiledQuery(self._statement, "postgresql")
+
+
+# A query and its values are asked for, its rows are sent in; what is returned are rows too.
+Steps = Generator[tuple[Query, Mapping[str, object]], list[Any], list[Any]]
+
+
+class StepsQuery(Query):
+    """A query that an embedded database answers in steps, at one moment, and a server at once.
+
+    Here a statement costs next to nothing, and there each is a round trip.
+    """
+
+    def __init__(
+        self, statement: ClauseElement, steps: Callable[[Mapping[str, Any]], Steps]
+    ) -> None:
+        super().__init__(statement)
+        self.steps = steps
 
 
 def upsert(table: Table) -> Query:

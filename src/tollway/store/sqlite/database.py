@@ -15,7 +15,7 @@ import apsw
 
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
@@ -66,7 +66,10 @@ class SqliteDatabase:
 
     def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()
-        rows = self._reader.fetch_all(query, values)
+        if isinstance(query, StepsQuery):
+            rows = self._reader.fetch_steps(query.steps(values))
+        else:
+            rows = self._reader.fetch_all(query, values)
         self._metrics.read(perf_counter() - began_s)
         return rows
 
