@@ -2,7 +2,8 @@
 
 import re
 
-_NUMBER = re.compile("[0-9]+")
+# A blank before a number goes with it.
+_NUMBER = re.compile(" ?[0-9]+")
 
 
 def shown_receiver(name: str, phone: str, address: str) -> dict[str, str]:
