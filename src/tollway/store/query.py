@@ -5,24 +5,19 @@ more than most of the queries themselves.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
-
-_DIALECTS = {
-    "sqlite": sqlite.dialect(paramstyle="qmark"),
-    "postgresql": postgresql.dialect(paramstyle="numeric_dollar"),  # type: ignore[no-untyped-call]
-}
 
 
 class CompiledQuery:
     """The text of a query in one dialect, and the order of its parameters."""
 
     def __init__(self, statement: ClauseElement, dialect: str) -> None:
-        compiled = statement.compile(dialect=_DIALECTS[dialect])
+        compiled = statement.compile(dialect=_dialect(dialect))
         assert isinstance(compiled, SQLCompiler)
         self.text = str(compiled)
         self._names = tuple(compiled.positiontup or ())
@@ -50,3 +45,15 @@ class Query:
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return CompiledQuery(self._statement, "postgresql")
+
+
+@cache
+def _dialect(name: str) -> Dialect:
+    """Loaded when it is first compiled for: a program uses one of them."""
+    if name == "sqlite":
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415
+
+        return sqlite.dialect(paramstyle="qmark")
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415
+
+    return postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
