@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
 from tests.docs.pages import (
     DOCS,
@@ -20,7 +18,7 @@ from tests.docs.pages import (
     links_of,
     rows_of,
 )
-from tollway.cli.main import app
+from tests.support.commands import all_commands
 from tollway.contract.oauth import Unobtained
 from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.operations.catalogue import OPERATIONS
@@ -69,16 +67,7 @@ def test_every_metric_is_documented_and_no_other() -> None:
         assert named <= _metric_names(), page.name
 
 
-def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        here = f"{path} {name}"
-        if hasattr(command, "commands"):
-            yield from _commands(command, here)
-        else:
-            yield here, command
-
-
-COMMANDS = dict(_commands(typer.main.get_command(app), "tollway"))
+COMMANDS = {f"tollway {name}": command for name, command in all_commands().items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
