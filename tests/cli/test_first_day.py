@@ -47,17 +47,6 @@ def test_a_database_is_migrated_an_account_opened_and_everything_about_it_shown(
     assert "is closed" in says("account", "close", "acme")
 
 
-def test_the_start_is_not_slowed_by_the_http_server() -> None:
-    probe = (
-        "import sys, tollway.cli.main;"
-        "sys.exit(str([m for m in ('granian', 'starlette', 'uvloop') if m in sys.modules]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
-    )
-    assert done.stderr.strip() == "[]"
-
-
 def test_a_reader_that_leaves_early_is_no_error_worth_a_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
