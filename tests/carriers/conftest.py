@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from tests.support.fake_carrier import SECRET, FakeCarrier
-from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.cainiao_link import CainiaoConnector
@@ -45,8 +45,10 @@ def new_order() -> IssueOrder:
     return IssueOrder(ref, SENDER, RECIPIENT, 1)
 
 
-def link_to(url: str, *, secret: str = SECRET, deadline_ms: int = 5000) -> OpenedLink:
-    return OpenedLink(Link("YTO", url, "TOLLWAY", "YTO-CODE", deadline_ms, 60, 0), secret)
+def link_to(url: str, *, secret: str = SECRET, deadline_ms: int = 5000) -> OpenedCarrierLink:
+    return OpenedCarrierLink(
+        CarrierLink("YTO", url, "TOLLWAY", "YTO-CODE", deadline_ms, 60, 0), secret
+    )
 
 
 def carrier_with(number_format: str = FORMAT) -> Carrier:
@@ -54,7 +56,7 @@ def carrier_with(number_format: str = FORMAT) -> Carrier:
 
 
 def ask(
-    opened: OpenedLink,
+    opened: OpenedCarrierLink,
     question: Callable[[CainiaoConnector], Awaitable[T]],
     *,
     number_format: str = FORMAT,

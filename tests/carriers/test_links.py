@@ -10,7 +10,7 @@ from tests.support.fake_carrier import SECRET
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import Link, connect, disconnect, find_link, list_links
+from tollway.carriers.carrier_links import CarrierLink, connect, disconnect, find_link, list_links
 from tollway.store.open import open_sealer
 from tollway.store.sealing import Sealer, SealError
 
@@ -25,7 +25,7 @@ def sealer(books: Store) -> Sealer:
     return open_sealer(books.url, books.key_file)
 
 
-def _link(wp_code: str, **changes: object) -> Link:
+def _link(wp_code: str, **changes: object) -> CarrierLink:
     made = link_to("https://link.example/gateway").link
     return msgspec.structs.replace(made, wp_code=wp_code, **changes)
 

@@ -29,7 +29,7 @@ _URL_MAX = 2000
 _SECRET_MAX = 256
 
 
-class Link(msgspec.Struct, frozen=True):
+class CarrierLink(msgspec.Struct, frozen=True):
     """How to reach a carrier, without the secret. `deadline_ms` is how long a message may take;
     `settle_after_s` how old one must be before the carrier's "I do not know it" counts."""
 
@@ -43,14 +43,14 @@ class Link(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class OpenedLink:
+class OpenedCarrierLink:
     """A link with its secret, for whoever sends messages over it."""
 
-    link: Link
+    link: CarrierLink
     secret: str = field(repr=False)
 
 
-_PLAIN = tuple(carrier_link.c[name] for name in Link.__struct_fields__)
+_PLAIN = tuple(carrier_link.c[name] for name in CarrierLink.__struct_fields__)
 _ALL = Query(select(*_PLAIN).order_by(carrier_link.c.wp_code))
 _FIND = Query(
     select(*_PLAIN, carrier_link.c.sealed_secret).where(
@@ -73,7 +73,12 @@ _WAITING = Query(
 
 
 async def connect(
-    database: Database, sealer: Sealer, link: Link, secret: str, *, allows_plain: bool = False
+    database: Database,
+    sealer: Sealer,
+    link: CarrierLink,
+    secret: str,
+    *,
+    allows_plain: bool = False,
 ) -> None:
     """Adds the link of a carrier, or changes it."""
     _check_url(link.url, allows_plain=allows_plain)
@@ -93,7 +98,7 @@ async def connect(
     async def work(transaction: Transaction) -> None:
         await known_carrier(transaction, link.wp_code)
         before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
-        if before is not None and _place(Link(*before[:-1])) != _place(link):
+        if before is not None and _place(CarrierLink(*before[:-1])) != _place(link):
             await _refuse_while_waiting(transaction, link.wp_code)
         sealed = sealer.seal(secret.encode(), _context(link))
         await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
@@ -112,17 +117,17 @@ async def disconnect(database: Database, wp_code: str) -> None:
     await database.write(work)
 
 
-async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedLink | None:
+async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarrierLink | None:
     row = await reader.fetch_one(_FIND, wanted=wp_code)
     if row is None:
         return None
     *plain, sealed = row
-    link = Link(*plain)
-    return OpenedLink(link, sealer.open(sealed, _context(link)).decode())
+    link = CarrierLink(*plain)
+    return OpenedCarrierLink(link, sealer.open(sealed, _context(link)).decode())
 
 
-async def list_links(reader: Reader) -> list[Link]:
-    return [Link(*row) for row in await reader.fetch_all(_ALL)]
+async def list_links(reader: Reader) -> list[CarrierLink]:
+    return [CarrierLink(*row) for row in await reader.fetch_all(_ALL)]
 
 
 async def _refuse_while_waiting(transaction: Transaction, wp_code: str) -> None:
@@ -134,12 +139,12 @@ async def _refuse_while_waiting(transaction: Transaction, wp_code: str) -> None:
         )
 
 
-def _place(link: Link) -> tuple[str, ...]:
+def _place(link: CarrierLink) -> tuple[str, ...]:
     """Where messages go, and in whose name: another place knows nothing of them."""
     return (link.url, link.provider_id, link.to_code)
 
 
-def _context(link: Link) -> bytes:
+def _context(link: CarrierLink) -> bytes:
     return msgspec.json.encode(
         ("carrier_link", link.wp_code, link.url, link.provider_id, link.to_code)
     )

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.carriers.carrier_links import Link, list_links
+from tollway.carriers.carrier_links import CarrierLink, list_links
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier, list_carriers
 from tollway.cli import carrier_link
 from tollway.cli.context import Session, run
@@ -23,7 +23,7 @@ class CarrierLine(msgspec.Struct, frozen=True):
     name: str
     number_format: str
     area: ServiceArea
-    link: Link | None
+    link: CarrierLink | None
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from tollway.carriers.carrier_links import (
     DEADLINE_MS_MAX,
     SETTLE_AFTER_S,
     SETTLE_AFTER_S_MAX,
-    Link,
+    CarrierLink,
     connect,
     disconnect,
 )
@@ -86,9 +86,11 @@ def connect_carrier(
     """Let a carrier give its numbers itself, in Cainiao's LINK form; or change how."""
     secret = _read_secret(secret_file)
 
-    async def work(at: Session) -> Link:
+    async def work(at: Session) -> CarrierLink:
         changed_at_s = at.runtime.at_s()
-        link = Link(carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s)
+        link = CarrierLink(
+            carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s
+        )
         await connect(at.database, await at.sealer(), link, secret, allows_plain=plain_http)
         return link
 

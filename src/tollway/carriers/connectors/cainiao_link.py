@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 import httpx
 import msgspec
 
-from tollway.carriers.carrier_links import OpenedLink
+from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.connector import (
@@ -97,7 +97,7 @@ def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
     return msgspec.json.encode(content).decode()
 
 
-def signed_form(opened: OpenedLink, message: str, content: str) -> dict[str, str]:
+def signed_form(opened: OpenedCarrierLink, message: str, content: str) -> dict[str, str]:
     return {
         "msg_type": message,
         "logistic_provider_id": opened.link.provider_id,
@@ -107,7 +107,7 @@ def signed_form(opened: OpenedLink, message: str, content: str) -> dict[str, str
     }
 
 
-def read_answer(opened: OpenedLink, ref: OrderRef, body: bytes) -> Answer:
+def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer:
     """The answer to a message about this order, if the carrier has signed it."""
     try:
         fields = parse_qs(body.decode(), strict_parsing=True, max_num_fields=10)
@@ -150,7 +150,11 @@ class CainiaoConnector:
     """The way to one carrier over its link."""
 
     def __init__(
-        self, client: httpx.AsyncClient, carrier: Carrier, opened: OpenedLink, breaker: Breaker
+        self,
+        client: httpx.AsyncClient,
+        carrier: Carrier,
+        opened: OpenedCarrierLink,
+        breaker: Breaker,
     ) -> None:
         self._client = client
         self._carrier = carrier

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
-from tollway.carriers.carrier_links import OpenedLink
+from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.cainiao_link import CainiaoConnector
@@ -22,7 +22,7 @@ class Remotes:
         self._now_s = now_s
         self._breakers: dict[str, Breaker] = {}
 
-    def connector(self, carrier: Carrier, opened: OpenedLink) -> Connector:
+    def connector(self, carrier: Carrier, opened: OpenedCarrierLink) -> Connector:
         breaker = self._breakers.get(carrier.wp_code)
         if breaker is None:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)

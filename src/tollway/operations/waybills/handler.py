@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import OpenedLink, find_link
+from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
 from tollway.carriers.carriers import Carrier, find_carrier
 from tollway.carriers.connectors.connector import Declined, IssueOrder, OrderRef
 from tollway.carriers.connectors.number_pool import PoolConnector
@@ -167,7 +167,7 @@ class WaybillHandler:
         request: WaybillRequest,
         pending: Waybill,
         carrier: Carrier,
-        opened: OpenedLink,
+        opened: OpenedCarrierLink,
         transaction: Transaction,
         charge: Charge,
     ) -> ActResult:

@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import (
     Connector,
@@ -62,7 +62,7 @@ class RemoteIssuer:
         transaction: Transaction,
         stored: StoredWaybill,
         carrier: Carrier,
-        opened: OpenedLink,
+        opened: OpenedCarrierLink,
         charge: Charge,
     ) -> ActResult:
         """Holds the price; the carrier is asked once that is committed."""
@@ -81,7 +81,7 @@ class RemoteIssuer:
         return ActResult(b"", is_paid=False, then=ask, is_held=True)
 
     async def _ask(
-        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> Act:
         object_id = stored.waybill.object_id
         under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
@@ -98,7 +98,7 @@ class RemoteIssuer:
         return partial(self._close, stored, answer)
 
     async def _answer(
-        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> _Answer:
         deadline_s = link.deadline_ms / 1000
         if time.monotonic() - began_s > link.settle_after_s - deadline_s:
