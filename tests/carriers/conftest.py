@@ -12,7 +12,8 @@ from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.cainiao_link import CainiaoConnector
-from tollway.carriers.connectors.connector import IssueOrder, OrderRef
+from tollway.carriers.connectors.connector import Connector, IssueOrder, OrderRef
+from tollway.carriers.connectors.guarded import GuardedConnector
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.labels.print_data import Address, Party
 
@@ -57,7 +58,7 @@ def carrier_with(number_format: str = FORMAT) -> Carrier:
 
 def ask(
     opened: OpenedCarrierLink,
-    question: Callable[[CainiaoConnector], Awaitable[T]],
+    question: Callable[[Connector], Awaitable[T]],
     *,
     number_format: str = FORMAT,
     breaker: Breaker | None = None,
@@ -68,6 +69,7 @@ def ask(
         async with open_client() as client:
             used = breaker or Breaker("YTO", lambda: 0.0)
             carrier = carrier_with(number_format)
-            return await question(CainiaoConnector(client, carrier, opened, used))
+            inner = CainiaoConnector(client, carrier, opened)
+            return await question(GuardedConnector(inner, carrier, opened.link, used))
 
     return asyncio.run(work())

@@ -9,9 +9,7 @@ import pytest
 from tests.carriers.conftest import FORMAT, RECIPIENT, SENDER, ask, link_to, new_order
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.ports import free_port
-from tollway.carriers.connectors import cainiao_link as cainiao
-from tollway.carriers.connectors import cainiao_link as cainiao_wire
-from tollway.carriers.connectors import http_exchange as exchange
+from tollway.carriers.connectors import cainiao_link, guarded, http_exchange
 from tollway.carriers.connectors.connector import (
     Cancelled,
     ConnectorError,
@@ -81,7 +79,7 @@ def test_control_a_second_message_would_be_a_second_number(fake: FakeCarrier) ->
 def test_control_what_was_sent_and_taken_for_unsent_would_be_noticed(
     fake: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "_CONNECTING", "")
+    monkeypatch.setattr(http_exchange, "_CONNECTING", "")
     order = new_order()
     fake.misbehave("cut_after_commit", times=1)
     with pytest.raises(NotSentError):
@@ -92,7 +90,7 @@ def test_control_what_was_sent_and_taken_for_unsent_would_be_noticed(
 def test_control_without_the_digest_a_forged_answer_would_be_believed(
     fake: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cainiao_wire.hmac, "compare_digest", lambda *_: True)
+    monkeypatch.setattr(cainiao_link.hmac, "compare_digest", lambda *_: True)
     fake.misbehave("wrong_digest", times=1)
     assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
 
@@ -123,7 +121,7 @@ def test_a_number_of_another_format_is_never_issued(
         # The controls: it is the format alone that this hangs on.
         found = ask(link_to(fake.url), lambda to: to.look_up(order.ref), number_format=r"XX\d{4}")
         assert found == Issued("XX0001")
-        monkeypatch.setattr(cainiao, "number_problem", lambda *_: None)
+        monkeypatch.setattr(guarded, "number_problem", lambda *_: None)
         assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
     finally:
         fake.stop()
@@ -232,7 +230,7 @@ def test_neither_people_nor_the_secret_get_into_the_log_or_the_errors(
     told += [caplog.text, repr(link_to(fake.url)), *map(str, fake.journal())]
     written = "\n".join(told)
     # The search can find what is there: the address is no secret.
-    assert fake.url in written and "TMS_WAYBILL_GET to carrier YTO" in caplog.text
+    assert fake.url in written and "issue at carrier YTO" in caplog.text
     for canary in (SECRET, SENDER.name, RECIPIENT.name, RECIPIENT.mobile, "金丝雀收件路二号"):
         assert canary not in written
         assert canary.encode("unicode_escape").decode() not in written

@@ -61,6 +61,7 @@ def test_the_secret_is_nowhere_in_the_database(books: Store, sealer: Sealer) -> 
         ("url", "https://evil.example/"),
         ("provider_id", "EVIL"),
         ("to_code", "EVIL"),
+        ("protocol", "evil"),
         ("wp_code", "E"),
     ],
 )
@@ -110,7 +111,7 @@ def test_addresses_that_can_be_connected(books: Store, sealer: Sealer, url: str)
         ({"provider_id": ""}, "provider"),
         ({"provider_id": "a b"}, "provider"),
         ({"to_code": "x" * 65}, "1 to 64"),
-        ({"deadline_ms": 60_000, "settle_after_s": 60}, "still be on its way"),
+        ({"deadline_ms": 60_000, "settle_after_s": 60}, "still arrive"),
         ({"wp_code": "NOBODY"}, "no carrier NOBODY"),
     ],
 )

@@ -7,6 +7,7 @@ import typer
 
 from tollway.carriers.carrier_links import CarrierLink, list_links
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier, list_carriers
+from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.cli import carrier_link
 from tollway.cli.context import Session, run
 from tollway.cli.errors import UsageError
@@ -109,8 +110,12 @@ def _area(served: list[str], not_served: list[str]) -> ServiceArea:
 
 
 def _row(line: CarrierLine) -> tuple[str, ...]:
-    source = line.link.url if line.link else "pool"
+    source = f"{line.link.url} ({_spoken(line.link.protocol)})" if line.link else "pool"
     return line.wp_code, line.name, line.number_format, _shown(line.area), source
+
+
+def _spoken(protocol: str) -> str:
+    return protocol if protocol in PROTOCOLS.names else f"{protocol}, not installed"
 
 
 def _shown(area: ServiceArea) -> str:

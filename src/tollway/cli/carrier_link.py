@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from tollway.carriers.carrier_links import (
+    CAINIAO_LINK,
     DEADLINE_MS,
     DEADLINE_MS_MAX,
     SETTLE_AFTER_S,
@@ -17,6 +18,7 @@ from tollway.carriers.carrier_links import (
     connect,
     disconnect,
 )
+from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.cli.context import Session, run
 from tollway.cli.errors import UsageError
 from tollway.cli.options import CarrierArgument, DatabaseOption, JsonOption
@@ -63,6 +65,12 @@ def connect_carrier(
         str,
         typer.Option(metavar="CODE", help="The to_code of its messages.", show_default=False),
     ],
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="How it is spoken to; installed packages can bring others."
+        ),
+    ] = CAINIAO_LINK,
     secret_file: SecretFileOption = None,
     deadline_ms: Annotated[
         int,
@@ -83,13 +91,14 @@ def connect_carrier(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a carrier give its numbers itself, in Cainiao's LINK form; or change how."""
+    """Let a carrier give its numbers itself; or change how."""
+    PROTOCOLS.named(protocol)
     secret = _read_secret(secret_file)
 
     async def work(at: Session) -> CarrierLink:
         changed_at_s = at.runtime.at_s()
         link = CarrierLink(
-            carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s
+            carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s, protocol
         )
         await connect(at.database, await at.sealer(), link, secret, allows_plain=plain_http)
         return link
@@ -99,8 +108,8 @@ def connect_carrier(
         print_json(made)
     else:
         print_sentence(
-            f"Carrier {made.wp_code} is connected to {made.url}, "
-            f"which has {made.deadline_ms:,} ms to answer."
+            f"Carrier {made.wp_code} is connected to {made.url} ({made.protocol}) "
+            f"and has {made.deadline_ms:,} ms to answer."
         )
 
 

@@ -69,7 +69,10 @@ class RemoteIssuer:
         if self._remotes.is_refusing(carrier.wp_code):
             # Known beforehand, so nothing need be held and given back.
             raise Refusal(Reason.CARRIER_UNREACHABLE)
-        connector = self._remotes.connector(carrier, opened)
+        try:
+            connector = self._remotes.connector(carrier, opened)
+        except NotSentError:
+            raise Refusal(Reason.CARRIER_UNREACHABLE) from None
         began_s = time.monotonic()
         now_ms = await common_ms(transaction, self._runtime.at_ms())
         # From now, and not from when the call came: its body may have taken its time. Rounded up,
@@ -114,10 +117,6 @@ class RemoteIssuer:
             return found or error
         except ConnectorError as error:
             return error
-        except Exception:
-            # Whatever it was, the carrier may have done what it was asked.
-            logger.exception("asking about waybill %s failed", stored.waybill.object_id)
-            return OutcomeUnknownError("The question failed on this side.")
 
     async def _close(
         self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge

@@ -107,8 +107,9 @@ carrier_link = Table(
     Column("deadline_ms", BigInteger, nullable=False),
     Column("settle_after_s", BigInteger, nullable=False),
     Column("changed_at_s", BigInteger, nullable=False),
+    Column("protocol", String, nullable=False),
     CheckConstraint("deadline_ms > 0", name="carrier_link_deadline"),
-    # Until its deadline a message may still be on its way: only later can it be known to be lost.
+    # Until its deadline a message may still arrive: only later can it be known to be lost.
     CheckConstraint("settle_after_s * 1000 > deadline_ms", name="carrier_link_settle_after"),
     sqlite_with_rowid=False,
 )
