@@ -1,4 +1,4 @@
-"""What tests of connectors share: one fake carrier, and a way to ask it over real HTTP."""
+"""What tests of connectors share: one fake carrier, and questions to it over real HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -35,7 +35,7 @@ def shared_fake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrie
 
 @pytest.fixture
 def fake(shared_fake: FakeCarrier) -> Iterator[FakeCarrier]:
-    """The carrier, which behaves until a test tells it otherwise."""
+    """The carrier, which behaves until a test has it misbehave."""
     yield shared_fake
     shared_fake.misbehave("none")
 

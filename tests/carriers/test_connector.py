@@ -41,14 +41,14 @@ def test_a_number_is_issued_with_the_carriers_routing(fake: FakeCarrier) -> None
     assert (line["owner_id"], line["order_sn"]) == (order.ref.owner_id, order.ref.order_sn)
 
 
-def test_what_the_carrier_refuses_is_told_in_its_own_words(fake: FakeCarrier) -> None:
+def test_what_the_carrier_refuses_is_passed_on_in_its_own_words(fake: FakeCarrier) -> None:
     order = new_order()
     fake.misbehave("refuse", reason="月结账号已冻结\n", times=1)
     assert ask(link_to(fake.url), lambda to: to.issue(order)) == Declined("月结账号已冻结")
     assert [line["event"] for line in fake.journal(order.ref.task_id)] == ["refused"]
     fake.misbehave("refuse", reason="", times=1)
-    told = ask(link_to(fake.url), lambda to: to.issue(order))
-    assert isinstance(told, Declined) and "no reason" in told.reason
+    declined = ask(link_to(fake.url), lambda to: to.issue(order))
+    assert isinstance(declined, Declined) and "no reason" in declined.reason
 
 
 @pytest.mark.parametrize(("fault", "numbers"), UNANSWERED)
@@ -95,7 +95,7 @@ def test_control_without_the_digest_a_forged_answer_would_be_believed(
     assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
 
 
-def test_nothing_is_sent_where_nobody_listens() -> None:
+def test_nothing_is_sent_to_a_port_that_is_closed() -> None:
     link = link_to(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(NotSentError, match="could not be reached: ConnectError"):
         ask(link, lambda to: to.issue(new_order()))
@@ -153,7 +153,7 @@ def test_looking_up_is_repeated_within_its_deadline(fake: FakeCarrier) -> None:
 
 def test_a_refused_look_up_does_not_say_that_there_is_nothing(fake: FakeCarrier) -> None:
     fake.misbehave("refuse", message=LOOK_UP, times=1)
-    with pytest.raises(OutcomeUnknownError, match="does not tell"):
+    with pytest.raises(OutcomeUnknownError, match="does not say"):
         ask(link_to(fake.url), lambda to: to.look_up(new_order().ref))
 
 
@@ -184,7 +184,7 @@ def test_a_cancelled_number_is_not_found_again(fake: FakeCarrier) -> None:
     assert ask(link_to(fake.url), lambda to: to.look_up(order.ref)) is None
 
 
-def test_a_number_of_somebody_else_is_not_cancelled(fake: FakeCarrier) -> None:
+def test_a_number_of_another_order_is_not_cancelled(fake: FakeCarrier) -> None:
     mine, other = new_order(), new_order()
     issued = ask(link_to(fake.url), lambda to: to.issue(mine))
     assert isinstance(issued, Issued)
@@ -221,14 +221,14 @@ def test_neither_people_nor_the_secret_get_into_the_log_or_the_errors(
     fake: FakeCarrier, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told = []
+    texts = []
     for fault, _ in UNANSWERED:
         fake.misbehave(fault, times=1)
         with pytest.raises(ConnectorError) as raised:
             ask(link_to(fake.url, deadline_ms=300), lambda to: to.issue(new_order()))
-        told.append(repr(raised.value))
-    told += [caplog.text, repr(link_to(fake.url)), *map(str, fake.journal())]
-    written = "\n".join(told)
+        texts.append(repr(raised.value))
+    texts += [caplog.text, repr(link_to(fake.url)), *map(str, fake.journal())]
+    written = "\n".join(texts)
     # The search can find what is there: the address is no secret.
     assert fake.url in written and "issue at carrier YTO" in caplog.text
     for canary in (SECRET, SENDER.name, RECIPIENT.name, RECIPIENT.mobile, "金丝雀收件路二号"):

@@ -107,7 +107,7 @@ def test_the_built_in_one_cannot_be_replaced() -> None:
         ((("spoken", f"{__name__}:Nothing"),), r"cannot be loaded \(AttributeError"),
     ],
 )
-def test_one_that_cannot_be_had_is_told_in_a_sentence_and_nothing_is_sent(
+def test_one_that_is_missing_is_named_in_a_sentence_and_nothing_is_sent(
     pairs: tuple[tuple[str, str], ...], sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     protocols = installed(*pairs)

@@ -1,4 +1,4 @@
-"""The operator's way with carriers that give their numbers themselves."""
+"""The commands for carriers that give their numbers themselves."""
 
 import io
 import json

@@ -114,10 +114,10 @@ def test_an_installed_one_comes_after_the_built_in_ones() -> None:
         (subject(retained=ORDERS.retained), "it brings records"),
     ],
 )
-def test_one_that_cannot_be_used_is_told_in_a_sentence(brought: object, sentence: str) -> None:
-    with pytest.raises(SettingsError) as told:
+def test_one_that_cannot_be_used_is_refused_in_a_sentence(brought: object, sentence: str) -> None:
+    with pytest.raises(SettingsError) as refused:
         taken(brought)
-    text = str(told.value)
+    text = str(refused.value)
     assert text.startswith("The package e0 cannot be used, because ") and sentence in text
     assert text.endswith(": correct it or uninstall it.")
 
@@ -133,7 +133,7 @@ def test_a_scope_may_be_shared_in_the_same_words() -> None:
     assert taken(shared)[-1] is shared
 
 
-def test_one_that_fails_to_load_is_told_with_why() -> None:
+def test_one_that_fails_to_load_is_refused_with_the_error() -> None:
     missing = EntryPoint("e", "no_such_module:SUBJECT", ENTRY_POINTS)
     with pytest.raises(SettingsError, match=r"cannot be loaded \(ModuleNotFoundError: .*no_such"):
         list(with_installed(SUBJECTS, [missing]))

@@ -34,8 +34,8 @@ ISSUE = "TMS_WAYBILL_GET"
 LOOK_UP = "TMS_WAYBILL_QUERY"
 CANCEL = "TMS_WAYBILL_DISCARD"
 
-# What the LINK gateway says instead of the carrier. With these it has not passed the message on;
-# with any other of its codes (S06 timeout, S07 system error, …) it may have.
+# Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
+# timeout, S07 system error, …) it may have.
 _GATEWAY_CODE = "S"
 NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
 NOT_FOUND = "WAYBILL_NOT_FOUND"
@@ -70,7 +70,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_of_gateway(self) -> bool:
-        """Whether the LINK gateway speaks, and not the carrier behind it."""
+        """Whether it comes from the LINK gateway, and not from the carrier behind it."""
         code = self.error_code
         return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
 
@@ -124,7 +124,7 @@ def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer
 
 
 def digest(content: str, secret: str) -> str:
-    """MD5 is weak, and what the other side computes: the connection itself must be trusted."""
+    """MD5 is weak, but the other side computes it: the connection itself must be trusted."""
     raw = hashlib.md5(f"{content}{secret}".encode(), usedforsecurity=False).digest()
     return base64.b64encode(raw).decode()
 
@@ -164,7 +164,7 @@ class CainiaoConnector:
             return _issued(answer)
         if answer.error_code == NOT_FOUND:
             return None
-        raise OutcomeUnknownError("The carrier does not tell whether it knows an order.")
+        raise OutcomeUnknownError("The carrier does not say whether it knows an order.")
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
         content = cancel_content(self._wp_code, order, number)

@@ -1,7 +1,4 @@
-"""The tables of carriers: number pools, and the waybills that were asked for.
-
-Apart from `schema.py` for its size alone; they belong to the same metadata.
-"""
+"""The tables of carriers: number pools, links, and the waybills that were asked for."""
 
 from sqlalchemy import (
     BigInteger,
@@ -45,7 +42,7 @@ waybill_number = Table(
 )
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number), `fingerprints` tell whether
+# is its print data (while it is pending, its label without the number), `fingerprints` show whether
 # another request says the same. `refusal` is why a pending one came to nothing.
 waybill = Table(
     "waybill",
