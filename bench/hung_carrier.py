@@ -276,7 +276,7 @@ def prepare(folder: Path, environment: dict[str, str]) -> dict[str, str]:
 
     world: dict[str, str] = json.loads(tollway("demo", "--json"))
     for operation in OPERATIONS:
-        tollway("grant", "Demo merchant", operation.name, "--rate", "1000000")
+        tollway("permission", "add", "Demo merchant", operation.name, "--rate", "1000000")
     tollway("credit", "add", "Demo merchant", "10000000")
     tollway("credit", "add", "Demo merchant", "10000000", "--calls", "product_analysis")
     return world

@@ -90,7 +90,7 @@ class Settings:
     )
     keep_entries_days: int = _setting(
         0,
-        "entries and reads are dropped after so many days, sums archived_balance on; 0 keeps them",
+        "entries and reads are dropped after so many days, their sums stay; 0 keeps them",
         most=36_500,
     )
     timezone: str = _setting("Asia/Shanghai", "the time zone of dates on the wire")
@@ -100,7 +100,7 @@ class Settings:
         choices=("always_200", "mapped"),
     )
     rate_limit: int = _setting(
-        10, "calls a second per account and operation, where a grant sets no other", least=1
+        10, "calls a second per account and operation, where a permission sets no other", least=1
     )
     call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
     reconcile_interval_s: int = _setting(
@@ -123,7 +123,7 @@ class Settings:
     )
     log_calls: str = _setting(
         "failures",
-        "which calls get a log line: failures (successes are in the books), all, or none",
+        "which calls get a log line: failures (successes are in the ledger), all, or none",
         choices=("failures", "all", "none"),
     )
 

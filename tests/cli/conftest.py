@@ -3,6 +3,8 @@ inside the test's process, which spares the start-up."""
 
 import json
 import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +13,7 @@ import pytest
 from tests.cli.moves import fill, in_source
 from tests.support import forks
 from tests.support.engines import Engine
+from tests.support.migrations import become_next_version
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
 from tollway.cli.main import main
@@ -68,6 +71,13 @@ def books(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     if store.is_shared:
         monkeypatch.setenv("TOLLWAY_DATABASE", store.url)
     return store
+
+
+@pytest.fixture
+def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., None]]:
+    """Makes this process, whose commands `tollway` runs, one of the next version."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield partial(become_next_version, patch, tmp_path_factory.mktemp("next") / "migrations")
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ SABOTAGE = {
     "a captured hold is opened": ("UPDATE hold SET state = 'held'", {"hold_state_differs"}),
     "a hold is lost": ("DELETE FROM hold", {"hold_state_differs", "hold_without_waybill"}),
     "a key is reserved for nothing": (
-        "INSERT INTO kept_answer (account_id, key, request_id, at_ms, fingerprint, sealed) "
+        "INSERT INTO idempotency_key (account_id, key, request_id, at_ms, fingerprint, sealed) "
         "SELECT account_id, 'k', request_id, at_ms, '', '' FROM hold",
         {"key_without_hold"},
     ),

@@ -1,49 +1,21 @@
 """A schema is not changed under gateways that could not serve on it; a newer one may be served."""
 
-import asyncio
-import shutil
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from tests.cli.conftest import Command
 from tests.support.gateway import Gateway
+from tests.support.migrations import NEXT
+from tests.support.ports import free_port
+from tests.support.postgresql import left_open
 from tests.support.stores import Store
-from tollway.store import migrate as migrating
 from tollway.store.migrate import check_current, migrate, newest_revision
 
-NEXT = "9001"
-MIGRATION = f"""
-import sqlalchemy as sa
-from alembic import op
-
-revision = "{NEXT}"
-down_revision = "{newest_revision()}"
-%s
-
-def upgrade() -> None:
-    %s
-"""
-NOVELTY = 'op.create_table("novelty", sa.Column("id", sa.Integer, primary_key=True))'
 HOUR_S = 3600
 FROM = f"from {newest_revision()} to {NEXT}"
-
-
-@pytest.fixture
-def upgraded(tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Makes this process one of the next version, whose newest migration says this of itself."""
-    with pytest.MonkeyPatch.context() as patch:
-
-        def upgrade(says: str, changes: str = NOVELTY) -> None:
-            folder = tmp_path / "migrations"
-            shutil.copytree(migrating._LOCATION, folder)
-            (folder / "versions" / f"{NEXT}_novelty.py").write_text(MIGRATION % (says, changes))
-            patch.setattr(migrating, "_LOCATION", str(folder))
-
-        yield upgrade
 
 
 @pytest.fixture
@@ -55,38 +27,38 @@ def gateway(books: Store) -> Iterator[Gateway]:
         assert started.stop() == 0
 
 
-@pytest.mark.parametrize("says", ["safe_while_serving = False", "# nothing"])
-def test_an_unsafe_migration_waits_until_nobody_older_serves(
+@pytest.mark.parametrize("declares", ["safe_while_serving = False", "# nothing"])
+def test_an_unsafe_migration_is_refused_while_older_gateways_serve(
     books: Store,
     gateway: Gateway,
     tollway: Command,
     upgraded: Callable[..., None],
-    says: str,
+    declares: str,
 ) -> None:
-    upgraded(says)
+    upgraded(declares=declares)
     refused = tollway("migrate")
-    told = " ".join(refused.err.split())
+    message = " ".join(refused.err.split())
     assert (refused.status, refused.out) == (1, "")
-    assert f"Schema {NEXT} cannot be served by the gateways that run now: " in told
-    assert f":{gateway.port}. Stop them, then migrate." in told
+    assert f"Schema {NEXT} cannot be served by the gateways that run now: " in message
+    assert f":{gateway.port}. Stop them, then migrate." in message
     assert gateway.client.get("/readyz").status_code == 200
     assert gateway.stop() == 0
     assert FROM in tollway("migrate").out
 
 
 @pytest.mark.postgresql
-def test_one_whose_clock_is_wrong_counts_and_lets_the_others_count(
+def test_a_gateway_whose_clock_is_wrong_counts_and_so_do_the_others(
     books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     behind = Gateway(books, clock_ahead_s=-HOUR_S)
     # To it, all the others were seen so long ago that they are forgotten.
     ahead = Gateway(books, clock_ahead_s=25 * HOUR_S)
-    upgraded("safe_while_serving = False")
+    upgraded()
     refused = tollway("migrate")
-    told = " ".join(refused.err.split())
+    message = " ".join(refused.err.split())
     assert refused.status == 1
     for each in (gateway, behind, ahead):
-        assert f":{each.port}" in told
+        assert f":{each.port}" in message
     # What was killed, ahead or not, is not taken for alive once its time is over.
     for each in (ahead, behind):
         each.kill()
@@ -96,10 +68,10 @@ def test_one_whose_clock_is_wrong_counts_and_lets_the_others_count(
     assert FROM in tollway("migrate").out
 
 
-def test_one_that_was_killed_counts_for_a_while(
+def test_a_gateway_that_was_killed_counts_for_a_while(
     books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
-    upgraded("safe_while_serving = False")
+    upgraded()
     gateway.kill()
     gateway.stop()
     assert "killed counts for 90 seconds" in " ".join(tollway("migrate").err.split())
@@ -110,11 +82,11 @@ def test_one_that_was_killed_counts_for_a_while(
 def test_an_older_version_is_refused_by_a_schema_it_cannot_serve(
     books: Store, tollway: Command, upgraded: Callable[..., None], process: Command
 ) -> None:
-    upgraded("safe_while_serving = False")
+    upgraded()
     assert FROM in tollway("migrate").out
-    for command in ("serve", "migrate"):
+    for command in (("serve", "--port", str(free_port())), ("migrate",)):
         # A process of its own is of this version.
-        refused = process(command)
+        refused = process(*command)
         assert refused.status == 1
         assert f"schema {NEXT}, which this version does not know" in " ".join(refused.err.split())
 
@@ -126,7 +98,7 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
     process: Command,
     upgraded: Callable[..., None],
 ) -> None:
-    upgraded("safe_while_serving = True")
+    upgraded(declares="safe_while_serving = True")
     assert FROM in tollway("migrate").out
     assert books.run("SELECT count(*) FROM novelty") == [(0,)]
     assert gateway.client.get("/readyz").status_code == 200
@@ -138,22 +110,15 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
 
 
 @pytest.mark.postgresql
-def test_a_migration_does_not_make_others_wait_behind_a_long_read(
+def test_a_migration_gives_up_behind_a_long_read(
     books: Store, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
-    """As a backup is one: who waits for its end holds up everybody who comes later."""
-    upgraded(
-        "safe_while_serving = True", changes='op.add_column("account", sa.Column("n", sa.String))'
-    )
-    with asyncio.Runner() as runner:
-        reader = runner.run(asyncpg.connect(books.url))
-        try:
-            runner.run(reader.execute("BEGIN; SELECT FROM account"))
-            refused = tollway("migrate")
-            assert (refused.status, refused.out) == (1, "")
-            assert "is busy" in refused.err and "Try again" in refused.err
-        finally:
-            runner.run(reader.close())
+    """Such as a backup: all later statements queue behind a migration that waits for its lock."""
+    upgraded(changes='op.add_column("account", sa.Column("nickname", sa.String))')
+    with left_open(books.url, "SELECT FROM account"):
+        refused = tollway("migrate")
+        assert (refused.status, refused.out) == (1, "")
+        assert "is busy" in refused.err and "Try again" in refused.err
     assert FROM in tollway("migrate").out
 
 
@@ -165,9 +130,24 @@ def test_a_gateway_that_stopped_is_not_counted(books: Store, gateway: Gateway) -
     assert books.run("SELECT count(*) FROM node") == [(0,)]
 
 
-def test_what_is_migrated_alone_asks_nobody(
+def test_a_migration_that_is_alone_ignores_the_table_of_nodes(
     books: Store, gateway: Gateway, upgraded: Callable[..., None]
 ) -> None:
-    upgraded("safe_while_serving = False")
+    upgraded()
     assert books.do(lambda database: migrate(database, is_alone=True))[1] == NEXT
     books.do(check_current)
+
+
+# The lock of a file would outlive a gateway that is refused inside the test's process.
+@pytest.mark.postgresql
+def test_a_gateway_without_the_right_keys_does_not_migrate(
+    books: Store, tollway: Command, upgraded: Callable[..., None], workplace: Path
+) -> None:
+    before = newest_revision()
+    assert tollway("source", "add", "market").status == 0
+    (workplace / "books.db.keys").unlink()
+    upgraded()
+    refused = tollway("serve", "--port", str(free_port()))
+    assert (refused.status, refused.out) == (1, "")
+    assert "There is no key file" in refused.err
+    assert books.run("SELECT version_num FROM alembic_version") == [(before,)]

@@ -17,6 +17,7 @@ from tests.support.stores import Store
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
 from tollway.ledger.clients import obtain_token, recognise
 from tollway.ledger.runtime import Runtime
+from tollway.operations.catalogue import ALL_TABLES
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 from tollway.store.database import StoreBusyError
 from tollway.store.moving.source import open_source
@@ -138,7 +139,7 @@ def test_nobody_writes_to_the_source_meanwhile(old: Path) -> None:
         finally:
             await database.close()
 
-    with open_source(str(old)), pytest.raises(StoreBusyError):
+    with open_source(str(old), ALL_TABLES), pytest.raises(StoreBusyError):
         asyncio.run(write())
     asyncio.run(write())
 

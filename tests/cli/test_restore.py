@@ -9,9 +9,10 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Answer, Command, charge_calls, ruin_a_page
+from tests.support.migrations import NEXT
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
-from tollway.store.migrate import migration_script, newest_revision
+from tollway.store.migrate import newest_revision
 from tollway.store.sealing import load_sealer
 from tollway.store.sqlite.files import ServingLock
 
@@ -60,7 +61,7 @@ def test_what_is_restored_is_what_was_backed_up(
     answer = process("restore", "copy.db", *INTO)
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("again.db is restored from copy.db: schema ")
-    assert "accounts 1, entries 11; the audit holds." in answer.out
+    assert "accounts 1, entries 11; it passed the audit." in answer.out
     assert "Its keys are in again.db.keys." in answer.out
     assert tollway("audit", "--json", *INTO).json == tollway("audit", "--json").json
     keys = backup.with_name("again.db.keys")
@@ -115,17 +116,19 @@ def test_what_a_killed_gateway_left_beside_its_database_is_kept_too(
     assert list(workplace.glob("killed.db.before*-wal")) == []
 
 
-def test_an_older_backup_is_brought_up_to_date_when_told(tollway: Command, workplace: Path) -> None:
-    older, _, _ = migration_script("sqlite", None).rpartition("-- Running upgrade")
-    sql(older)(workplace / "older.db")
+def test_an_older_backup_is_migrated_on_request(
+    tollway: Command, backup: Path, workplace: Path, upgraded: Callable[..., None]
+) -> None:
+    older = newest_revision()
+    upgraded()
     before = files(workplace)
-    answer = tollway("restore", "older.db", *INTO)
-    assert_refused(answer, "older.db is at schema ", f"needs {newest_revision()}", "--migrate")
+    answer = tollway("restore", backup.name, *INTO)
+    assert_refused(answer, f"copy.db is at schema {older}", f"needs {NEXT}", "--migrate")
     assert files(workplace) == before
-    told = tollway("restore", "older.db", "--migrate", "--json", *INTO).json
-    assert told["schema"] == newest_revision()
+    restored = tollway("restore", backup.name, "--migrate", "--json", *INTO).json
+    assert restored["schema"] == NEXT
     assert tollway("audit", *INTO).status == 0
-    assert files(workplace)["older.db"] == before["older.db"]
+    assert files(workplace)[backup.name] == before[backup.name]
 
 
 def test_a_database_that_is_served_or_open_is_not_replaced(

@@ -1,6 +1,7 @@
 """What is too old is dropped with all that counts it: totals, balances and the audit stay right."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -25,7 +26,9 @@ from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
 from tollway.operations.orders.schema import DAY_MS
 from tollway.retention import retention
 from tollway.retention.retention import _LOCK
+from tollway.store import pieces
 from tollway.store.key_check import files_of, use_files
+from tollway.telemetry.logs import LogWriter
 
 NOW_MS = Runtime().at_ms()
 # Kept for 30 days, this is too old on either engine: on a shared one the month it is in has ended
@@ -36,7 +39,7 @@ AGE_DAYS = 70
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less to a commit, and to a run, than there is to drop."""
-    monkeypatch.setattr(retention, "_PIECE", 3)
+    monkeypatch.setattr(pieces, "PIECE", 3)
     monkeypatch.setattr(retention, "_PIECES_MAX", 2)
 
 
@@ -221,7 +224,7 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     books.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
 
     async def drop(times: int) -> None:
-        gateway = Gateway(settings, WorkerGroup(1, ""), 0)
+        gateway = Gateway(settings, WorkerGroup(1, ""), 0, LogWriter(sys.stderr))
         for _ in range(times):
             await gateway.upkeep.drop_old()
         await gateway.stop()
@@ -253,7 +256,7 @@ def test_one_node_at_a_time_does_it(
 ) -> None:
     _old_orders(books)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
-    monkeypatch.setattr(retention, "_PIECE", 500)
+    monkeypatch.setattr(pieces, "PIECE", 500)
     with _another_node(books.url):
         assert _rows(tollway)["orders"] == 0
     assert _rows(tollway)["orders"] == 20

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from tests.docs.pages import README, Example, examples_of
+from tests.docs.pages import TOUR, Example, examples_of
 from tests.docs.workplace import Workplace
 from tests.support.postgresql import new_database
 from tollway.cli.main import main
@@ -101,7 +101,7 @@ def _tour() -> list[Example]:
                 text=example.commands.text.replace(" | cut -c 1-80", "")
             )
         )
-        for example in examples_of(README)
+        for example in examples_of(TOUR)
     ]
 
 

@@ -89,7 +89,7 @@ def test_an_order_is_there_once_over_all_months_and_the_control(
         # In different months, where no index would find out.
         make_month(store, "shop_order", START_MS + version * MONTH_MS)
     if not is_locked:
-        monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
+        monkeypatch.setattr(PostgresqlTransaction, "lock_names", no_turns)
     look = intake.stored_among
     put_orders(store, _versions(0, MONTH_MS))
 
@@ -141,7 +141,7 @@ def test_a_claim_that_moves_while_it_is_dropped_is_counted_once_and_the_control(
     old = [claim(f"c{n}", NOON_S) for n in range(9)]
     load_claims(store, [*old, *(claim(f"other{n}", NOON_S) for n in range(20))])
     if not is_locked:
-        monkeypatch.setattr(PostgresqlTransaction, "take_turns", no_turns)
+        monkeypatch.setattr(PostgresqlTransaction, "lock_names", no_turns)
     look = coupon_claims._stored
 
     async def work(database: Database) -> None:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, RefusedCallRecorder, Told
+from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, HeardAnswers, Told
 from tests.support.ledger import WORLD, Caller
 from tests.support.stores import Store
 from tollway.audit.report import audit
@@ -38,7 +38,7 @@ SELECT (SELECT sum(amount) FROM entry WHERE kind = 'top_up'),
        (SELECT sum(amount + held + posted) FROM balance)"""
 
 
-def breaches_at_any_time(store: Store, notes: RefusedCallRecorder, journal: Journal) -> list[str]:
+def breaches_at_any_time(store: Store, notes: HeardAnswers, journal: Journal) -> list[str]:
     """What must hold even while calls and carriers are under way."""
     # Noted first, read then: whatever was acknowledged must be there already.
     told = list(notes.told)
@@ -56,7 +56,7 @@ def breaches_at_any_time(store: Store, notes: RefusedCallRecorder, journal: Jour
 
 def breaches_when_settled(
     store: Store,
-    notes: RefusedCallRecorder,
+    notes: HeardAnswers,
     journal: Journal,
     callers: dict[str, Caller],
     wp_codes: dict[str, str],
@@ -113,7 +113,7 @@ def _issued_twice(journal: Journal) -> Iterator[str]:
 
 
 def _unexplained_charges(
-    rows: Rows, notes: RefusedCallRecorder, callers: dict[str, Caller]
+    rows: Rows, notes: HeardAnswers, callers: dict[str, Caller]
 ) -> Iterator[str]:
     """Charges that nobody has had anything for."""
     charges = Counter(account_id for account_id, kind, *_ in rows.entries if kind == "charge")
@@ -131,7 +131,7 @@ def _unexplained_charges(
 
 
 def _strange_waybills(
-    rows: Rows, notes: RefusedCallRecorder, journal: Journal, wp_codes: dict[str, str]
+    rows: Rows, notes: HeardAnswers, journal: Journal, wp_codes: dict[str, str]
 ) -> Iterator[str]:
     issued = [each for each in rows.waybills if each[2] == "issued"]
     ours = {(order, number) for wp, order, _, number in issued if wp == wp_codes[REMOTE]}

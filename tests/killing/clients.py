@@ -57,7 +57,7 @@ class Told(NamedTuple):
 
 
 @dataclass
-class RefusedCallRecorder:
+class HeardAnswers:
     """All that the clients know."""
 
     told: list[Told] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Clients:
         self._question = question
         self._wp_codes = wp_codes
         self._chance = chance
-        self.notes = RefusedCallRecorder()
+        self.notes = HeardAnswers()
 
     async def call_until_cut_off(self, address: str, each: int) -> None:
         """Asks for one thing after the other, first for what is unfinished."""

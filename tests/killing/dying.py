@@ -83,7 +83,7 @@ class Fate:
 
 
 class MarkedTransaction:
-    """RefusedCallRecorder what is done in a transaction."""
+    """Records what is done in a transaction."""
 
     def __init__(self, inner: Transaction, *, is_late: bool) -> None:
         self.is_shared = inner.is_shared

@@ -16,7 +16,7 @@ from tollway.audit.ledger import BALANCES
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
-from tollway.store.schema.ledger import balance, entry, hold, is_reserved, kept_answer
+from tollway.store.schema.ledger import balance, entry, hold, idempotency_key, is_reserved
 
 
 def _all(table: Table, *names: str) -> Query:
@@ -28,7 +28,8 @@ _ENTRIES = _all(entry, "account_id", "unit", "number", *Line._fields)
 _HOLDS = _all(hold, "account_id", "id", "unit", "amount", "request_id", "token_id", "state")
 _KEPT = Query(
     select(
-        *(kept_answer.c[name] for name in ("account_id", "key", "request_id", "at_ms")), is_reserved
+        *(idempotency_key.c[name] for name in ("account_id", "key", "request_id", "at_ms")),
+        is_reserved,
     )
 )
 _DEEDS = _all(product, "product_id")

@@ -18,17 +18,19 @@ from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
 from tests.support.functions import change_function
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_at_once
+from tollway.ledger.charge_postgresql import post_waiting_for_locks
 from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
 from tollway.ledger.charges import Charge, GrantKey, IdempotencyKey, ShortageError
 from tollway.ledger.idempotency import KeptAnswer
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import kept_answer
+from tollway.store.schema.ledger import idempotency_key
 
 pytestmark = pytest.mark.postgresql
 ACCOUNTS, UNITS = ("a", "b", "Ω"), ("credits", "calls:orders")
-RESERVE = Query(kept_answer.insert().values({c.name: bindparam(c.name) for c in kept_answer.c}))
+RESERVE = Query(
+    idempotency_key.insert().values({c.name: bindparam(c.name) for c in idempotency_key.c})
+)
 _runs = count()
 
 
@@ -59,7 +61,7 @@ ROWS = (
     "SELECT account_id, unit, amount, held, posted, entries FROM balance {} ORDER BY 1, 2",
     "SELECT account_id, unit, number, kind, amount, balance_after, operation, request_id, token_id,"
     " note FROM entry {} ORDER BY 1, 2, 3",
-    "SELECT account_id, key, request_id, fingerprint, sealed FROM kept_answer {} ORDER BY 1, 2",
+    "SELECT account_id, key, request_id, fingerprint, sealed FROM idempotency_key {} ORDER BY 1, 2",
 )
 USES = (
     "SELECT owner_kind, owner_id, consent_id, request_id, operation FROM consent_use "
@@ -133,7 +135,7 @@ def run(
                 for position, grant_request in enumerate(batch)
             ]
             if database.is_shared:
-                remarks = await post_at_once(database, charges)
+                remarks = await post_waiting_for_locks(database, charges)
             else:
                 remarks = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
             outcomes.append(told(remarks))
@@ -216,7 +218,7 @@ MIXED = [
         ("amounts_left[b] < amounts[i]", "amounts_left[b] < 0"),
         ("amounts_after[i] := amounts_left[b]", "amounts_after[i] := 0"),
         ("WHERE number IS NOT NULL", "WHERE number > 1"),
-        ("WHERE kept_answer.at_ms > now_ms - kept_ms", "WHERE false"),
+        ("WHERE idempotency_key.at_ms > now_ms - kept_ms", "WHERE false"),
         ("WHERE owner_kind IS NOT NULL AND outcome IS NULL", "WHERE false"),
     ],
 )

@@ -31,7 +31,7 @@ from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
 from tests.support.functions import change_function, hold_clock
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_at_once, post_if_free
+from tollway.ledger.charge_postgresql import post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
 from tollway.ledger.charges import BusyError, Charge
 from tollway.store.database import Database, StoreError, Transaction
@@ -165,7 +165,7 @@ async def settle_behind(
     try:
         async with connection.transaction():
             await holder.take(locks)
-            remarks = await post_if_free(database, charges)
+            remarks = await post_unless_locked(database, charges)
     finally:
         await connection.close()
     busy = [place for place, remark in remarks.items() if isinstance(remark, BusyError)]
@@ -175,7 +175,7 @@ async def settle_behind(
         elif holder.must_be_busy(charge):
             assert isinstance(remarks.get(place), AlreadyAnswered), "settled behind a lock's back"
     done: ChargeResults = {place: remark for place, remark in remarks.items() if place not in busy}
-    later = await post_at_once(database, [charges[place] for place in sorted(busy)])
+    later = await post_waiting_for_locks(database, [charges[place] for place in sorted(busy)])
     return told(done | {sorted(busy)[nth]: each for nth, each in later.items()}), sorted(busy)
 
 

@@ -39,7 +39,7 @@ class Gated:
         self.commits = 0
         self.fails_with: Exception | None = None
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.functions import change_function
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
-from tollway.ledger.charge_postgresql import post_at_once
+from tollway.ledger.charge_postgresql import post_waiting_for_locks
 from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.entries import list_balances, top_up
 from tollway.ledger.runtime import Runtime
@@ -34,7 +34,7 @@ async def meet(database: Database, url: str) -> int:
     try:
         await connection.execute("SELECT pg_advisory_lock(42)")
         charge = Charge(account.id, "credits", 1, "orders", "r1", "tok_x", 0, limit=10)
-        settling = asyncio.create_task(post_at_once(database, [charge]))
+        settling = asyncio.create_task(post_waiting_for_locks(database, [charge]))
         while not await connection.fetch(WAITS):
             pass
         await top_up(database, WORLD, account.id, "credits", 100)

@@ -11,7 +11,7 @@ import pytest
 from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support.postgresql import run_on
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_acts, post_at_once, post_if_free
+from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import ActResult, BusyError, Charge, IdempotencyKey
 from tollway.ledger.entries import TAKE
@@ -114,9 +114,9 @@ async def write_on(database: Database, writer: int) -> None:
             await let_go(database, charges, remarks)
         else:
             charges = batch(chance, name, has_acts=False)
-            remarks = await post_if_free(database, charges)
+            remarks = await post_unless_locked(database, charges)
             busy = [place for place, each in remarks.items() if isinstance(each, BusyError)]
-            await post_at_once(database, [charges[place] for place in sorted(busy)])
+            await post_waiting_for_locks(database, [charges[place] for place in sorted(busy)])
         if number % 5 == 0:
             await sweep_kept(database, Runtime().at_ms())
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support.functions import NO_LIMIT, change_function, hold_clock, set_clock
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_acts, post_at_once
+from tollway.ledger.charge_postgresql import post_acts, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults
 from tollway.ledger.charges import ActResult, Charge, OverLimitError
 from tollway.store.database import Database, Transaction
@@ -54,7 +54,7 @@ async def act(_: Transaction, __: Charge) -> ActResult:
 
 async def post(database: Database, charges: list[Charge], *, are_acts: bool) -> ChargeResults:
     if not are_acts:
-        return await post_at_once(database, charges)
+        return await post_waiting_for_locks(database, charges)
     return await database.write(lambda transaction: post_acts(transaction, charges))
 
 
@@ -154,7 +154,7 @@ def test_many_at_once_on_connections_of_their_own_are_counted_together(limited: 
     async def work(database: Database) -> int:
         await set_clock(database, BEGIN_US)
         remarks = await asyncio.gather(
-            *(post_at_once(database, [charge("many", number)]) for number in range(40))
+            *(post_waiting_for_locks(database, [charge("many", number)]) for number in range(40))
         )
         return sum(not each for each in remarks)
 
@@ -172,7 +172,10 @@ def test_an_act_that_fails_does_not_count(limited: Store) -> None:
             remarks = await post(database, failing, are_acts=True)
             assert isinstance(remarks[0], ValueError)
         assert (
-            await post_at_once(database, [charge("failing", f"s{n}") for n in range(LIMIT)]) == {}
+            await post_waiting_for_locks(
+                database, [charge("failing", f"s{n}") for n in range(LIMIT)]
+            )
+            == {}
         )
 
     limited.do(work)
@@ -182,7 +185,9 @@ def test_a_clock_that_is_set_back_shuts_nobody_out_for_longer_than_a_second(
     limited: Store,
 ) -> None:
     async def admitted(database: Database, name: str) -> int:
-        remarks = await post_at_once(database, [charge("back", f"{name}{n}") for n in range(LIMIT)])
+        remarks = await post_waiting_for_locks(
+            database, [charge("back", f"{name}{n}") for n in range(LIMIT)]
+        )
         return LIMIT - len(remarks)
 
     async def work(database: Database) -> None:

@@ -72,7 +72,7 @@ def test_a_kept_answer_is_not_repeated_before_the_standby_has_it(
     assert gateway.get(token=caller.token, query=question).code == 0
     with pair.standby.held():
         assert call().code == 202
-        until_on_the_primary(pair, "SELECT count(*) FROM kept_answer")
+        until_on_the_primary(pair, "SELECT count(*) FROM idempotency_key")
         for _ in range(2):
             # The second may find that the first is still held up.
             assert call().code in (101, 202)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.postgresql
 # Behind one that answers, it is never asked for.
 ELSEWHERE = ",db.example:5432/"
 SENTENCE = (
-    "Somebody on the way to db.example could read and change what is sent: add "
+    "A machine between here and db.example could read and change what is sent: add "
     "sslmode=verify-full&sslrootcert=FILE to the URL of setting database."
 )
 

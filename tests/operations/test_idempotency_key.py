@@ -187,8 +187,8 @@ def test_after_a_day_a_key_is_new_again(served: Gateway, world: Store, today: da
     of_caller = f"WHERE account_id = '{caller.account_id}'"
     # Whichever sweeps: the gateway does so too, now and then.
     for age_ms, kept in ((KEPT_MS // 2, 1), (KEPT_MS + 60_000, 0)):
-        world.run(f"UPDATE kept_answer SET at_ms = {now_ms - age_ms} {of_caller}")
+        world.run(f"UPDATE idempotency_key SET at_ms = {now_ms - age_ms} {of_caller}")
         world.do(lambda database: sweep_kept(database, now_ms))
-        assert world.run(f"SELECT count(*) FROM kept_answer {of_caller}") == [(kept,)]
+        assert world.run(f"SELECT count(*) FROM idempotency_key {of_caller}") == [(kept,)]
     again = asked(served, COUPON_CLAIMS, caller, sent, "k")
     assert (again.code, "x-replay-of" in again.headers) == (0, False)

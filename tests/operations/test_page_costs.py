@@ -128,7 +128,7 @@ async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[obje
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", *arguments
             )
             plan = json.loads(told)[0]["Plan"]
-            blocks += plan["SingleFlight Hit Blocks"] + plan["SingleFlight Read Blocks"]
+            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     return blocks
 
 

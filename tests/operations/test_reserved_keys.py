@@ -108,13 +108,13 @@ def test_so_it_is_when_they_come_to_different_nodes(own_store: Store, carrier: F
 # Whatever is reserved is gone again within its own statement.
 _NEVER_RESERVED = {
     "sqlite": [
-        "CREATE TRIGGER forget AFTER INSERT ON kept_answer WHEN length(NEW.sealed) = 0 BEGIN "
-        "DELETE FROM kept_answer WHERE account_id = NEW.account_id AND key = NEW.key; END"
+        "CREATE TRIGGER forget AFTER INSERT ON idempotency_key WHEN length(NEW.sealed) = 0 BEGIN "
+        "DELETE FROM idempotency_key WHERE account_id = NEW.account_id AND key = NEW.key; END"
     ],
     "postgresql": [
         "CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM "
-        "kept_answer WHERE account_id = NEW.account_id AND key = NEW.key; RETURN NULL; END $$",
-        "CREATE TRIGGER forget AFTER INSERT ON kept_answer FOR EACH ROW "
+        "idempotency_key WHERE account_id = NEW.account_id AND key = NEW.key; RETURN NULL; END $$",
+        "CREATE TRIGGER forget AFTER INSERT ON idempotency_key FOR EACH ROW "
         "WHEN (length(NEW.sealed) = 0) EXECUTE FUNCTION forget()",
     ],
 }

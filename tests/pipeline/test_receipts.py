@@ -181,6 +181,6 @@ def test_charged_calls_are_not_written_a_second_time(
     caller = five_caller(world)
     for operation in OPERATIONS:
         assert ask(served, operation, caller.token, good_request(operation, today)).code == 0
-    # RefusedCallRecorder are written in their order: when this one is there, those before it would be too.
+    # Refused calls are written in order: when this one is there, those before it are too.
     receipt_of(served, caller.token, ask(served, COUPON_CLAIMS, caller.token, {}))
     assert notes_of(world, caller) == 1

@@ -1,4 +1,4 @@
-"""RemoteIssuer for a receipt: who may, how often, and what others are told."""
+"""Asking for a receipt: who may, how often, and what others get."""
 
 from datetime import date
 

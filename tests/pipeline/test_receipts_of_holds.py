@@ -48,7 +48,7 @@ def write(store: Store, work: Callable[[Transaction], Awaitable[Hold]]) -> None:
 
 
 def answer_timed_out(store: Store, charge: Charge) -> None:
-    """RefusedCallRecorder that the call was answered with 101, as the toll does."""
+    """Records that the call was answered with 101, as the pipeline does."""
 
     async def work(database: Database) -> None:
         notes = RefusedCallLog(database, Metrics())

@@ -1,8 +1,11 @@
 """What a gateway does when the world around it misbehaves."""
 
+import io
 import os
+import re
 import resource
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +16,7 @@ import pytest
 from tests.support.gateway import Gateway
 from tests.support.raw import talk
 from tests.support.stores import Store
+from tollway.telemetry.logs import LogWriter
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,7 @@ def test_a_worker_ends_with_its_main_process(tmp_path: Path) -> None:
     (worker,) = gateway.workers()
     gateway.process.kill()
     gateway.process.wait()
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 30
     try:
         while Path(f"/proc/{worker}").exists():
             assert time.monotonic() < deadline_s, "the worker goes on without its main process"
@@ -73,3 +77,42 @@ def test_a_worker_ends_with_its_main_process(tmp_path: Path) -> None:
         gateway.client.close()
         assert gateway.process.stdout is not None
         gateway.process.stdout.close()
+
+
+def test_a_standard_error_that_no_program_reads_stops_nothing(tmp_path: Path) -> None:
+    """As many lines as a pipe cannot hold, and more than the queue of lines takes."""
+    unread, written = os.pipe()
+    with os.fdopen(written, "wb") as stderr:
+        gateway = Gateway(Store(tmp_path / "tollway.db"), stderr=stderr)
+    try:
+        for _ in range(12):
+            # A pipe holds 64 KiB; each refused call leaves a line of about 200 bytes.
+            assert all(gateway.get().code == 401 for _ in range(100))
+        assert gateway.client.get("/healthz").status_code == 200
+        assert "tollway_log_lines_dropped_total" in gateway.client.get("/metrics").text
+        assert gateway.stop() == 0
+    finally:
+        os.close(unread)
+
+
+def test_lines_that_the_log_does_not_take_are_dropped_and_counted() -> None:
+    stuck = threading.Event()
+
+    class Stuck(io.StringIO):
+        def write(self, text: str) -> int:
+            stuck.wait(30)
+            return super().write(text)
+
+    stream = Stuck()
+    log = LogWriter(stream)
+    line = "x" * 1023 + "\n"
+    for _ in range(2000):
+        log.write(line)
+    assert 900 <= log.dropped < 2000
+    stuck.set()
+    log.flush(30)
+    log.write("after\n")
+    log.flush(30)
+    assert stream.getvalue().count(line) == 2000 - log.dropped
+    reported = re.findall(r"(\d+) log lines were dropped", stream.getvalue())
+    assert sum(map(int, reported)) == log.dropped

@@ -1,4 +1,4 @@
-"""BoundedSlots at what is scarce: who gets one, in which order, and who is told that there is none."""
+"""Bounded slots: which task gets one, in which order, and when the wait ends."""
 
 import asyncio
 

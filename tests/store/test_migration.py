@@ -1,23 +1,17 @@
-"""Migrations make exactly the schema that the tables say, on either engine."""
+"""A database is brought from any schema to the newest one, as a whole or not at all."""
 
 import asyncio
-import re
-import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import apsw
+import asyncpg
 import pytest
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
 
-from tests.support.ledger import WORLD
+from tests.support.engines import Engine
+from tests.support.migrations import NEW_TABLE, NEXT, become_next_version
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
-from tollway.ledger.tokens import list_tokens, revoke_token
-from tollway.operations.catalogue import ALL_TABLES
-from tollway.store import migrate as migrating
-from tollway.store.database import StoreError, StoreUnavailableError, Transaction
+from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.migrate import (
     SchemaError,
     check_current,
@@ -26,10 +20,7 @@ from tollway.store.migrate import (
     newest_revision,
 )
 from tollway.store.open import open_database
-from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
-
-SchemaRow = tuple[str, str, str, str]
 
 
 @pytest.fixture
@@ -37,53 +28,64 @@ def migrated(tmp_path: Path) -> Store:
     return Store(tmp_path / "migrated.db")
 
 
-def schema_of(path: Path) -> set[SchemaRow]:
-    """Every table and index, with its text but for the white space."""
-    with apsw.Connection(str(path)) as connection:
-        rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
-    return {
-        (kind, name, table, re.sub(r"\s+", " ", text or "").replace(" ,", ",").strip())
-        for kind, name, table, text in rows
-        if table != "alembic_version"
-    }
-
-
-@pytest.mark.sqlite
-def test_a_migrated_database_has_exactly_the_tables_of_the_schema(
-    migrated: Store, tmp_path: Path
-) -> None:
-    made = tmp_path / "made.db"
-    connection = apsw.Connection(str(made))
-    dialect = sqlite.dialect()
-    for table in ALL_TABLES:
-        connection.execute(str(CreateTable(table).compile(dialect=dialect)))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
-    connection.close()
-    assert schema_of(migrated.path) == schema_of(made)
-
-
-@pytest.mark.sqlite
-def test_a_difference_between_the_two_would_be_seen(migrated: Store) -> None:
-    before = schema_of(migrated.path)
-    apsw.Connection(str(migrated.path)).execute("ALTER TABLE account ADD COLUMN extra TEXT")
-    assert schema_of(migrated.path) != before
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_either_dialect_gets_a_script_with_every_table(dialect: str) -> None:
-    script = migration_script(dialect, None)
-    for table in ALL_TABLES:
-        assert f"CREATE TABLE {table.name} (" in script.replace('"', "")
-    assert ("WITHOUT ROWID" in script) == (dialect == "sqlite")
-    assert f"'{newest_revision()}'" in script
-
-
 def test_nothing_is_left_to_do_from_the_newest_revision(migrated: Store) -> None:
     for dialect in ("sqlite", "postgresql"):
         assert migration_script(dialect, newest_revision()).strip() == ""
     assert migrated.do(migrate) == (newest_revision(), newest_revision())
     migrated.do(check_current)
+
+
+def test_a_database_is_upgraded_from_the_baseline_on(
+    migrated: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline = newest_revision()
+    migrated.run("INSERT INTO account (id, name, opened_at_s) VALUES ('acc_1', 'Acme', 1)")
+    changes = 'op.add_column("account", sa.Column("nickname", sa.String))'
+    become_next_version(monkeypatch, tmp_path / "migrations", changes=changes)
+    with pytest.raises(SchemaError, match=rf"schema {baseline}, this version needs {NEXT}"):
+        migrated.do(check_current)
+    assert migrated.do(migrate) == (baseline, NEXT)
+    migrated.do(check_current)
+    assert migrated.run("SELECT id, name, nickname FROM account") == [("acc_1", "Acme", None)]
+    assert migrated.run("SELECT revision FROM schema_floor") == [(NEXT,)]
+
+
+@pytest.mark.postgresql
+def test_new_text_is_ordered_by_its_bytes_too(
+    migrated: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = 'op.add_column("account", sa.Column("nickname", sa.String))'
+    become_next_version(monkeypatch, tmp_path / "migrations", changes=changes)
+    migrated.do(migrate)
+    assert migrated.run(
+        "SELECT collation_name::text FROM information_schema.columns WHERE column_name = 'nickname'"
+    ) == [("C",)]
+
+
+def test_an_empty_database_gets_the_baseline_and_all_that_follows(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    url = new_database(is_migrated=False) if engine == "postgresql" else f"sqlite:///{path}"
+    become_next_version(monkeypatch, tmp_path / "migrations")
+    made = Store(path, url)
+    assert made.run("SELECT version_num FROM alembic_version") == [(NEXT,)]
+    assert made.run("SELECT id, directory, figures FROM version") == [(1, 0, 0)]
+    assert made.run("SELECT count(*) FROM novelty") == [(0,)]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    migrated: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = newest_revision()
+    changes = f'{NEW_TABLE}; op.execute("INSERT INTO novelty SELECT missing FROM account")'
+    become_next_version(monkeypatch, tmp_path / "migrations", changes=changes)
+    with pytest.raises((apsw.SQLError, asyncpg.UndefinedColumnError)):
+        migrated.do(migrate)
+    with pytest.raises((apsw.SQLError, asyncpg.UndefinedTableError)):
+        migrated.run("SELECT * FROM novelty")
+    assert migrated.run("SELECT version_num FROM alembic_version") == [(before,)]
 
 
 def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: Store) -> None:
@@ -95,7 +97,9 @@ def test_a_database_of_an_unknown_revision_is_refused_in_a_sentence(migrated: St
 
 
 @pytest.mark.sqlite
-def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) -> None:
+def test_a_database_that_was_never_migrated_is_refused_with_the_command_to_run(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         database = open_database(f"sqlite:///{tmp_path / 'empty.db'}", Metrics())
         with pytest.raises(SchemaError, match=r"schema none.*run `tollway migrate`"):
@@ -103,26 +107,6 @@ def test_a_database_that_was_never_migrated_is_told_how_to_be(tmp_path: Path) ->
         await database.close()
 
     asyncio.run(run())
-
-
-def _script(text: str) -> Callable[[Transaction, str | None], Awaitable[str]]:
-    async def plan(_: Transaction, __: str | None) -> str:
-        return text
-
-    return plan
-
-
-@pytest.mark.sqlite
-def test_a_script_that_fails_leaves_nothing_behind(migrated: Store) -> None:
-    before = schema_of(migrated.path)
-
-    async def work(database: SqliteDatabase) -> None:
-        with pytest.raises(apsw.SQLError):
-            await database.upgrade(_script("CREATE TABLE half (a); CREATE TABLE account (a);"))
-        await database.upgrade(_script("CREATE TABLE whole (a);"))
-
-    migrated.do(work)
-    assert {row[1] for row in schema_of(migrated.path) - before} == {"whole"}
 
 
 @pytest.mark.parametrize(
@@ -148,34 +132,3 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError):
         open_database(f"sqlite:///{path}", Metrics())
     assert path.read_text() == "Dear all, " * 1000
-
-
-def test_tokens_of_the_schema_before_clients_stay_as_they_are(
-    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "migrations"
-    shutil.copytree(migrating._LOCATION, folder)
-    for version in (folder / "versions").glob("0*.py"):
-        if version.name >= "0016":
-            version.unlink()
-    path = tmp_path / "old.db"
-    url = new_database(is_migrated=False) if engine == "postgresql" else f"sqlite:///{path}"
-    if engine == "sqlite":
-        # An empty file, so that the store does not begin with a migrated one.
-        path.touch()
-    with monkeypatch.context() as patch:
-        patch.setattr(migrating, "_LOCATION", str(folder))
-        old = Store(path, url)
-        last = newest_revision()
-        blob = "'\\x01'" if old.is_shared else "x'01'"
-        old.run("INSERT INTO account (id, name, opened_at_s) VALUES ('acc_1', 'Acme', 1)")
-        old.run(
-            "INSERT INTO token (hash, id, account_id, kind, label, start, issued_at_s) "
-            f"VALUES ({blob}, 'tok_1', 'acc_1', 'live', 'till', 'tw_live_abcd', 1)"
-        )
-    before, after = old.do(migrate)
-    assert last < "0016"
-    assert (before, after) == (last, newest_revision())
-    (token,) = old.do(lambda database: list_tokens(database, "Acme"))
-    assert (token.id, token.label, token.client_id) == ("tok_1", "till", None)
-    old.do(lambda database: revoke_token(database, WORLD, "tok_1"))

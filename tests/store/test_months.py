@@ -2,7 +2,6 @@
 whatever months there are."""
 
 import asyncio
-import io
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,7 +11,6 @@ from pathlib import Path
 import asyncpg
 import msgspec
 import pytest
-from alembic import command
 
 from tests.docs.pages import DOCS, blocks_of
 from tests.support.coupons import claim, load_claims
@@ -26,15 +24,12 @@ from tests.support.months import (
     put_entries,
     rows_by_part,
 )
-from tests.support.orders import OWNER, miscounted, order, put_orders
-from tests.support.postgresql import BIN, new_database, run_on
+from tests.support.orders import miscounted, order, put_orders
+from tests.support.postgresql import BIN
 from tests.support.stores import Store
 from tollway.ledger.entries import ADD_ENTRY, Entry
 from tollway.store.database import Database, Transaction
-from tollway.store.migrate import _config, migrate, newest_revision
 from tollway.store.months import make_months_ahead, month_of
-from tollway.store.open import open_database
-from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.postgresql
 
@@ -175,7 +170,7 @@ def test_a_month_is_kept_elsewhere_as_the_page_says(store: Store, tmp_path: Path
     put_entries(store, [OLD_MS])
     blocks = [
         block.text.replace("202601", OLD.name)
-        for block in blocks_of(DOCS / "operate.md")
+        for block in blocks_of(DOCS / "operate/postgresql.md")
         if "entry_202601" in block.text
     ]
     dump, move = blocks
@@ -198,41 +193,3 @@ def test_a_month_is_kept_elsewhere_as_the_page_says(store: Store, tmp_path: Path
         await connection.close()
 
     asyncio.run(work())
-
-
-def test_what_an_older_schema_has_is_taken_over(tmp_path: Path) -> None:
-    url = new_database(is_migrated=False)
-    script = io.StringIO()
-    config = _config(script)
-    config.attributes["dialect"] = "postgresql"
-    command.upgrade(config, "base:0012", sql=True)
-
-    async def prepare() -> None:
-        connection = await asyncpg.connect(url)
-        await connection.execute(script.getvalue())
-        await connection.execute(
-            f"""
-            INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms)
-                SELECT 'acc', 'credits', n, 'top_up', 1, n, {OLD_MS} + n
-                FROM generate_series(1, 9) AS n;
-            INSERT INTO refused_call VALUES ('acc', 'r', {OLD_MS}, 'orders', 100, 'X', NULL);
-            INSERT INTO consent_use VALUES ('shop', 'o', 'g', 'r', {OLD_MS}, 'orders');
-            INSERT INTO coupon_claim VALUES
-                ('s', 4, {-OLD_MS // 1000}, 'c', 'n', 't', 1, 1, 1, 1, 'k');
-            INSERT INTO shop_order VALUES ('{OWNER}', {-OLD_MS}, 'sn', 1, 1, 'p', 'c', 't', 'g',
-                'i', 's', 1, 0, 1, 1, NULL, NULL, NULL, '');"""
-        )
-        await connection.close()
-        database = open_database(url, Metrics())
-        assert await migrate(database) == ("0012", newest_revision())
-        await database.close()
-
-    asyncio.run(prepare())
-    assert run_on(url, "SELECT count(*), min(number), max(at_ms) FROM entry") == [
-        (9, 1, OLD_MS + 9)
-    ]
-    for table in TABLES:
-        parts = run_on(url, f"SELECT DISTINCT tableoid::regclass::text FROM {table}")
-        assert parts == [(f"{table}_{OLD.name}",)]
-    leftovers = run_on(url, "SELECT FROM pg_class WHERE relname LIKE '%before%'")
-    assert leftovers == []

@@ -1,6 +1,7 @@
 """Old months of a shared database are dropped as a whole, with all that counts them."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from tollway.operations.orders import SUBJECT as ORDERS_SUBJECT
 from tollway.operations.orders import retention as orders
 from tollway.operations.orders.retention import RETAINED_ORDERS
 from tollway.retention import retention as dropping
-from tollway.retention.retention import Retention
+from tollway.retention.retention import Dropped, Retention
 from tollway.settings import Settings
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
@@ -69,10 +70,15 @@ def test_a_clock_that_goes_ahead_drops_nothing(store: Store) -> None:
 
     async def apply(database: Database) -> int:
         in_ten_years = NOW_MS + 3650 * 86_400_000
-        of_orders, *_ = await retention_of(database, keep_orders_days=30).apply(in_ten_years)
+        applied = await retention_of(database, keep_orders_days=30).apply(in_ten_years)
+        of_orders = _of("orders", applied)
         return of_orders.rows
 
     assert store.do(apply) == 0
+
+
+def _of(kind: str, dropped: Iterable[Dropped]) -> Dropped:
+    return next(each for each in dropped if each.kind == kind)
 
 
 async def _must_not(*_: object, **__: object) -> int:
@@ -90,7 +96,7 @@ def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
     async def apply(database: Database) -> int:
         nodes = [retention_of(database, keep_orders_days=30) for _ in range(4)]
         told = await asyncio.gather(*(node.apply(NOW_MS) for node in nodes))
-        return sum(of_orders.rows for of_orders, *_ in told)
+        return sum(_of("orders", dropped).rows for dropped in told)
 
     ((rows,),) = store.run("SELECT count(*) FROM shop_order")
     dropped = 0
@@ -134,13 +140,13 @@ def test_who_has_been_reading_for_long_is_not_disturbed(
         try:
             async with reader.transaction():
                 await reader.fetch("SELECT FROM shop_order")
-                of_orders, *_ = await retention.apply(NOW_MS)
+                of_orders = _of("orders", await retention.apply(NOW_MS))
                 # Neither the month nor its counts, and not in pieces either.
                 assert (of_orders.rows, await miscounted(database)) == (0, {})
                 assert "dropped later" in caplog.text
         finally:
             await reader.close()
-        of_orders, *_ = await retention.apply(NOW_MS)
+        of_orders = _of("orders", await retention.apply(NOW_MS))
         assert of_orders.rows == 1
 
     store.do(work)
@@ -160,7 +166,7 @@ def test_a_month_may_take_longer_than_a_call_would_wait(store: Store) -> None:
 
     async def work() -> None:
         hurried = open_database(store.url, Metrics(), 2)
-        of_orders, *_ = await retention_of(hurried, keep_orders_days=30).apply(NOW_MS)
+        of_orders = _of("orders", await retention_of(hurried, keep_orders_days=30).apply(NOW_MS))
         await hurried.close()
         assert of_orders.rows == 1
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import httpx
 
@@ -62,6 +62,7 @@ class Gateway:
         *,
         port: int | None = None,
         clock_ahead_s: int = 0,
+        stderr: IO[bytes] | None = None,
         **settings: object,
     ) -> None:
         self.store = store
@@ -76,7 +77,7 @@ class Gateway:
                 *("serve", "--port", str(self.port)),
                 env={**environment, **store.settings, **variables},
                 cwd=store.path.parent,
-                stderr=log,
+                stderr=log if stderr is None else stderr,
             )
         self._wait_until_ready()
         self.client = httpx.Client(base_url=self.base_url, timeout=30)

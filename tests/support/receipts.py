@@ -1,4 +1,4 @@
-"""RemoteIssuer a gateway for receipts, as a caller does."""
+"""Asks a gateway for receipts, as a caller does."""
 
 import time
 from typing import Any

@@ -59,13 +59,13 @@ _is_charged = exists().where(
 
 def _tell_uncharged(row: Row) -> Iterator[Breach]:
     account_id, request_id, code, reason = row
-    difference = f"request {request_id} was charged, and told as not charged ({code} {reason})"
+    difference = f"request {request_id} was charged, and reported as not charged ({code} {reason})"
     yield Breach("charged_and_not", account_id, None, difference)
 
 
 UNCHARGED = Check(
     "uncharged",
-    "a call that is told as not charged has no charge",
+    "a call reported as not charged has no charge",
     refused_call,
     select(
         refused_call.c.account_id,

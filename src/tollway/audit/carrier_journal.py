@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 from sqlalchemy import bindparam, func, select
 
-from tollway.audit.check import BREACHES_TOLD_MAX, Breach, CheckFigures
+from tollway.audit.check import BREACHES_SHOWN_MAX, Breach, CheckFigures
 from tollway.carriers import CarrierError
 from tollway.store.database import Database
 from tollway.store.query import Query
@@ -76,7 +76,7 @@ async def audit_journal(
     figures = CheckFigures(
         "journal", f"what {wp_code} has issued is what is in force here", read, len(breaches)
     )
-    return figures, breaches[:BREACHES_TOLD_MAX]
+    return figures, breaches[:BREACHES_SHOWN_MAX]
 
 
 def _line(number: int, raw: bytes) -> Line:

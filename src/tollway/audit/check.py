@@ -16,7 +16,7 @@ from tollway.store.database import Database, Row
 from tollway.store.query import Query
 
 # A ruined database would have millions: the first of each check tell what happened.
-BREACHES_TOLD_MAX = 100
+BREACHES_SHOWN_MAX = 100
 
 
 class Breach(msgspec.Struct, frozen=True):
@@ -55,11 +55,11 @@ class Check:
         self.name = name
         self._holds = holds
         self._rows = Query(select(func.count()).select_from(table))
-        self._wrong = Query(wrong.limit(BREACHES_TOLD_MAX))
+        self._wrong = Query(wrong.limit(BREACHES_SHOWN_MAX))
         self._tell = tell
 
     async def run(self, database: Database, now_ms: int) -> tuple[CheckFigures, list[Breach]]:
-        """Looks at all rows; tells of at most BREACHES_TOLD_MAX of them. A query that asks for
+        """Checks all rows; reports at most BREACHES_SHOWN_MAX of them. A query that asks for
         `now_ms` gets it."""
         ((rows,),) = await database.fetch_long(self._rows)
         wrong = await database.fetch_long(self._wrong, now_ms=now_ms)
@@ -84,7 +84,7 @@ def bucket_of(newest_first: ColumnElement[int], span: int) -> ColumnElement[Any]
 
 
 def told_by(what: str, subject_of: Callable[[Row], str]) -> Callable[[Row], Iterator[Breach]]:
-    """Tells of a bucket whose row ends with its count, None where it has none, and the truth."""
+    """Reports a bucket whose row ends with its count, None where it has none, and the truth."""
 
     def tell(row: Row) -> Iterator[Breach]:
         *bucket, counted, there = row

@@ -17,7 +17,7 @@ from sqlalchemy import (
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
 from tollway.store.schema.carriers import waybill
-from tollway.store.schema.ledger import IS_HELD, balance, hold, is_reserved, kept_answer
+from tollway.store.schema.ledger import IS_HELD, balance, hold, idempotency_key, is_reserved
 
 # A gateway looks at what is pending at intervals, and the carrier needs time to answer.
 _GRACE_MS = 60_000
@@ -141,9 +141,9 @@ HOLD_WAYBILLS = Check(
 _holder = (
     select(hold.c.id)
     .where(
-        hold.c.request_id == kept_answer.c.request_id,
-        hold.c.account_id == kept_answer.c.account_id,
-        hold.c.key == kept_answer.c.key,
+        hold.c.request_id == idempotency_key.c.request_id,
+        hold.c.account_id == idempotency_key.c.account_id,
+        hold.c.key == idempotency_key.c.key,
         hold.c.state != "released",
     )
     .exists()
@@ -159,7 +159,7 @@ def _tell_reserved(row: Row) -> Iterator[Breach]:
 RESERVED_KEYS = Check(
     "reserved_keys",
     "a key without an answer is that of a hold which was not released",
-    kept_answer,
-    select(kept_answer.c.account_id, kept_answer.c.request_id).where(is_reserved, ~_holder),
+    idempotency_key,
+    select(idempotency_key.c.account_id, idempotency_key.c.request_id).where(is_reserved, ~_holder),
     _tell_reserved,
 )

@@ -86,7 +86,7 @@ _books = (
         ),
     )
     .group_by(_laid_under.c.account_id, _laid_under.c.unit)
-    .subquery("books")
+    .subquery("sums")
 )
 
 

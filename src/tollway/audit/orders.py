@@ -1,7 +1,7 @@
 """The counts of orders by hour and day, for every facet, against the orders.
 
-Days are compared with their hours, so that the orders are gone through for the hours only. What a
-facet's text means is said in `operations/orders/schema.py`; here it is said again, in the words of SQL.
+Days are compared with their hours, so that the orders are gone through for the hours only. The
+text of a facet is defined in `operations/orders/schema.py`, and here once more, in SQL.
 """
 
 from collections.abc import Iterator

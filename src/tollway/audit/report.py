@@ -1,4 +1,4 @@
-"""All checks, in the order in which they run and are told. A new one is entered here."""
+"""All checks in the order in which they run, and the report of a run. A new check is added here."""
 
 from collections.abc import Callable
 
@@ -80,7 +80,7 @@ _COUNTS = Query(
 async def audit(
     database: Database, now_ms: int, progress: Callable[[int], None] = lambda _: None
 ) -> AuditReport:
-    """Runs all checks; the progress is told how many more of them are done."""
+    """Runs all checks; calls `progress` with how many more are done."""
     ((accounts, tokens),) = await database.fetch_long(_COUNTS)
     units = await unit_figures(database)
     checks: list[CheckFigures] = []

@@ -1,11 +1,11 @@
-"""How an account stands with an owner: what the toll asks on every call that needs consent.
+"""The grants between an account and an owner, looked up on every call that needs consent.
 
 What was looked up is kept in memory until the directory's version moves on, which every change of
-an owner or a grant does; the toll reads that version on each call. So a revocation acts on the very
-next call, and a call under a grant costs no query.
+an owner or a grant does; the pipeline reads that version on each call. So a revocation acts on
+the very next call, and a call under a grant costs no query.
 
 What is out of date is put aside and not emptied: so an answer that was read before a change and
-arrives after it is kept where nobody looks any more.
+arrives after it is kept in a cache that is no longer read.
 """
 
 import msgspec
@@ -28,7 +28,7 @@ class GrantState(msgspec.Struct, frozen=True):
 
 
 class GrantCache:
-    """The grant_cache that were asked for last."""
+    """The grant states that were looked up last."""
 
     def __init__(self, database: Database, versions: Versions) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class GrantCache:
         self._kept: dict[tuple[str, str, str], GrantState] = {}
 
     def known(self, account_id: str, kind: str, owner_id: str) -> GrantState | None:
-        """A standing kept in memory; None when it must be looked up."""
+        """The state kept in memory; None when it must be looked up."""
         if self._versions.directory != self._version:
             self._kept = {}
             self._version = self._versions.directory

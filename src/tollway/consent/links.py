@@ -71,7 +71,7 @@ class Link(NamedTuple):
 
 
 class OpenedLink(NamedTuple):
-    """What a link asks for. A link of the sandbox asks nobody real."""
+    """What a link asks for. A link of the sandbox concerns no real owner."""
 
     grant_request: GrantRequest
     is_sandbox: bool

@@ -20,7 +20,7 @@ PASSWORD_MIN = 10
 PASSWORD_MAX = 200
 
 _hasher = PasswordHasher()
-# The hash of a password that nobody has. An unknown login is checked against it, so that it takes
+# The hash of a password that no owner has. An unknown login is checked against it, so that it takes
 # as long to refuse as a known one.
 _NOBODYS = (
     "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
@@ -123,7 +123,7 @@ async def put_owner(transaction: Transaction, added: Owner, password_hash: str) 
 
 
 async def set_password(database: Database, login: str, password: str) -> Owner:
-    """Gives an owner another password; whoever is signed in with the old one no longer is."""
+    """Gives an owner another password, and ends every session signed in with the old one."""
     wanted, new_hash = folded_login(login), hash_password(password)
 
     async def work(transaction: Transaction) -> Owner:

@@ -1,5 +1,5 @@
 """What the gateway promises on the wire: reasons, envelope, fields, operation descriptors.
 
-Pure: nothing in this room reads a file, a socket, a clock or a database, and it imports no other
-room. Everything else may import it.
+Pure: nothing in this package reads a file, a socket, a clock or a database, and it imports no
+other package of the gateway. Every other package may import it.
 """

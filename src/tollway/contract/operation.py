@@ -69,7 +69,7 @@ class ConsentNeed:
 
 @dataclass(frozen=True)
 class Operation:
-    """Everything the toll, the docs and the command line need to know about one operation."""
+    """Everything the pipeline, the docs and the command line need to know about one operation."""
 
     name: str
     title: str

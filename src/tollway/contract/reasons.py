@@ -16,7 +16,7 @@
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
 because one number has several causes: 204 alone has three. When a call could be refused for several
-reasons, the order of the stages in `tollway.pipeline.pipeline` decides which one is told.
+reasons, the order of the stages in `tollway.pipeline.pipeline` decides which one is answered.
 """
 
 from enum import Enum
@@ -226,7 +226,7 @@ class Reason(Enum):
         103,
         400,
         Phrase(
-            "Account name does not exist: parameter {field} names nobody known here. Check it.",
+            "Account name does not exist: no shop or user with this {field} exists. Check it.",
             "账号不存在：参数 {field} 对应的店铺或用户未登记，请检查。",
         ),
     )
@@ -334,7 +334,7 @@ class Reason(Enum):
             "请求方法错误：该路径只接受 {allowed} 方法。",
         ),
     )
-    # The same for an id that nobody has and for one of another account.
+    # The same for an id that does not exist and for one of another account.
     RECEIPT_UNKNOWN = Cause(
         404,
         404,

@@ -1,4 +1,4 @@
-"""What a caller, or the operator, is told of one call: what it cost, and why."""
+"""What a receipt says of one call: what it cost, and why."""
 
 from enum import StrEnum
 
@@ -23,7 +23,7 @@ RECEIPT_REASONS = (
 
 
 class Outcome(StrEnum):
-    """What became of a call in the books."""
+    """What the ledger has of a call."""
 
     CHARGED = "charged"
     NOT_CHARGED = "not_charged"

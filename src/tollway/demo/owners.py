@@ -1,7 +1,7 @@
 """The owners of the demo world: a shop and a user who authorized the demo's account, and one of
 each who did not.
 
-The sandbox has the same ones. Nobody signs in there, since its owners are not real.
+The sandbox has the same ones; they cannot sign in there, since its owners are not real.
 """
 
 import msgspec

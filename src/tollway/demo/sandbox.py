@@ -1,4 +1,7 @@
-"""A database that is filled when somebody asks it for something."""
+"""The sandbox: a small demo world of this process's own, which is all that test tokens see.
+
+It is filled when the first test call needs it, and continued with the first call of a new day, so
+that a gateway without test calls spends nothing on it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,9 +26,10 @@ T = TypeVar("T")
 
 
 class OnDemandDatabase:
-    """Whoever needs it before it is current waits until it is; all who wait share one filling.
+    """A database that is filled on demand. Calls that need it before it is current wait for one
+    shared filling.
 
-    While it is filled, nobody else uses the database behind it.
+    While it is filled, no call uses the database behind it.
     """
 
     def __init__(
@@ -60,9 +64,9 @@ class OnDemandDatabase:
         await self._ready()
         return await self._inner.write(work)
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         await self._ready()
-        return await self._inner.write_at_once(query, **values)
+        return await self._inner.write_statement(query, **values)
 
     async def close(self) -> None:
         if self._filling is not None:
@@ -93,7 +97,7 @@ class Sandbox:
         self._zone = zone
         self._today = today
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
-        # Metrics of its own, which nobody reads: the sandbox must not colour the real ones.
+        # Its own metrics, which are not shown: sandbox calls must not change the real ones.
         self._metrics = Metrics()
         self._file = SqliteDatabase(f"{self._folder.name}/sandbox.db", _PATIENCE_S, self._metrics)
         self.vault = load_vault(Path(self._folder.name) / "keys")
@@ -102,7 +106,7 @@ class Sandbox:
         self.database = OnDemandDatabase(self._file, self._is_current, self._fill)
 
     def batcher(self, timeout_s: float) -> ChargeBatcher:
-        """Does what test calls do; there is nothing to pay, so nobody is ever short of it."""
+        """Commits what test calls do; they cost nothing, so no balance is ever short."""
         return ChargeBatcher(self.database, self._metrics, timeout_s, lambda *_: None)
 
     async def close(self) -> None:

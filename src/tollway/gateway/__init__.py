@@ -1,7 +1,12 @@
-"""The composition root: the parts of a gateway are made and joined here, and nowhere else.
+"""The composition root: every part of a gateway is made and joined here, and nowhere else.
 
-gateway.py    one serving process: all parts, from its start to its stop
-resources.py  what it has open meanwhile: databases, keys, the way to carriers
-sides.py      the handlers of all operations, on real data and in the sandbox
-upkeep.py     the regular work beside the calls
+gateway.py        one serving process: all parts, from its start to its stop
+resources.py      what it has open: databases, keys, connections to carriers, live and sandbox
+upkeep.py         the regular work beside the calls
+worker.py         the ASGI application of one worker process
+worker_group.py   what the workers of one gateway share
+server.py         the HTTP server: starts, replaces and drains the workers
+probes.py         health, readiness, metrics
+oauth.py          `POST /oauth/token`; token_request.py reads its form
+openapi.py        the description at /openapi.json
 """

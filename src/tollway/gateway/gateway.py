@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import sys
 from collections.abc import Awaitable
 
 from starlette.applications import Starlette
@@ -30,6 +29,7 @@ from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.calls import CallRecorder
+from tollway.telemetry.logs import LogWriter
 from tollway.telemetry.metrics import Metrics
 from tollway.web.routes import template_routes, web_routes
 
@@ -37,9 +37,11 @@ logger = logging.getLogger("tollway.gateway")
 
 
 class Gateway:
-    """One serving process: its database, its toll and its pages."""
+    """One serving process: its database, its pipeline and its pages."""
 
-    def __init__(self, settings: Settings, worker_group: WorkerGroup, number: int) -> None:
+    def __init__(
+        self, settings: Settings, worker_group: WorkerGroup, number: int, log: LogWriter
+    ) -> None:
         self._settings = settings
         self._metrics = metrics = Metrics()
         self._worker = Worker(worker_group, number, metrics)
@@ -48,7 +50,7 @@ class Gateway:
         self._readiness = Readiness(database)
         name = f"{socket.gethostname()}:{settings.port}"
         self._presence = Presence(database, Runtime().new_id("node_"), name, newest_revision())
-        self._recorder = CallRecorder(metrics, sys.stderr, settings.log_calls)
+        self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
         self._links = ConsentLinks(
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
@@ -59,7 +61,7 @@ class Gateway:
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path.encode() for route in routes}
         self.upkeep = Upkeep(
-            settings, self._resources, self._presence, pipeline.authenticate.take_used, metrics
+            settings, self._resources, self._presence, pipeline.authenticate, metrics
         )
 
     def _pipeline(self) -> Pipeline:
@@ -97,8 +99,8 @@ class Gateway:
         ]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        # The toll is the default, so that every unknown path is answered with its envelope. Paths
-        # as they were sent: whoever stands in front lets them through by that.
+        # The pipeline is the default, so that every unknown path is answered with an envelope. The
+        # raw path is compared, because reverse proxies match on the raw path.
         inner = self._pages if scope["raw_path"] in self._page_paths else self._edge
         return inner(scope, receive, send)
 
@@ -106,7 +108,7 @@ class Gateway:
         await check_current(self._database)
         await use_files(self._database, self._resources.files, ALL_TABLES)
         await self._presence.refresh(Runtime().at_ms())
-        # Once more: whoever migrates either saw that this one serves, or has changed the schema.
+        # Once more: a migration either saw that this process serves, or has changed the schema.
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()
@@ -123,6 +125,6 @@ class Gateway:
             await self._presence.end()
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)
-        self._recorder.tell()
+        self._recorder.report()
         await self._refused_calls.finish()
         await self._resources.close()

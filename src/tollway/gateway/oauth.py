@@ -1,8 +1,8 @@
 """From an id and a secret to a token.
 
 A secret has 190 random bits and a checksum, as a token has, and is guarded as one is: what is
-mistyped is refused without asking the database, what is wrong costs one read by key. Nobody is
-locked out for wrong secrets, or whoever knows an id could lock its client out.
+mistyped is refused without asking the database, what is wrong costs one read by key. Wrong
+secrets lock no client out, or anyone who knows its id could do so.
 """
 
 import asyncio
@@ -136,8 +136,8 @@ def _told(error: UnobtainedError) -> Response:
         headers["Connection"] = "close"
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
-    told = {"error": fault.error, "error_description": fault.sentence}
-    return JSONResponse(told, fault.status, headers)
+    content = {"error": fault.error, "error_description": fault.sentence}
+    return JSONResponse(content, fault.status, headers)
 
 
 def oauth_routes(database: Database, settings: Settings, metrics: Metrics) -> list[Route]:

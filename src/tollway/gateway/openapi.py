@@ -160,8 +160,8 @@ def describe_token(answer: Json) -> Json:
         "properties": {"grant_type": {"const": GRANT_TYPE}, **texts},
         "required": ["grant_type"],
     }
-    told = {name: {"type": "string"} for name in ("error", "error_description")}
-    error = {"type": "object", "properties": told, "required": ["error"]}
+    fields = {name: {"type": "string"} for name in ("error", "error_description")}
+    error = {"type": "object", "properties": fields, "required": ["error"]}
     responses: dict[str, Json] = {
         "200": {"description": "A token.", "content": {"application/json": {"schema": answer}}}
     }

@@ -38,7 +38,7 @@ class GatewayServer(MPServer):
     """The HTTP server of a gateway: its workers know their number, are replaced when they die, and
     are drained before it stops.
 
-    Only SIGTERM drains. Ctrl+C is for somebody who waits at the terminal, and reaches the workers
+    Only SIGTERM drains. Ctrl+C is for a person at the terminal, and reaches the workers
     themselves as well.
     """
 
@@ -65,7 +65,7 @@ class GatewayServer(MPServer):
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
     ) -> None:
         for index in workers:
-            # One that still lives is replaced because somebody asked for it.
+            # One that still lives is replaced on request.
             if (status := self.wrks[index].inner.exitcode) is not None:
                 logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
         if time.monotonic() - self._replaced_at_s < _SOON_S:
@@ -83,7 +83,7 @@ class GatewayServer(MPServer):
             # Until the time is up, or a second signal says that there is none.
             self._is_hurried.wait(self._drain_s)
         if self.interrupt_signal:
-            # It was told to stop. A worker that died meanwhile makes it no failure.
+            # The stop was requested. A worker that died meanwhile is no failure.
             self.interrupt_children.clear()
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
 
@@ -135,14 +135,14 @@ def free_address(host: str, port: int) -> str:
 
 
 def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
-    configure_logging(settings.log_level)
-    return Application(settings, greeting, worker_group, number)
+    log = configure_logging(settings.log_level)
+    return Application(settings, greeting, worker_group, number, log)
 
 
 def serve_http(settings: Settings, greeting: str) -> None:
-    """Serves until it is told to stop; prints the greeting once all workers answer calls."""
+    """Serves until it is stopped; prints the greeting once all workers answer calls."""
     configure_logging(settings.log_level)
-    # A single worker has nobody to talk to, and a gateway that is killed leaves its folder behind.
+    # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
         worker_group = WorkerGroup(settings.workers, folder)

@@ -1,7 +1,7 @@
 """The regular work beside the calls: tidying up, dropping, settling what is pending."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable
 
 from tollway.carriers.connectors.breaker import State
 from tollway.carriers.reconciling import Reconciler
@@ -11,9 +11,11 @@ from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import sweep_kept
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
+from tollway.pipeline.authenticate import Authenticate
 from tollway.retention.retention import Retention
 from tollway.settings import Settings
 from tollway.store.clock import common_ms
+from tollway.store.database import StoreError
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
@@ -29,13 +31,13 @@ class Upkeep:
         settings: Settings,
         resources: Resources,
         presence: Presence,
-        take_used: Callable[[], dict[str, int]],
+        authenticate: Authenticate,
         metrics: Metrics,
     ) -> None:
         self._database = resources.database
         self._remotes = resources.remotes
         self._presence = presence
-        self._take_used = take_used
+        self._authenticate = authenticate
         self._metrics = metrics
         self._retention = Retention(resources.database, settings)
         self._reconciler = Reconciler(
@@ -43,26 +45,31 @@ class Upkeep:
         )
 
     async def tend(self) -> None:
-        """The regular work of every now and then."""
-        await make_months_ahead(self._database, Runtime().at_ms() // 1000)
+        """The regular work, step by step: a step that fails does not stop the others."""
+        await _try("making months", make_months_ahead(self._database, Runtime().at_ms() // 1000))
         await self.tidy()
 
     async def tidy(self) -> None:
         """The part of it that is small enough to be done before a stop."""
         now_ms = Runtime().at_ms()
-        await self._presence.refresh(now_ms)
-        await sweep_kept(self._database, now_ms)
-        await sweep_client_tokens(self._database, now_ms // 1000)
-        used = self._take_used()
-        if used:
+        await _try("reporting this node", self._presence.refresh(now_ms))
+        await _try("storing when tokens were used", self._record_use())
+        await _try("sweeping kept answers", sweep_kept(self._database, now_ms))
+        await _try("sweeping tokens", sweep_client_tokens(self._database, now_ms // 1000))
+
+    async def _record_use(self) -> None:
+        used = self._authenticate.take_used()
+        try:
             await record_use(self._database, used)
+        finally:
+            self._authenticate.put_back_used(used)
 
     async def drop_old(self) -> None:
         """Drops what is older than the settings say."""
         await self._retention.apply(Runtime().at_ms())
 
     async def reconcile(self) -> None:
-        """Settles the waybills that wait for their carrier; tells of those that wait too long."""
+        """Settles the waybills that wait for their carrier; logs those that wait too long."""
         overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
         holds = await count_open_holds(
             self._database, await common_ms(self._database, Runtime().at_ms())
@@ -80,3 +87,12 @@ class Upkeep:
                 each.age_s,
                 each.outcome,
             )
+
+
+async def _try(what: str, work: Awaitable[object]) -> None:
+    try:
+        await work
+    except StoreError as error:
+        logger.error("%s failed and will be tried again: %s", what, error)
+    except Exception:
+        logger.exception("%s failed and will be tried again", what)

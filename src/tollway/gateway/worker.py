@@ -14,6 +14,7 @@ from tollway.pipeline.http import Message, Receive, Scope, Send
 from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
+from tollway.telemetry.logs import LogWriter
 
 _TEND_INTERVAL_S = 30
 _PARENT_INTERVAL_S = 1
@@ -27,12 +28,18 @@ class Application:
     """The ASGI application of one worker process."""
 
     def __init__(
-        self, settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
+        self,
+        settings: Settings,
+        greeting: str,
+        worker_group: WorkerGroup,
+        number: int,
+        log: LogWriter,
     ) -> None:
         self._settings = settings
         self._greeting = greeting
         self._worker_group = worker_group
         self._number = number
+        self._log = log
         self._gateway: Gateway | None = None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -53,6 +60,7 @@ class Application:
                 logger.error("the gateway cannot start: %s", error)
             else:
                 logger.exception("the gateway cannot start")
+            self._log.flush()
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         self._gateway = gateway
@@ -65,6 +73,7 @@ class Application:
         for task in background:
             task.cancel()
         await gateway.stop()
+        self._log.flush()
         await send({"type": "lifespan.shutdown.complete"})
 
     def _background(self, gateway: Gateway) -> Iterable[Coroutine[None, None, None]]:
@@ -81,7 +90,8 @@ class Application:
         yield _regularly("reconciliation", upkeep.reconcile, interval_s)
 
     async def _start(self) -> Gateway:
-        gateway, parent = Gateway(self._settings, self._worker_group, self._number), os.getppid()
+        parent = os.getppid()
+        gateway = Gateway(self._settings, self._worker_group, self._number, self._log)
         while True:
             try:
                 await gateway.start()
@@ -97,8 +107,8 @@ class Application:
     async def _greet(self) -> None:
         if not self._worker_group.completes_start(self._number):
             return
-        # The server begins to listen only some time after it was told that the start is complete.
-        while not await _is_listening(  # noqa: ASYNC110 - nothing tells of it but asking
+        # The server begins to listen some time after the start is reported as complete.
+        while not await _is_listening(  # noqa: ASYNC110 - it can only be polled
             self._settings.host, self._settings.port
         ):
             await asyncio.sleep(_LISTENING_INTERVAL_S)
@@ -142,9 +152,9 @@ async def _is_listening(host: str, port: int) -> bool:
 
 
 async def _end_with_parent(parent: int) -> None:
-    """Stops this worker when its main process was killed: nobody else would ever stop it, and it
+    """Stops this worker when its main process was killed: nothing else would stop it, and it
     would go on holding the database."""
-    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells of it but asking
+    while os.getppid() == parent:  # noqa: ASYNC110 - it can only be polled
         await asyncio.sleep(_PARENT_INTERVAL_S)
     logger.error("the main process is gone, so this worker stops")
     os.kill(os.getpid(), signal.SIGTERM)

@@ -41,7 +41,7 @@ class WorkerGroup:
 
 
 class Worker:
-    """One worker among its worker_group; its number stays when the process behind it is replaced."""
+    """One worker of a group; its number stays when its process is replaced."""
 
     def __init__(self, worker_group: WorkerGroup, number: int, metrics: Metrics) -> None:
         self.worker_group = worker_group
@@ -62,13 +62,13 @@ class Worker:
     async def metrics(self) -> bytes:
         """The metrics of all workers, each labelled with its number; of a single one, as they are.
 
-        Whoever asks reaches any of the workers, so the one that is reached asks the others. One
+        A request reaches any of the workers, so that worker asks the others. One
         that does not answer is left out, which shows as a gap and not as a wrong number.
         """
         if self.worker_group.size == 1:
             return self._metrics.render()
-        told = await asyncio.gather(*map(self._ask, range(1, self.worker_group.size + 1)))
-        by_worker = zip(range(1, self.worker_group.size + 1), told, strict=True)
+        answers = await asyncio.gather(*map(self._ask, range(1, self.worker_group.size + 1)))
+        by_worker = zip(range(1, self.worker_group.size + 1), answers, strict=True)
         return merged({number: each for number, each in by_worker if each is not None})
 
     def _address(self, number: int) -> str:

@@ -1,6 +1,6 @@
 """Loading many records: checked one by one, stored chunk by chunk, each chunk in one commit.
 
-AnswerStore stays flat however long the file is. Stopping half-way loses nothing: the same file can be
+Memory stays flat however long the file is. Stopping half-way loses nothing: the same file can be
 loaded again, and what is stored already does not change.
 """
 

@@ -28,20 +28,20 @@ from tollway.store.sealing import Sealer
 
 # Records per commit: the calls that are charged meanwhile wait for one of these at most.
 _CHUNK_RECORDS = 1000
-# One push is stored at a time, and the sources take turns.
+# One push is stored at a time; the queue is fair between sources.
 _STORED_AT_ONCE = 1
 # Before its signature is checked, a push may be anybody's.
 _LOOKED_UP_AT_ONCE = 1
 _PATIENCE_S = 20.0
-# Whose a body is can be told only when all of it is there. So few that are large are in memory at
+# The source of a body is proven only when all of it is there. So few large ones are in memory at
 # once, and those who send slowly, or what is not signed, are in the way of no small one.
 _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _LATER = {"Retry-After": "5"}
 
 
-class Turns:
-    """What the pushes of all kinds wait for."""
+class PushLimits:
+    """How many pushes of all kinds may be at each step at once."""
 
     def __init__(self) -> None:
         self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
@@ -59,7 +59,7 @@ class Pushes:
         database: Database,
         sealer: Sealer,
         settings: Settings,
-        turns: Turns,
+        limits: PushLimits,
         now_s: Callable[[], float] = time,
     ) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class Pushes:
         self._now_s = now_s
         self._kind = kind
         self._loader = loader
-        self._turns = turns
+        self._limits = limits
 
     async def __call__(self, request: Request) -> Response:
         try:
@@ -79,13 +79,13 @@ class Pushes:
                 request.headers.get("webhook-signature", ""),
                 self._now_s(),
             )
-            async with self._turns.look_up.taken(_PATIENCE_S):
+            async with self._limits.look_up.taken(_PATIENCE_S):
                 keys = await active_keys(self._database, self._sealer, source)
             if not keys:
                 raise SignatureError
             async with self._room_for(request):
                 key, pushed = await self._receive(request, claimed, keys)
-            async with self._turns.store.taken(_PATIENCE_S, by=source):
+            async with self._limits.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(source, key, pushed)
         except SignatureError:
             return _error(401, "The push is not signed by a known source just now.")
@@ -112,8 +112,8 @@ class Pushes:
                 raise _TooLargeError
             if int(announced) <= _SMALL_BYTES:
                 return nullcontext()
-        # Whoever sends slowly loses the place before this time is over.
-        return self._turns.large.taken(1.5 * self._settings.body_timeout_s)
+        # A slow sender loses its slot before this time is over.
+        return self._limits.large.taken(1.5 * self._settings.body_timeout_s)
 
     async def _receive(
         self, request: Request, claimed: Claimed, keys: list[bytes]
@@ -166,10 +166,10 @@ class _TooLargeError(Exception):
 def push_routes(
     database: Database, sealer: Sealer, settings: Settings, kinds: Iterable[RecordKind]
 ) -> list[Route]:
-    turns = Turns()
+    limits = PushLimits()
 
     def route(kind: str, loader: Loader) -> Route:
-        take = Pushes(kind, loader, database, sealer, settings, turns)
+        take = Pushes(kind, loader, database, sealer, settings, limits)
 
         async def push(request: Request) -> Response:
             return await take(request)

@@ -16,7 +16,7 @@ _ID_MAX = 256
 
 
 class SignatureError(Exception):
-    """The push is not signed as it must be. One cause is not told from another."""
+    """The push is not signed as it must be. The cause is not given."""
 
 
 class Claimed(NamedTuple):
@@ -114,7 +114,7 @@ def _records(body: bytes) -> Iterator[bytes]:
 
 
 def _reason(error: Exception) -> str:
-    # What is not JSON at all is told in our words: the decoder's say at which byte it gave up.
+    # What is not JSON at all gets our own words: the decoder names the byte at which it gave up.
     if type(error) is msgspec.DecodeError or isinstance(error, UnicodeDecodeError):
         return _NOT_OBJECT
     return str(error)

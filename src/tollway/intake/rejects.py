@@ -59,8 +59,8 @@ _FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam
 def sealed_reject(
     sealer: Sealer, key: bytes, source: str, kind: str, record: bytes, reason: str, at_s: int
 ) -> dict[str, object]:
-    """A wrong record as it is kept. Its id is made with the source's key: without it, nobody can
-    find out by trying what a sealed record says."""
+    """A wrong record as it is kept. Its id is made with the source's key: without it, the
+    content of a sealed record cannot be guessed by trying."""
     record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
     return {
         "source": source,

@@ -1,7 +1,8 @@
-"""Accounts, tokens, permissions and the books: who may call what, at which price, paid from what.
+"""Accounts, tokens, permissions and the ledger: who may call what, at which price, paid from what.
 
 Every change of a balance is one conditional statement and one entry in the same transaction; there
-is no reading first and writing after. This room knows nothing of HTTP or of an operation's content.
+is no reading first and writing after. This package knows nothing of HTTP or of an
+operation's content.
 """
 
 

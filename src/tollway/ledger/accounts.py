@@ -70,7 +70,7 @@ async def list_accounts(reader: Reader) -> list[Account]:
 
 
 async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:
-    """Closes an account: its tokens are refused from the next call on; its books stay."""
+    """Closes an account: its tokens are refused from the next call on; its ledger stays."""
 
     async def work(transaction: Transaction) -> Account:
         found = await find_account(transaction, wanted)

@@ -1,7 +1,7 @@
-"""Old entries, dropped: what they came to is archived_balance on, so that the books still add up.
+"""Old entries are dropped; their sums stay as an archived balance, so the ledger still adds up.
 
-They go from the oldest on and without a gap. A balance is then proven from what is archived_balance and the
-entries that are left.
+They go from the oldest on and without a gap. A balance is then proven from
+the archived balance and the entries that are left.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ _DROP = Query(entry.delete().where(*_of_book, entry.c.number <= bindparam("last_
 
 
 def _added_up(statement: Insert) -> Insert:
-    """What is archived_balance already grows by the new sums."""
+    """The archived balance grows by the new sums."""
     new = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=["account_id", "unit"],
@@ -161,7 +161,7 @@ _CARRY_MONTH = Query(
 
 async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
     """Carries the sums of all entries of a month on; how many there are, or None if it may not go
-    as a whole. The month is dropped by whoever asks, in the same transaction."""
+    as a whole. The caller drops the month in the same transaction."""
     month = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
     assert month is not None
     entries, is_next, is_open = month
@@ -189,7 +189,7 @@ async def archive_entries(
         _DROP, of_account=account_id, of_unit=unit, last_number=number
     )
     if dropped != len(old):
-        raise StoreError("Entries were dropped by somebody else at the same moment.")
+        raise StoreError("Another process dropped entries at the same moment.")
     await transaction.execute(
         _CARRY,
         account_id=account_id,

@@ -1,7 +1,7 @@
 """Settling on a database that several gateways share: a whole batch in one round trip.
 
-The work of `posting.py` is done by a function in the database (`tollway_charge`, made by the
-migration 0017), which also counts what all nodes have admitted, by the database's own clock. Acts
+The work of `posting.py` is done by a function in the database (`tollway_charge`, in the migrations'
+`charging.sql`), which also counts what all nodes have admitted, by the database's own clock. Acts
 need answers in between; they go through a transaction, behind the same locks.
 """
 
@@ -39,32 +39,32 @@ _LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
 _CHARGE = Query(
     select(literal_column("*")).select_from(func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS)))
 )
-# Settles charges, and tells of those that were not posted.
+# Settles charges, and returns those that were not posted.
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
-async def post_at_once(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+async def post_waiting_for_locks(database: Database, charges: Sequence[Charge]) -> ChargeResults:
     """Does what `post_charges` does with charges that have no act, in the same order."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
-        return await database.write_at_once(_CHARGE, **_columns(run), waits=True)
+        return await database.write_statement(_CHARGE, **_columns(run), waits=True)
 
     return await _post(ask, charges)
 
 
-async def post_if_free(database: Database, charges: Sequence[Charge]) -> ChargeResults:
-    """The same, but it waits for nobody: what another transaction holds is told by BusyError."""
+async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> ChargeResults:
+    """The same without waiting for locks: a charge whose rows are locked gets BusyError."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
         try:
-            return await database.write_at_once(_CHARGE, **_columns(run), waits=False)
+            return await database.write_statement(_CHARGE, **_columns(run), waits=False)
         except StoreLockedError:
             # Nothing was done. What is not seen before it is met is a key that another is about to
             # keep an answer under: so all but those with keys, which come last, are tried again.
             others = [charge for charge in run if charge.idempotency_key is None]
             others = others if len(others) < len(run) else []
-            told = await ask(others) if others else ()
-            return [*told, *((nth, "busy", None) for nth in range(len(others) + 1, len(run) + 1))]
+            rows = await ask(others) if others else ()
+            return [*rows, *((nth, "busy", None) for nth in range(len(others) + 1, len(run) + 1))]
 
     return await _post(ask, charges)
 
@@ -86,8 +86,8 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
                 raise
             # The pieces before are committed: only this one and the rest have failed.
             return remarks | {place: error for rest in pieces[number:] for place in rest}
-        for nth, *told in rows:
-            remarks[places[nth - 1]] = _remark(told, asked_ns)
+        for nth, *outcome in rows:
+            remarks[places[nth - 1]] = _error_of(outcome, asked_ns)
     return remarks
 
 
@@ -113,8 +113,8 @@ def _counted(charge: Charge) -> Charge:
 
     async def act_if_admitted(transaction: Transaction, charge: Charge) -> ActResult:
         asked_ns = monotonic_ns()
-        for _, *told in await transaction.fetch_all(_CHARGE, **_columns([free]), waits=True):
-            raise _remark(told, asked_ns)
+        for _, *outcome in await transaction.fetch_all(_CHARGE, **_columns([free]), waits=True):
+            raise _error_of(outcome, asked_ns)
         return await act(transaction, charge)
 
     return replace(charge, act=act_if_admitted)
@@ -204,8 +204,8 @@ def _sealed(idempotency_key: IdempotencyKey) -> bytes:
     return idempotency_key.seal(idempotency_key.data)
 
 
-def _remark(told: Sequence[Any], asked_ns: int) -> Exception:
-    outcome, detail, *kept = told
+def _error_of(row: Sequence[Any], asked_ns: int) -> Exception:
+    outcome, detail, *kept = row
     if outcome == "busy":
         return BusyError()
     if outcome == "kept":

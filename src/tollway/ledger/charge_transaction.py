@@ -23,7 +23,7 @@ class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault
         self.kept = kept
 
 
-# By position in a batch, what is more to tell of a charge than that it was posted: what its act
+# By position in a batch, what else is known of a charge than that it was posted: what its act
 # came to, or why it was not posted.
 ChargeResults = dict[int, ActResult | Exception]
 
@@ -48,7 +48,7 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
 
 
 def _is_done(remark: ActResult | Exception | None) -> bool:
-    """Whether a call has succeeded with this. One that goes on is told of when it has ended."""
+    """Whether a call has succeeded with this. One that goes on is reported when it has ended."""
     if isinstance(remark, ActResult):
         return remark.then is None
     return remark is None
@@ -64,7 +64,7 @@ async def _post_plain(
     for position, charge in enumerate(charges):
         if charge.act is None and charge.idempotency_key is None and charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
-    # In one order for all nodes, so that nobody waits for one who waits for them.
+    # A fixed lock order prevents deadlocks between nodes.
     for (account_id, unit), positions in sorted(by_balance.items()):
         # Almost always the balance covers the whole group, and one debit does. When it does not,
         # each call is tried alone, in the order of arrival.

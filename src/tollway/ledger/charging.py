@@ -1,7 +1,7 @@
 """Charging calls: the calls that arrive while one commit is under way share the next one.
 
 That is what makes a durable charge cheap: one wait for the disk, and one debit per account, pay for
-a whole batch. Nobody is answered before the commit that carries their own charge.
+a whole batch. No call is answered before the commit that has its own charge.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from time import monotonic
 
 import msgspec
 
-from tollway.ledger.charge_postgresql import post_acts, post_at_once, post_if_free
+from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.store.database import Database, StoreBusyError, Transaction
@@ -37,7 +37,7 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
 class ChargeBatcher:
     """Collects charges and posts them batch by batch.
 
-    `on_shortage` hears of a balance that does not cover a charge: account, unit, what is left.
+    `on_shortage` is called with a balance that does not cover a charge: account, unit, amount.
     """
 
     def __init__(
@@ -47,24 +47,23 @@ class ChargeBatcher:
         timeout_s: float,
         on_shortage: Callable[[str, str, int], None],
     ) -> None:
-        lane = partial(_Queue, metrics, timeout_s, on_shortage)
+        queue = partial(_Queue, metrics, timeout_s, on_shortage)
         # Whether the calls of all nodes are counted here: then each charge names its limit.
         self.counts_calls = database.is_shared
         if database.is_shared:
-            # Side by side. What is settled in one round trip waits for no act; only what an act, or
-            # another node, has locked at that moment goes over to those who wait for their locks.
-            waits = lane(partial(post_at_once, database), _BATCH_MAX)
-            self._plain = lane(partial(post_if_free, database), _BATCH_MAX, waits.add)
-            self._acts = lane(partial(_write, database, post_acts), _ACTS_MAX)
+            # Separate queues: charges of one round trip wait for no act. Only those whose rows an
+            # act or another node has locked at that moment go to the queue that waits for locks.
+            waiting = queue(partial(post_waiting_for_locks, database), _BATCH_MAX)
+            self._plain = queue(partial(post_unless_locked, database), _BATCH_MAX, waiting.add)
+            self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
         else:
-            self._plain = self._acts = lane(partial(_write, database, post_charges), _BATCH_MAX)
+            self._plain = self._acts = queue(partial(_write, database, post_charges), _BATCH_MAX)
 
     def settle(self, charge: Charge) -> Answer:
         """Done, with what its act came to, once the charge is durable.
 
-        Fails with ShortageError or OverLimitError if it was refused, with AlreadyAnswered if its key was
-        used before, with the act's own error if that failed, with StoreError if it could not be
-        tried.
+        Raises ShortageError or OverLimitError if it was refused, AlreadyAnswered if its key was
+        used before, the act's own error if that failed, StoreError if it could not be tried.
         """
         return (self._plain if charge.act is None else self._acts).settle(charge)
 

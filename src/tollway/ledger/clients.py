@@ -4,13 +4,14 @@ import hmac
 import re
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import BigInteger, Integer, bindparam, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import SECRET, IssuedToken, is_well_formed, mint, put_token, token_hash
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.schema.ledger import account, client, token
 from tollway.store.versions import directory_changed
@@ -125,8 +126,8 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
 
 
 async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
-    """Whoever counts, adds or ends the tokens of a client is the only one to do so meanwhile."""
-    await transaction.take_turns([f"tokens of {client_id}"])
+    """Locks a client: its tokens are counted, added and revoked by one transaction at a time."""
+    await transaction.lock_names([f"tokens of {client_id}"])
 
 
 async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
@@ -161,7 +162,7 @@ WINDOW_S = 60
 # Longer than any node's clock is ahead of another's.
 _KEPT_S = 24 * 3600
 # Rows per commit: the calls that are charged meanwhile wait for one of these at most.
-_PIECE = 500
+_SWEEP_PIECES_MAX = 20
 
 # Those of the future were issued while a clock went wrong, and must not keep a client out for long.
 _LATELY = Query(
@@ -174,7 +175,7 @@ _LATELY = Query(
     .order_by(token.c.issued_at_s.desc())
     .limit(TOKENS_MAX)
 )
-# Whoever sweeps waits for nobody: what another node is at is gone the next time.
+# The sweep skips locked rows: they go the next time.
 _SWEEP = Query(
     token.delete().where(
         token.c.hash.in_(
@@ -185,7 +186,7 @@ _SWEEP = Query(
                 token.c.expires_at_s <= bindparam("before_s", type_=BigInteger),
             )
             .order_by(token.c.expires_at_s)
-            .limit(_PIECE)
+            .limit(bindparam("most", type_=Integer))
             .with_for_update(skip_locked=True)
         )
     )
@@ -204,7 +205,7 @@ async def obtain_token(
     database: Database, runtime: Runtime, client: Client, lifetime_s: int
 ) -> IssuedToken | None:
     """A token for a client that was recognised; None if it was revoked in this very moment."""
-    # Looked at before anything is written, so that whoever asks without end costs one read.
+    # Looked at before anything is written, so that a client that asks without end costs one read.
     await _check_limit(database, runtime, client.id)
 
     async def work(transaction: Transaction) -> IssuedToken | None:
@@ -236,10 +237,10 @@ async def _check_limit(reader: Reader, runtime: Runtime, client_id: str) -> None
 
 
 async def sweep_client_tokens(database: Database, now_s: int) -> int:
-    """Removes rows of tokens that expired long enough ago; how many that were."""
+    """Removes rows of tokens that expired long enough ago; returns how many."""
 
-    async def sweep(transaction: Transaction) -> int:
-        async with transaction.planned_anew():
-            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S)
+    async def remove(transaction: Transaction, most: int) -> int:
+        async with transaction.with_new_plan():
+            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S, most=most)
 
-    return await database.write(sweep)
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)

@@ -1,4 +1,4 @@
-"""What the owner of a grant is told: one line per successful call under it, in its commit.
+"""What the owner of a grant can see: one row per successful call under it, in its commit.
 
 It stays for as long as the entry of the call's charge, which the audit holds against it.
 """
@@ -97,7 +97,7 @@ async def remove_old(transaction: Transaction, grant: GrantKey, before_ms: int, 
         "of_owner": grant.owner_id,
         "of_consent": grant.consent_id,
     }
-    async with transaction.planned_anew():
+    async with transaction.with_new_plan():
         rows = await transaction.fetch_all(_OLDEST, **its, most=most)
         old = list(takewhile(lambda row: row[1] < before_ms and not row[2], rows))
         if not old:

@@ -1,11 +1,11 @@
-"""Who is calling: from a token's hash to everything the toll needs to know of its account.
+"""Who is calling: from a token's hash to everything the pipeline needs to know of its account.
 
 What was looked up is kept in memory until the directory's version moves on, which any change by the
 command line or another process does. One short read per call tells; so a revoked token is refused,
 and a top-up seen, on the very next call.
 
 What is out of date is put aside and not emptied: so an answer that was read before a change and
-arrives after it is kept where nobody looks any more.
+arrives after it goes to a cache that is no longer read.
 """
 
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class Directory:
         return left
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
-        """The settlement alone decides whether a call can be paid; this keeps what it told."""
+        """Keeps a balance that settling reported; settling alone decides what can be paid."""
         if len(self._amounts) >= _PASSPORTS_MAX:
             self._amounts.clear()
         self._amounts[account_id, unit] = left

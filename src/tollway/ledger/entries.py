@@ -1,4 +1,4 @@
-"""The books: balances, and the entries that explain them.
+"""The ledger: balances, and the entries that explain them.
 
 An entry is only ever added. Each carries the balance after it and a number without gaps, so that
 the whole of an account's history can be checked from its rows alone.
@@ -37,7 +37,7 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line of the books. `amount` is what became available: a charge is negative."""
+    """One line of the ledger. `amount` is what became available: a charge is negative."""
 
     account_id: str
     unit: str
@@ -134,7 +134,7 @@ async def top_up(
     async def work(transaction: Transaction) -> Entry:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {account_wanted} is closed: its books are only read.")
+            raise LedgerError(f"Account {account_wanted} is closed: its ledger can only be read.")
         if amount > 0:
             row = await transaction.fetch_one(_ADD, account_id=found.id, unit=unit, amount=amount)
         else:

@@ -1,9 +1,9 @@
-"""Holds: credits set aside while somebody else decides, then captured or released.
+"""Holds: credits set aside while a carrier decides, then captured or released.
 
 A hold is an entry of its own. Its capture is a release and a charge in one transaction, so that
-every success has exactly one charge in the books, however it came about. A hold stays until one of
+every success has exactly one charge in the ledger, however it came about. A hold stays until one of
 the two is done: after its deadline it is an alarm, never forgotten. One of nothing is a hold too,
-but what is free is not entered in the books. With the credits a release also gives back the
+but a hold of nothing has no ledger entry. With the credits a release also gives back the
 Idempotency-Key that was reserved with them.
 """
 
@@ -44,7 +44,7 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 def _moving(entries: int, **moved: ColumnElement[int]) -> Query:
-    """Moves what is set aside to another column, and counts the entries that tell of it."""
+    """Moves what is set aside to another column, and counts the entries that record it."""
     return Query(
         balance.update()
         .where(
@@ -119,7 +119,7 @@ async def reserve(
 
 
 async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:
-    """Waits for the balance that a hold was taken from: whoever is to end it does so first, before
+    """Locks the balance that a hold was taken from. What ends a hold does so first, before
     changing anything else."""
     await transaction.fetch_one(_LOCK, of_account=account_id, of_hold=hold_id)
 

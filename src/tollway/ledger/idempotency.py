@@ -3,22 +3,24 @@
 The answer is stored, sealed, in the commit that charges for it. The same request with the same key
 then gets it again for nothing; another request with that key is refused.
 
-A request that has to wait for somebody else reserves its key in the commit that holds its price: an
-answer that is still empty. Another request with that key is refused from then on. The same one goes
-its way as if nothing were kept, and finds there what the first has begun.
+A request that has to wait for a carrier reserves its key in the commit that holds its price: an
+answer that is still empty. Another request with that key is refused from then on. The same one
+passes as if nothing were kept, and finds what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import and_, bindparam, or_, select, tuple_
+from sqlalchemy import Integer, and_, bindparam, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.store.clock import sure_ms
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
-from tollway.store.schema.ledger import is_reserved, kept_answer
+from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
+_SWEEP_PIECES_MAX = 200
 _NOT_YET = b""
 
 
@@ -35,32 +37,36 @@ class KeptAnswer(msgspec.Struct, frozen=True):
 
 
 _of_key = (
-    kept_answer.c.account_id == bindparam("of_account"),
-    kept_answer.c.key == bindparam("of_key"),
+    idempotency_key.c.account_id == bindparam("of_account"),
+    idempotency_key.c.key == bindparam("of_key"),
 )
 _FIND = Query(
-    select(*(kept_answer.c[name] for name in KeptAnswer.__struct_fields__)).where(
-        *_of_key, kept_answer.c.at_ms > bindparam("older_ms")
+    select(*(idempotency_key.c[name] for name in KeptAnswer.__struct_fields__)).where(
+        *_of_key, idempotency_key.c.at_ms > bindparam("older_ms")
     )
 )
-_is_reserved_by = and_(is_reserved, kept_answer.c.request_id == bindparam("reserved_by"))
-_new = insert(kept_answer).values({column.name: bindparam(column.name) for column in kept_answer.c})
+_is_reserved_by = and_(is_reserved, idempotency_key.c.request_id == bindparam("reserved_by"))
+_new = insert(idempotency_key).values(
+    {column.name: bindparam(column.name) for column in idempotency_key.c}
+)
 _KEEP = Query(
     _new.on_conflict_do_update(
-        index_elements=[*kept_answer.primary_key],
-        set_={c.name: _new.excluded[c.name] for c in kept_answer.c if not c.primary_key},
+        index_elements=[*idempotency_key.primary_key],
+        set_={c.name: _new.excluded[c.name] for c in idempotency_key.c if not c.primary_key},
         # One that has had its day and is not swept out yet must not be in the way either.
-        where=or_(kept_answer.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
+        where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
     )
 )
-_FREE = Query(kept_answer.delete().where(*_of_key, _is_reserved_by))
-_primary_key = tuple_(kept_answer.c.account_id, kept_answer.c.key)
-# Whoever sweeps waits for nobody: what is in use is swept out the next time.
-_DROP_ALL = Query(
-    kept_answer.delete().where(
+_FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
+_primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
+# The sweep skips locked rows: they go the next time.
+_DROP_OLDEST = Query(
+    idempotency_key.delete().where(
         _primary_key.in_(
-            select(kept_answer.c.account_id, kept_answer.c.key)
-            .where(kept_answer.c.at_ms <= bindparam("older_ms"))
+            select(idempotency_key.c.account_id, idempotency_key.c.key)
+            .where(idempotency_key.c.at_ms <= bindparam("older_ms"))
+            .order_by(idempotency_key.c.at_ms)
+            .limit(bindparam("most", type_=Integer))
             .with_for_update(skip_locked=True)
         )
     )
@@ -106,12 +112,12 @@ async def free_key(transaction: Transaction, account_id: str, key: str, request_
 
 
 async def sweep_kept(database: Database, now_ms: int) -> int:
-    """Drops the answers whose time is over, and is so by every clock that counts: they are not the
-    sweeping node's alone."""
+    """Drops the oldest answers whose time is over by the node's and the database's clock, as many
+    as one run may; returns how many."""
+    older_ms = await sure_ms(database, now_ms) - KEPT_MS
 
-    async def sweep(transaction: Transaction) -> int:
-        older_ms = await sure_ms(transaction, now_ms) - KEPT_MS
-        async with transaction.planned_anew():
-            return await transaction.execute(_DROP_ALL, older_ms=older_ms)
+    async def drop(transaction: Transaction, most: int) -> int:
+        async with transaction.with_new_plan():
+            return await transaction.execute(_DROP_OLDEST, older_ms=older_ms, most=most)
 
-    return await database.write(sweep)
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, drop)

@@ -32,7 +32,7 @@ from tollway.store.schema.ledger import account, hold, refused_call
 class Traces(msgspec.Struct, frozen=True):
     """What a call has left behind: its note, its entries by their kind, and its hold.
 
-    What became of a hold is told by the entries, which were read at one moment; its row may have
+    The entries say what became of a hold, since they were read at one moment; its row may have
     been read at a later one.
     """
 

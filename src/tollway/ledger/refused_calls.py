@@ -1,7 +1,7 @@
-"""The calls that have no charge in the books, written down for their receipts.
+"""The calls that have no charge in the ledger, recorded for their receipts.
 
 In the background: a call only leaves a note, and the notes of a moment are written together. So
-nobody waits for them, and a flood of them is never more than a few commits a second.
+no call waits for them, and a flood of them is never more than a few commits a second.
 """
 
 import asyncio
@@ -117,5 +117,5 @@ class RefusedCallLog:
 
 async def remove_old(transaction: Transaction, before_ms: int, most: int) -> int:
     """Removes some notes of calls that came earlier; how many that were."""
-    async with transaction.planned_anew():
+    async with transaction.with_new_plan():
         return await transaction.execute(_SWEEP, before_ms=before_ms, most=most)

@@ -10,7 +10,7 @@ _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 @dataclass(frozen=True)
 class Runtime:
-    """Everything the books take from outside: the time, and chance."""
+    """What the ledger takes from outside: the time, and random ids."""
 
     now_s: Callable[[], float] = time.time
     pick: Callable[[str], str] = secrets.choice

@@ -8,7 +8,8 @@ The secret of a client looks the same but for its prefix, tw_secret_: neither pa
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 from sqlalchemy import bindparam, func, select
@@ -17,6 +18,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PIECE
 from tollway.store.query import Query
 from tollway.store.schema.ledger import token
 from tollway.store.versions import directory_changed
@@ -175,14 +177,20 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
     return await database.write(work)
 
 
-async def record_use(database: Database, used_at_s: Mapping[str, int]) -> None:
-    """Writes down when tokens were last used."""
-    rows = [{"wanted": token_id, "used_at_s": at_s} for token_id, at_s in used_at_s.items()]
+async def record_use(database: Database, used_at_s: dict[str, int]) -> None:
+    """Stores when tokens were last used, and removes them from `used_at_s`: what is left there
+    after a failure is not stored yet."""
+    while used_at_s:
+        # A fixed lock order prevents deadlocks between workers that store the same tokens.
+        piece = sorted(used_at_s)[:PIECE]
+        rows = [{"wanted": token_id, "used_at_s": used_at_s[token_id]} for token_id in piece]
+        await database.write(partial(_store_use, rows))
+        for token_id in piece:
+            del used_at_s[token_id]
 
-    async def work(transaction: Transaction) -> None:
-        await transaction.execute_many(_USED, rows)
 
-    await database.write(work)
+async def _store_use(rows: Sequence[dict[str, object]], transaction: Transaction) -> None:
+    await transaction.execute_many(_USED, rows)
 
 
 async def _find_token(reader: Reader, wanted: str) -> Token:

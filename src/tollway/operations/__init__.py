@@ -1,10 +1,15 @@
-"""The operations a caller pays for, one room each, with the same file names in every room.
+"""The operations that callers pay for, one package each, with the same file names in all of them.
 
-    descriptor.py  what it is called, where it is found, what it costs, which codes it answers
-    request.py     the fields a caller sends
-    response.py    the fields an answer has
-    handler.py     the work
-    reading.py     the queries behind it, where no room below has them
+    __init__.py   the subject: what the rest of the gateway learns about it
+    operation.py  the descriptor, the request and the response, in the spellings of the wire
+    handler.py    the work
+    queries.py    what the handler reads
+    schema.py     its tables
+    records.py    what is imported or pushed, checked
+    storage.py    how records are stored
+    counts.py     how many rows each span of time has, where pages need it
+    retention.py  how long rows are kept
+    demo.py       its part of the demo world
 
-A room never imports another, nor the toll, nor HTTP, nor a database driver.
+`catalogue.py` lists them all. No subject imports another, nor the pipeline, nor a database driver.
 """

@@ -8,7 +8,7 @@ from tollway.contract.operation import Operation
 from tollway.operations import coupon_claims, orders, product_analysis, promotion_material, waybills
 from tollway.operations.installed import ENTRY_POINTS, with_installed
 from tollway.operations.subject import Subject
-from tollway.store.schema import metadata
+from tollway.store.schema import carriers, consent, database, intake, ledger, metadata
 
 _BUILT_IN = (
     product_analysis.SUBJECT,
@@ -22,5 +22,6 @@ SUBJECTS: tuple[Subject, ...] = tuple(with_installed(_BUILT_IN, entry_points(gro
 OPERATIONS: tuple[Operation, ...] = tuple(each.operation for each in SUBJECTS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
-# The common tables, and those of all subjects, which are imported by now.
+# Importing a schema file declares its tables; those of the subjects are imported by now.
+_COMMON = (carriers, consent, database, intake, ledger)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)

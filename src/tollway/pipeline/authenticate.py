@@ -70,6 +70,10 @@ class Authenticate:
         used, self._used_at_s = self._used_at_s, {}
         return used
 
+    def put_back_used(self, used_at_s: dict[str, int]) -> None:
+        """Takes back what could not be stored; later uses since then count."""
+        self._used_at_s = {**used_at_s, **self._used_at_s}
+
 
 def _hash_of(header: bytes) -> bytes | None:
     scheme, _, token_bytes = header.partition(b" ")

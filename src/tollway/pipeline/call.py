@@ -1,4 +1,4 @@
-"""One call on its way through the toll, and the answer at its end."""
+"""One call, what the stages found out about it, and its answer."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -99,8 +99,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class Stage(Protocol):
     """One step of the way. Lets the call pass, or raises a Refusal to end it.
 
-    A stage that must wait gives what to wait for; one that need not gives None, which spares the
-    walk a coroutine.
+    A stage that must wait gives what to wait for; one that need not gives None, which saves a
+    coroutine.
     """
 
     def __call__(self, call: Call) -> Awaitable[object] | None: ...

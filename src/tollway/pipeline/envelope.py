@@ -25,20 +25,20 @@ logger = logging.getLogger("tollway.call")
 class Enveloper:
     """Makes the answer of a call that passed, or of one that was refused or failed.
 
-    `note` hears of a call of an account that was not charged: its code and its reason.
+    `record_refused` gets each call of an account that was not charged, its code and its reason.
     """
 
     def __init__(
         self,
         throttle: Throttle,
         recorder: CallRecorder,
-        note: Callable[[Call, int, str], None],
+        record_refused: Callable[[Call, int, str], None],
         *,
         mapped: bool,
     ) -> None:
         self._throttle = throttle
         self._recorder = recorder
-        self._note = note
+        self._record_refused = record_refused
         self._mapped = mapped
 
     def success(self, call: Call) -> Answer:
@@ -84,7 +84,7 @@ class Enveloper:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
-                self._note(call, cause.code, reason)
+                self._record_refused(call, cause.code, reason)
             # Where the account stands, on every authenticated answer.
             admission = call.admission or self._throttle.standing(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)

@@ -55,14 +55,14 @@ class Body:
             raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._settings.body_timeout_s) from None
 
     async def read_over(self) -> None:
-        """Reads a short body that nobody read, if it comes soon."""
+        """Discards a short body that no stage read, if it comes soon."""
         if not self._is_late and 0 < self._length() <= _READ_OVER_MAX_BYTES:
             with suppress(TimeoutError, Refusal):
                 async with asyncio.timeout(_READ_OVER_MAX_S):
                     await self._collect(_READ_OVER_MAX_BYTES)
 
     def _length(self) -> int:
-        """What is announced; less than nothing if that is no length."""
+        """The announced length; negative if Content-Length is invalid."""
         is_number = self._announced.isdigit() and len(self._announced) <= 18
         return int(self._announced) if is_number else -1
 
@@ -104,7 +104,8 @@ class Edge:
             if not body.is_over:
                 await body.read_over()
                 if not body.is_over:
-                    # The server ends such a connection. Who is not told might use it once more.
+                    # The server closes such a connection; a client without this header might
+                    # send its next request on it.
                     answer.headers.append(_CLOSE)
             await send(
                 {

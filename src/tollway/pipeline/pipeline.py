@@ -86,7 +86,7 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        # RemoteIssuer for a receipt costs nothing.
+        # Asking for a receipt costs nothing.
         self._to_receipt = _Route(
             (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)),
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
@@ -141,4 +141,4 @@ class Pipeline:
 
 
 def _record_nothing(_call: Call, _code: int, _reason: str) -> None:
-    """RemoteIssuer after a receipt has no receipt itself."""
+    """Asking for a receipt has no receipt itself."""

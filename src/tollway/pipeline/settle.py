@@ -14,19 +14,19 @@ from tollway.store.database import StoreError
 class Settle:
     """Charges the call, and does what the operation left to be done with the charge.
 
-    What is free is not entered in the books. What was done under an owner's grant is written down
-    for the owner, also when it is free, but not what is done in the sandbox. A balance that no
-    longer covers the call ends it with a ShortageError, a key that was used before with AlreadyAnswered,
-    and what all nodes have admitted, where they share a database, with an OverLimitError; there a
-    free call is settled too, to be counted, and so is one that failed or repeats an answer.
+    A free call has no ledger entry. What was done under an owner's grant is recorded for the
+    owner, also when it is free, but not what is done in the sandbox. A balance that no longer
+    covers the call ends it with a ShortageError, a key that was used before with AlreadyAnswered.
+    Where nodes share a database, a call beyond the limit of all nodes ends with an OverLimitError;
+    there a free call is settled too, to be counted, and so is one that failed or is a repetition.
     """
 
     def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.act is not None:
             return self._act(call)
         batcher = call.side.batcher
-        is_told = call.grant is not None and not call.caller.is_test
-        is_free = call.price == 0 and not is_told and call.idempotency_key is None
+        is_recorded = call.grant is not None and not call.caller.is_test
+        is_free = call.price == 0 and not is_recorded and call.idempotency_key is None
         if is_free and not batcher.counts_calls:
             return None
         call.charged = call.price
@@ -52,7 +52,7 @@ class Settle:
             was_held = acted.is_held
             # A hold that is committed carries the grant from there on.
             grant = None if was_held else charge.grant
-            # And the key. Whoever has only waited for another call must find it free, or theirs.
+            # And the key. A call that only waited for another must find the key free, or its own.
             idempotency_key = charge.idempotency_key
             if idempotency_key is not None:
                 idempotency_key = msgspec.structs.replace(idempotency_key, late=was_held)

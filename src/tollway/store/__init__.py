@@ -1,4 +1,4 @@
 """Where everything is kept: the schema, its migrations, and the engines that run it.
 
-Rooms above ask for rows through `Database` and `Transaction` and never learn which engine answers.
+Packages above read and write through `Database` and `Transaction`, whichever engine answers.
 """

@@ -1,7 +1,7 @@
 """The clock that all nodes of a database go by.
 
-A shared database has one: its server's. What one node writes and another compares is told by that,
-so that no node's own clock decides over what is everybody's. An embedded one is on this machine,
+A shared database has one: its server's. What one node writes and another compares goes by that
+clock, so that no node's own clock decides for all. An embedded one is on this machine,
 and has this machine's.
 """
 

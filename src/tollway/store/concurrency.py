@@ -1,4 +1,4 @@
-"""BoundedSlots at what is scarce: taken in the order of asking, and never waited for without an end."""
+"""Limits on what runs at once: slots with a bounded wait, and single flights."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,20 +10,20 @@ from tollway.store.database import StoreBusyError
 
 
 class BoundedSlots:
-    """A number of places, of which nobody who is named has more than one at a time.
+    """A number of slots; each named user holds at most one at a time.
 
-    Who wants a second one waits behind their own first, and not in the way of the others: so
-    whoever asks most often gets no more than anybody else.
+    A user that wants a second one waits behind its own first and delays no other user, so the one
+    that asks most often gets no more than the rest.
     """
 
     def __init__(self, number: int, busy: str) -> None:
         self._free = asyncio.Semaphore(number)
         self._busy = busy
-        # Each is forgotten with the last one who waits for it.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # A lock is dropped with the last task that waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def take(self, patience_s: float | None) -> None:
-        """Takes a place, to be left by `leave`; fails if none is free in time."""
+        """Takes a slot, to be given back by `leave`; fails if none is free in time."""
         if not self._free.locked():
             # Without a timer, which would take longer than all the rest.
             await self._free.acquire()
@@ -39,13 +39,13 @@ class BoundedSlots:
 
     @asynccontextmanager
     async def taken(self, patience_s: float | None, by: str | None = None) -> AsyncIterator[None]:
-        """Has a place meanwhile; fails if none was free in time."""
+        """Holds a slot meanwhile; fails if none was free in time."""
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(patience_s):
                     if by is not None:
-                        turn = self._turns.setdefault(by, asyncio.Lock())
-                        await held.enter_async_context(turn)
+                        lock = self._locks.setdefault(by, asyncio.Lock())
+                        await held.enter_async_context(lock)
                     await held.enter_async_context(self._free)
             except TimeoutError as error:
                 raise StoreBusyError(self._busy) from error
@@ -56,8 +56,8 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """One attempt at a time, shared by all who ask meanwhile. Nothing is remembered: whoever asks
-    after its end begins another."""
+    """One attempt at a time, shared by all tasks that ask meanwhile. Nothing is cached: the next
+    request after its end begins another."""
 
     def __init__(self, attempt: Callable[[], Awaitable[T]]) -> None:
         self._attempt = attempt
@@ -66,5 +66,5 @@ class SingleFlight(Generic[T]):
     async def __call__(self) -> T:
         if self._under_way is None or self._under_way.done():
             self._under_way = asyncio.ensure_future(self._attempt())
-        # Shielded: one who goes away must not end it for the others.
+        # Shielded: a cancelled task must not end it for the others.
         return await asyncio.shield(self._under_way)

@@ -1,4 +1,4 @@
-"""The door of the store: what an engine offers to the rooms above.
+"""The interface of the store: what an engine offers to the packages above.
 
 Work that writes is an `async` function over a `Transaction`. An engine may run it on an event loop
 (PostgreSQL) or drive it to its end on its writer thread (SQLite): such work therefore awaits
@@ -37,6 +37,22 @@ class StoreDoubtError(StoreUnavailableError):
     """The database was lost during a commit: whether it was made is not known here."""
 
 
+class Timings(Protocol):
+    """Where an engine reports how long its reads and commits took."""
+
+    def read(self, elapsed_s: float) -> None: ...
+
+    def wrote(self, elapsed_s: float) -> None: ...
+
+
+class NoTimings:
+    """For commands, which have no metrics."""
+
+    def read(self, elapsed_s: float) -> None: ...
+
+    def wrote(self, elapsed_s: float) -> None: ...
+
+
 class Reader(Protocol):
     """What both a database and a transaction can be asked. A shared one is served by several
     gateways at once."""
@@ -60,14 +76,13 @@ class Transaction(Reader, Protocol):
     async def is_alone(self, job: int) -> bool:
         """Whether no other node does this job at the moment; true until this work is committed."""
 
-    async def take_turns(self, names: Iterable[str]) -> None:
-        """Waits until nobody else works under any of these names; from then on nobody does, until
-        this work is committed."""
+    async def lock_names(self, names: Iterable[str]) -> None:
+        """Locks these names, in a fixed order, until this work is committed."""
 
-    async def be_patient(self) -> None:
+    async def allow_long_statements(self) -> None:
         """What follows may take long, and longer than a call would wait for it."""
 
-    def planned_anew(self) -> AbstractAsyncContextManager[None]:
+    def with_new_plan(self) -> AbstractAsyncContextManager[None]:
         """Statements within are planned with their values, each time. That takes longer, and spares
         those that are rare, or touch one month of many, a plan that is made for all cases."""
 
@@ -86,16 +101,16 @@ class Database(Reader, Protocol):
         When others came in its way it is undone and run once more: so it changes nothing but the
         database."""
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         """Runs one statement that is a transaction of its own, in one round trip where there are
         any; returns only after its commit is durable."""
 
     async def fetch_long(
         self, query: Query, caller: str | None = None, /, **values: object
     ) -> Sequence[Row]:
-        """Like fetch_all, for a read that may take long: it holds up nobody else.
+        """Like fetch_all, for a read that may take long: it delays no other read.
 
-        A caller has one such read at a time; one that gets no turn in time is told so."""
+        A caller has one such read at a time; StoreBusyError if it must wait too long."""
 
     def change_mark(self) -> object:
         """A value that is unequal to an earlier one if anything was committed in between."""

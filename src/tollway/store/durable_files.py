@@ -6,7 +6,7 @@ from tempfile import mkstemp
 
 
 def make_private(path: Path, content: bytes) -> None:
-    """Makes a file that nobody but its owner can read, unless it is there by then: two processes
+    """Makes a file that only its owner can read, unless it is there by then: two processes
     may start at once. It is whole from its first moment, and on disk before anything is sealed or
     signed with what is in it."""
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)

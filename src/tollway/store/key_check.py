@@ -1,8 +1,8 @@
-"""Which keys a database is used with, so that nobody uses it with others by mistake.
+"""Which keys a database is used with, so that it is not used with others by mistake.
 
 The database has a mark of every key: derived from the key for this purpose alone, it tells whether
-another one is the same, and opens nothing. Whoever uses a key first enters its mark. Everybody who
-comes later compares, before anything is read, written or made.
+another one is the same, and opens nothing. The first process that uses a key enters its mark. Every
+later one compares, before anything is read, written or made.
 """
 
 import os
@@ -26,10 +26,8 @@ from tollway.store.sealing import read_keys
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"
 # The id of what is alone in its file.
 _ONLY = 0
-# The first schema that has marks.
-_FIRST_SCHEMA = "0015"
 
-_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.mark))
+_READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
 _ENTER = Query(
     insert(key_check)
     .values({column.name: bindparam(column.name) for column in key_check.c})
@@ -37,7 +35,7 @@ _ENTER = Query(
 )
 _FORGET = Query(key_check.delete().where(key_check.c.setting == bindparam("its")))
 
-# What opens nothing may be replaced whenever somebody wants to.
+# A secret that opens no data may be replaced at any time.
 _ON_PURPOSE = {
     SECRET_FILE: ", or run `tollway keys accept secret_file` if it was replaced on purpose"
 }
@@ -59,7 +57,7 @@ class CheckedKeyFile(NamedTuple):
         return f"{self.setting.replace('_', ' ')} {self.path}"
 
     def present(self) -> Path:
-        """Its path, where it must not be made: whoever began to serve did that."""
+        """Its path; it must exist, since the start of serving makes it."""
         if not self.path.exists():
             raise KeyFileError(f"The {self} is gone: put it back.")
         return self.path
@@ -119,8 +117,8 @@ def refuse_other(file: CheckedKeyFile, known: Marks) -> None:
 
 
 async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -> None:
-    """The same, of a database of any schema."""
-    if (await database.schema_revision() or "") >= _FIRST_SCHEMA:
+    """The same, of a database that may be empty still."""
+    if await database.schema_revision() is not None:
         known = await _known(database)
         for file in files:
             refuse_other(file, known[file.setting])
@@ -143,7 +141,7 @@ async def use_files(
         await transaction.execute_many(_ENTER, rows)
 
     await database.write(enter)
-    # Somebody else may have been first.
+    # Another process may have been first.
     known = await _known(database)
     for file in files:
         refuse_other(file, known[file.setting])

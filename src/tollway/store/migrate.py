@@ -1,8 +1,8 @@
-"""Brings a database's schema up to date, whichever engine runs it.
+"""Brings a database's schema up to date, on either engine.
 
-Every migration says whether gateways of the version before it can go on serving on its outcome
-(`safe_while_serving`). One that does not say so, or says no, is refused while such gateways serve;
-and once it is done, their versions refuse the database: `schema_floor` tells them.
+The first migration is the baseline. Every later one declares whether gateways of the version
+before it can keep serving on the new schema (`safe_while_serving`). One that does not is refused
+while such gateways serve, and raises `schema_floor`: their versions refuse the database afterwards.
 """
 
 import io
@@ -10,21 +10,21 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.resources import files
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import Script, ScriptDirectory
 from sqlalchemy import select
 
 from tollway.store.database import Reader, StoreError, Transaction
-from tollway.store.nodes import ALIVE_S, serving_nodes
 from tollway.store.query import Query
 from tollway.store.schema.database import schema_floor
 
+# Every command compares revisions, and few migrate: Alembic is loaded where it is used.
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import Script, ScriptDirectory
+
 _LOCATION = str(files("tollway.store").joinpath("migrations"))
-# The first schema that knows of nodes.
-_FIRST_FLOOR = "0011"
 _FLOOR = Query(select(schema_floor.c.revision))
 
 Plan = Callable[[Transaction, str | None], Awaitable[str]]
@@ -39,11 +39,11 @@ class Migratable(Reader, Protocol):
         """The revision the database is at; None when it is empty."""
 
     async def unfinished_move(self) -> str | None:
-        """What is being moved into the database; None when it is whole."""
+        """What is being moved into the database; None if nothing is."""
 
     async def upgrade(self, plan: Plan) -> str | None:
-        """Finds out the revision, runs the script that leads on from it, and gives the revision:
-        all in one transaction, while nobody else does the same and no gateway starts."""
+        """Reads the revision, runs the script planned for it, and returns that revision: all in one
+        transaction, under a lock that other migrations and starting gateways wait for."""
 
 
 class SchemaError(StoreError):
@@ -51,15 +51,15 @@ class SchemaError(StoreError):
 
 
 def newest_revision() -> str:
-    head = _migrations(_LOCATION).get_current_head()
-    assert head is not None
-    return head
+    """By the names of the files, which begin with their revisions."""
+    names = (path.name for path in Path(_LOCATION, "versions").glob("[0-9]*.py"))
+    return max(names).partition("_")[0]
 
 
 async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str | None, str]:
-    """Migrates to the newest revision; gives the revision before and after.
+    """Migrates to the newest revision; returns the revision before and after.
 
-    Whoever is alone knows that nobody serves the database, whatever is written in it.
+    With `is_alone`, the caller knows that no gateway serves the database, whatever `node` says.
     """
 
     async def plan(transaction: Transaction, revision: str | None) -> str:
@@ -68,8 +68,8 @@ async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str 
         if not script.strip():
             return ""
         floor = _floor()
-        if not is_alone and (revision or "") >= _FIRST_FLOOR:
-            await _check_nobody_older_serves(transaction, floor)
+        if not is_alone and revision is not None:
+            await _refuse_while_older_serve(transaction, floor)
         return f"{script}\nUPDATE schema_floor SET revision = '{floor}';\n"
 
     before, newest = await database.schema_revision(), newest_revision()
@@ -82,8 +82,8 @@ async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str 
 
 
 async def check_current(database: Migratable) -> None:
-    """Refuses a database that has not been migrated, that a newer version has made its own, or that
-    is not whole."""
+    """Refuses a database that has not been migrated, that only newer versions can serve, or whose
+    move is unfinished."""
     found, newest = await database.schema_revision(), newest_revision()
     if found != newest and not await _is_newer_and_compatible(database, found):
         check_known(found)
@@ -99,6 +99,8 @@ async def check_current(database: Migratable) -> None:
 
 def migration_script(dialect: str, start: str | None) -> str:
     """The SQL that leads from one revision to the newest."""
+    from alembic import command  # noqa: PLC0415
+
     output = io.StringIO()
     config = _config(output)
     config.attributes["dialect"] = dialect
@@ -122,7 +124,9 @@ async def _is_newer_and_compatible(database: Migratable, found: str | None) -> b
     return row is not None and row[0] in _known()
 
 
-async def _check_nobody_older_serves(transaction: Transaction, floor: str) -> None:
+async def _refuse_while_older_serve(transaction: Transaction, floor: str) -> None:
+    from tollway.store.nodes import ALIVE_S, serving_nodes  # noqa: PLC0415
+
     own_ms = int(time.time() * 1000)
     names = await serving_nodes(transaction, older_than=floor, own_ms=own_ms)
     if names:
@@ -134,29 +138,32 @@ async def _check_nobody_older_serves(transaction: Transaction, floor: str) -> No
 
 def _floor() -> str:
     """The oldest schema whose gateways can serve on the newest one."""
-    unsafe = (
+    return max(
         each.revision
         for each in _scripts()
         if not getattr(each.module, "safe_while_serving", False)
     )
-    return max([_FIRST_FLOOR, *unsafe])
 
 
 def _known() -> set[str]:
     return {script.revision for script in _scripts()}
 
 
-def _scripts() -> list[Script]:
+def _scripts() -> "list[Script]":
     return list(_migrations(_LOCATION).walk_revisions())
 
 
 @cache
-def _migrations(_: str) -> ScriptDirectory:
-    """Read once per place: they do not change while a program runs."""
+def _migrations(_: str) -> "ScriptDirectory":
+    """Read once per location: they do not change while a program runs."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     return ScriptDirectory.from_config(_config())
 
 
-def _config(output: io.StringIO | None = None) -> Config:
+def _config(output: io.StringIO | None = None) -> "Config":
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config(output_buffer=output or io.StringIO())
     config.set_main_option("script_location", _LOCATION)
     config.set_main_option("path_separator", "os")

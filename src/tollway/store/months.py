@@ -106,7 +106,7 @@ def _coming(now_s: int) -> Iterator[int]:
 class MonthsOf:
     """The months of a table, made for the rows that are about to be stored.
 
-    In a transaction of its own: until its end, nobody else can read the table.
+    In a transaction of its own: until its end, no one else can read the table.
     """
 
     def __init__(self, table: Table) -> None:
@@ -146,7 +146,7 @@ def _moments(days: Iterable[int]) -> list[int]:
 async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction) -> None:
     column, per_s = _divided_by(table)
     try:
-        # Whoever is in the way must not be the end of what else is done here.
+        # A reader that holds the table must not fail the rest of this transaction.
         async with transaction.savepoint():
             await transaction.fetch_all(
                 _MAKE, parent=table.name, key=column, per_s=per_s, moments_s=moments_s
@@ -164,12 +164,12 @@ async def months_before(reader: Reader, table: Table, before_s: int) -> list[Mon
 
 async def close_month(transaction: Transaction, table: Table, month: Month) -> None:
     """From now on nothing more is written to a month; what is done with it may take long."""
-    await transaction.be_patient()
+    await transaction.allow_long_statements()
     await transaction.fetch_all(_LOCK, parent=table.name, month=month.name)
 
 
 async def drop_month(transaction: Transaction, table: Table, month: Month) -> None:
-    """Drops a month that is closed. Busy if somebody has been reading for long: try again later."""
+    """Drops a month that is closed. Busy if a long read holds it: try again later."""
     await transaction.fetch_all(_DROP, parent=table.name, month=month.name)
 
 

@@ -1,8 +1,8 @@
-"""Acknowledging what is there already.
+"""Waiting for the synchronous standby before acknowledging rows that another commit wrote.
 
-A commit that writes nothing waits for nobody. But what it found may be on this server alone: its
-own commit may have waited for a synchronous standby in vain. The log is in one order, so whoever
-writes anything to it, and waits for that, has waited for all that stands before.
+A commit that writes nothing does not wait for the standby. But the rows it found may be on the
+primary alone: their own commit may have waited for the standby in vain. The write-ahead log has one
+order, so a commit that writes to it and waits for that has waited for everything before it.
 """
 
 from sqlalchemy import text

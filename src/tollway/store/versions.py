@@ -1,6 +1,6 @@
 """The counters that tell a running server that what it keeps in memory is out of date.
 
-Whoever changes a kind of data moves its counter on in the same transaction. A server looks on every
+A transaction that changes a kind of data raises its counter. A server looks on every
 call whether anything was committed at all, and if so reads the counters; so it never serves what
 was changed since.
 """

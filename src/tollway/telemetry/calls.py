@@ -1,20 +1,19 @@
-"""What is told of every call: one log line, and its place in the metrics.
+"""What every call leaves: a log line, and its part in the metrics.
 
-A call only leaves a record here. The records of a moment are then told together, in one tight loop:
-done one by one between calls, the same work takes three times as long.
+A call only leaves a record here. The records of a moment are then written together, in one tight
+loop: done one by one between calls, the same work takes three times as long.
 """
 
 import asyncio
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TextIO
 
 import msgspec
 
+from tollway.telemetry.logs import LogWriter
 from tollway.telemetry.metrics import Metrics
 
-_TELL_AFTER_S = 0.05
+_REPORT_AFTER_S = 0.05
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
@@ -31,31 +30,30 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallRecorder:
-    """Takes records and tells them a moment later."""
+    """Takes records, and logs and counts them a moment later."""
 
-    def __init__(self, metrics: Metrics, log: TextIO, which: str) -> None:
+    def __init__(self, metrics: Metrics, log: LogWriter, which: str) -> None:
         self._metrics = metrics
         self._log = log
         self._which = which
         self._waiting: list[CallRecord] = []
-        metrics.before_collecting = self.tell
+        metrics.before_collecting = self.report
+        metrics.log_lines_dropped = lambda: log.dropped
 
     def record(self, record: CallRecord) -> None:
         if not self._waiting:
-            asyncio.get_running_loop().call_later(_TELL_AFTER_S, self.tell)
+            asyncio.get_running_loop().call_later(_REPORT_AFTER_S, self.report)
         self._waiting.append(record)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         waiting, self._waiting = self._waiting, []
         for record in waiting:
             self._metrics.answered(record.operation, record.code, record.reason, record.elapsed_s)
         if self._which != "none":
             is_logged = self._which == "all"
             lines = [_line(record) for record in waiting if is_logged or record.code]
-            # A log that cannot be written (a full disk) must not take anything else with it.
-            with suppress(OSError):
+            if lines:
                 self._log.write("".join(lines))
-                self._log.flush()
 
 
 def _line(record: CallRecord) -> str:

@@ -1,7 +1,7 @@
-"""The gateway's Prometheus metrics, one object handed to whoever measures.
+"""The gateway's Prometheus metrics, one object that every part gets.
 
-What is counted on every call is kept in plain numbers and turned into Prometheus families when
-somebody asks; the client library's own counters take a lock per count, which a call would feel.
+What is counted on every call is kept in plain numbers and turned into Prometheus families on
+request; the client library's own counters take a lock per count, which a call would feel.
 """
 
 from bisect import bisect_left
@@ -46,6 +46,7 @@ class Metrics(Collector):
         self._calls: defaultdict[tuple[str, int, str], int] = defaultdict(int)
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
+        self.log_lines_dropped: Callable[[], int] = lambda: 0
         self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
         self._tokens_asked: defaultdict[str, int] = defaultdict(int)
         self._reads = 0
@@ -91,6 +92,9 @@ class Metrics(Collector):
         latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
         latency.sum_s += elapsed_s
 
+    def wrote(self, elapsed_s: float) -> None:
+        self.database_write_s.observe(elapsed_s)
+
     def read(self, elapsed_s: float) -> None:
         self._reads += 1
         self._read_s += elapsed_s
@@ -130,6 +134,11 @@ class Metrics(Collector):
         for cause, count in self._receipts_dropped.items():
             dropped.add_metric((cause,), count)
         yield dropped
+        yield CounterMetricFamily(
+            "tollway_log_lines_dropped",
+            "Log lines dropped because standard error took no more.",
+            value=self.log_lines_dropped(),
+        )
         asked = CounterMetricFamily(
             "tollway_tokens_asked",
             "Requests of clients for a token, by answer: issued, or the error.",
@@ -200,8 +209,8 @@ class _Merged(Collector):
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
-        for number, told in self._snapshots.items():
-            for family in msgspec.msgpack.decode(told, type=list[_Family]):
+        for number, snapshot in self._snapshots.items():
+            for family in msgspec.msgpack.decode(snapshot, type=list[_Family]):
                 made = families.setdefault(
                     family.name, Metric(family.name, family.documentation, family.kind)
                 )

@@ -29,12 +29,12 @@ _NOT_VALID = (
 _EXPIRED = (
     400,
     "This link has expired",
-    "Whoever sent it to you can get a new one. Nothing was allowed.",
+    "Ask the sender for a new one. Nothing was allowed.",
 )
 _SANDBOX = (
     400,
     "This link is from the sandbox",
-    "It was made with a test token and asks nobody real: there is nothing to approve.",
+    "It was made with a test token and concerns no real shop: there is nothing to approve.",
 )
 
 
@@ -127,7 +127,8 @@ class AuthorizePages:
         if (owner.kind, owner.id) != (grant_request.owner_kind, grant_request.owner_id):
             raise PageError(
                 403,
-                "This link is for somebody else",
-                f"It asks another {grant_request.owner_kind}, and you are signed in as {owner.name}. "
+                "This link is for another owner",
+                f"It asks another {grant_request.owner_kind}, and you are signed in as "
+                f"{owner.name}. "
                 "If it is meant for you, sign out and sign in with the right login.",
             )

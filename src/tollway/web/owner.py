@@ -90,7 +90,7 @@ class OwnerPages:
         form = await self._web.form(request, visit)
         link = form.get("link", "")
         try:
-            # Beside the pages: those who wait for a check are in the way of no other reader.
+            # Outside the page slots: a password check delays no other reader.
             async with self._web.aside():
                 found = await self._doorkeeper.admit(
                     form.get("login", ""), form.get("password", "")
@@ -134,7 +134,7 @@ class OwnerPages:
         )
 
     async def _own_grant(self, owner: Owner, grant_id: str) -> Grant:
-        """A grant of this very owner: that another's exists is not told."""
+        """A grant of this very owner: another owner's looks as if it did not exist."""
         missing = PageError(404, "There is no such grant", "Your grants are listed on your page.")
         try:
             grant = await find_grant(self._database, grant_id)

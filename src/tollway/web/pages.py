@@ -22,7 +22,7 @@ from tollway.web.sign_in import Sessions, Visit
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10
 # Making a page takes the event loop as long as a few calls. One after the other, with all calls in
-# between, a crowd of readers keeps nobody but itself waiting.
+# between, a crowd of readers delays only itself.
 _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
 _RETRY_AFTER_S = 5
@@ -68,7 +68,7 @@ class Web:
         self.now_s = now_s
         self._reader = reader
         self._sessions = sessions
-        self._places = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
+        self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
         self._templates = Environment(
             loader=PackageLoader("tollway.web"),
             autoescape=True,
@@ -95,11 +95,11 @@ class Web:
         return response
 
     def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
-        """The page in its turn, or without one a sentence that takes no making."""
+        """The page once a slot is free, or else a fixed sentence."""
 
         async def answer(request: Request) -> Response:
             try:
-                async with self._places.taken(_PAGE_WAIT_S):
+                async with self._slots.taken(_PAGE_WAIT_S):
                     # Most pages wait for nothing: without this, all who are here would be
                     # answered one after the other before the next call.
                     await asyncio.sleep(0)
@@ -113,23 +113,23 @@ class Web:
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
         """Leaves the place to other pages, while this one waits for something else."""
-        self._places.leave()
+        self._slots.leave()
         try:
             yield
         finally:
-            # Shielded: whoever is cancelled here still gives back no more than was taken.
-            await asyncio.shield(self._places.take(None))
+            # Shielded: a cancelled page still gives back no more than it took.
+            await asyncio.shield(self._slots.take(None))
 
     async def _answer(self, page: Page, request: Request) -> Response:
-        """The page with its visit found, its errors told and its headers set."""
+        """The page with its visit, its errors as a page, and its headers."""
         visit = self._sessions.start(self.now_s())
         try:
             visit = await self._sessions.visit(request, self._reader, self.now_s())
             response = await page(request, visit)
         except Exception as error:
-            told = _told(error)
+            shown = error_text(error)
             response = self.render(
-                "message.html", visit, told.status, title=told.title, text=told.text
+                "message.html", visit, shown.status, title=shown.title, text=shown.text
             )
         response.headers.update(HEADERS)
         if visit.is_new and "set-cookie" not in response.headers:
@@ -151,7 +151,7 @@ class Web:
         return fields
 
 
-def _told(error: Exception) -> PageError:
+def error_text(error: Exception) -> PageError:
     if isinstance(error, PageError):
         return error
     if isinstance(error, Refusal):

@@ -35,7 +35,7 @@ _LIFETIME_S = 30 * 60
 
 
 class Session(msgspec.Struct, frozen=True, array_like=True):
-    """What the cookie holds; no owner means that nobody has signed in."""
+    """What the cookie holds; no owner means not signed in."""
 
     number: str
     expires_at_s: int
@@ -118,7 +118,7 @@ class TooManyAttemptsError(Exception):
 
 
 class TooManyAtOnceError(Exception):
-    """So many wait for their check that one more is turned away, whoever it is."""
+    """Too many password checks are waiting."""
 
 
 class Doorkeeper:
@@ -140,7 +140,7 @@ class Doorkeeper:
             raise TooManyAtOnceError
         # Counted before the check: attempts that are made at the same time count too.
         self._count(login)
-        # So do those who wait: nothing is awaited between looking at their number and raising it.
+        # No await between reading the number of waiting checks and raising it.
         self._waiting += 1
         try:
             async with self._checks:

@@ -8,19 +8,24 @@ concerns that carrier alone.
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-
-import httpx
+from typing import TYPE_CHECKING
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import CAINIAO_LINK, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
-from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import Connector
 
+if TYPE_CHECKING:
+    import httpx
+
 ENTRY_POINTS = "tollway.carriers"
+# Found as the others are, since a command that only names protocols need not load it.
+_BUILT_IN = EntryPoint(
+    CAINIAO_LINK, "tollway.carriers.connectors.cainiao_link:CainiaoConnector", ENTRY_POINTS
+)
 
 # The HTTP client of the process, the carrier, and its link with the secret.
-MakeConnector = Callable[[httpx.AsyncClient, Carrier, OpenedCarrierLink], Connector]
+MakeConnector = Callable[["httpx.AsyncClient", Carrier, OpenedCarrierLink], Connector]
 
 
 class Protocols:
@@ -31,7 +36,7 @@ class Protocols:
         find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS),
     ) -> None:
         self._find = find
-        self._loaded: dict[str, MakeConnector] = {CAINIAO_LINK: CainiaoConnector}
+        self._loaded: dict[str, MakeConnector] = {}
 
     @cached_property
     def _installed(self) -> list[EntryPoint]:
@@ -48,6 +53,8 @@ class Protocols:
         return self._loaded[name]
 
     def _entry_point(self, name: str) -> EntryPoint:
+        if name == CAINIAO_LINK:
+            return _BUILT_IN
         found = [each for each in self._installed if each.name == name]
         if not found:
             raise CarrierError(

@@ -62,7 +62,7 @@ async def forget_hours(transaction: Transaction, start_s: int, end_s: int) -> in
 async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Iterable[Hour]) -> None:
     counts = Counter(come)
     counts.subtract(Counter(left))
-    # Everybody in the same order, so that nobody waits for one who waits for them.
+    # A fixed lock order prevents deadlocks.
     up = [(*hour, more) for hour, more in sorted(counts.items()) if more > 0]
     down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
     await transaction.execute_many(_COUNT_UP, up)

@@ -55,7 +55,7 @@ class ClaimRow(NamedTuple):
 
 
 def checked_claim(values: dict[str, object]) -> ClaimRow:
-    """The claim as it is stored; raises msgspec.ValidationError or ValueError with what is wrong."""
+    """The claim as it is stored; raises msgspec.ValidationError or ValueError if it is wrong."""
     record = msgspec.convert(values, ClaimRecord, strict=False)
     if record.end_time < record.begin_time:
         raise ValueError("Expected a time not before begin_time - at `$.end_time`")

@@ -18,8 +18,8 @@ from tollway.store.months import MonthsOf
 from tollway.store.query import Query, upsert
 
 _CODES_AT_ONCE = 500
-# Codes share turns, because a transaction may have thousands of them.
-_TURNS = 64
+# Codes share locks, because a transaction may have thousands of codes.
+_LOCKS = 64
 
 
 _STORED = Query(
@@ -55,8 +55,8 @@ _REMOVE_OLD = Query(
     )
     .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
 )
-# Not the same statement as the other: a claim that somebody else brings to this place at the same
-# moment must be a conflict, since it would be counted twice.
+# Not the same statement as the other: a claim that another transaction inserts here at the
+# same moment must be a conflict, since it would be counted twice.
 _PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
 _REPLACE = upsert(coupon_claim)
 
@@ -74,7 +74,7 @@ class ClaimLoader:
     async def store(self, transaction: Transaction, records: Sequence[ClaimRow]) -> int:
         # Of several records of one code the last one counts.
         newest = {row.coupon_code: row for row in records}
-        await _take_turns(transaction, {crc32(code.encode()) % _TURNS for code in newest})
+        await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
         stored = await _stored(transaction, list(newest))
         changed = [row for code, row in newest.items() if stored.get(code) != row]
         # In the order of the key, which spares the engine half of its way.
@@ -84,7 +84,7 @@ class ClaimLoader:
         left = [old for old, _ in moves if old is not None]
         come = [row for _, row in moves]
         if left:
-            async with transaction.planned_anew():
+            async with transaction.with_new_plan():
                 await transaction.execute_many(_REMOVE, [old.place for old in left])
         await transaction.execute_many(_PUT, come)
         moved = set(come)
@@ -93,18 +93,18 @@ class ClaimLoader:
         return len(changed)
 
 
-async def _take_turns(transaction: Transaction, turns: Iterable[int]) -> None:
+async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
     """A code is changed by one transaction at a time: so what is decided by the claims that are
     there is still true when it is written."""
-    await transaction.take_turns(f"coupon codes {turn}" for turn in turns)
+    await transaction.lock_names(f"coupon codes {number}" for number in numbers)
 
 
 async def remove_old(
     transaction: Transaction, sid: str, claim_type: int, before_s: int, most: int
 ) -> int:
     """Removes some claims of a sid that were made earlier; how many that were."""
-    await _take_turns(transaction, range(_TURNS))
-    async with transaction.planned_anew():
+    await _lock_codes(transaction, range(_LOCKS))
+    async with transaction.with_new_plan():
         rows = await transaction.fetch_all(
             _REMOVE_OLD, old_sid=sid, old_type=claim_type, before_s=before_s, most=most
         )

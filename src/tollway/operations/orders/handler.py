@@ -6,7 +6,12 @@ from zoneinfo import ZoneInfo
 from tollway.contract.envelope import encode_data
 from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
+from tollway.operations.orders.masking import (
+    masked_address,
+    masked_name,
+    masked_phone,
+    masked_remark,
+)
 from tollway.operations.orders.operation import (
     ENHANCED_ONLY,
     NORMAL,
@@ -91,7 +96,7 @@ class OrdersHandler:
             is_pre_sale=bool(order.is_pre_sale),
             last_ship_time=order.last_ship_ms,
             confirm_time=-order.newest_first,
-            remark=order.remark or "",
+            remark=masked_remark(order.remark or ""),
             goods_count=order.goods_count,
             pay_amount=order.pay_fen / 100,
             order_status=order.status,

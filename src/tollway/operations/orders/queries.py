@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from tollway.operations.orders.schema import DAY_HOURS, HOUR_MS, facet_of, order_count, shop_order
 from tollway.store.database import Database
-from tollway.store.paging import Listing, beside, part_of, part_values, taken_apart, told
+from tollway.store.paging import Listing, beside, part_of, part_values, split_total, taken_apart
 from tollway.store.query import Query
 
 
@@ -70,7 +70,7 @@ def by_key(keys: Select[Any]) -> Select[Any]:
     """The orders of one page, given the query for all keys in question.
 
     The keys first, from an index alone; then the orders by their keys. Asked for at once, an engine
-    may rather walk through all orders of the shop in their order, looking for a rare tag.
+    may rather scan all orders of the shop in their order, looking for a rare tag.
     """
     found = keys.cte("keys")
     same = [column == found.c[column.name] for column in _KEY]
@@ -202,5 +202,5 @@ async def search_page(
         "tag_name": wanted.tag_name,
     }
     found = await database.fetch_long(_PAGE, account_id, **values, offset=offset, take=size)
-    total, rows = told(found)
+    total, rows = split_total(found)
     return total, [OrderFacts._make(row) for row in rows]

@@ -101,6 +101,14 @@ order_count = Table(
     Column("bucket", BigInteger, primary_key=True),
     Column("orders", BigInteger, nullable=False),
     CheckConstraint("orders >= 0", name="order_count_orders"),
+    # The days of all orders, oldest first: what retention drops is found without a scan.
+    Index(
+        "order_count_day",
+        "bucket",
+        "owner_id",
+        sqlite_where=text("hours = 24 AND facet = ''"),
+        postgresql_where=text("hours = 24 AND facet = ''"),
+    ),
     sqlite_with_rowid=False,
 )
 

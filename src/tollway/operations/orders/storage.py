@@ -131,7 +131,7 @@ class OrderLoader:
         self._expects_new = True
 
     def check(self, values: dict[str, object]) -> OrderRow:
-        # Sealed here and not when stored, so that nobody waits for it while the database is held.
+        # Sealed here and not when stored, so that no other writer waits for it.
         return row_of(checked_record(values), self._sealer)
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
@@ -142,7 +142,7 @@ class OrderLoader:
             rival = newest.get(key)
             if rival is None or rival.updated_ms < row.updated_ms:
                 newest[key] = row
-        await _take_turns(transaction, {owner for owner, _ in newest})
+        await _lock_owners(transaction, {owner for owner, _ in newest})
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
         # Where orders are divided by month, no index tells at once whether one is known.
         if self._expects_new and not transaction.is_shared:
@@ -155,10 +155,10 @@ class OrderLoader:
         return await _put_newer(transaction, newest, stored)
 
 
-async def _take_turns(transaction: Transaction, owners: Iterable[str]) -> None:
+async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
     """An owner's orders are changed by one transaction at a time: so what is decided by those that
     are there is still true when it is written."""
-    await transaction.take_turns(f"orders of {owner}" for owner in owners)
+    await transaction.lock_names(f"orders of {owner}" for owner in owners)
 
 
 async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
@@ -175,8 +175,8 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
 
 async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
     """Removes some orders of an owner that were confirmed earlier; how many that were."""
-    await _take_turns(transaction, [owner_id])
-    async with transaction.planned_anew():
+    await _lock_owners(transaction, [owner_id])
+    async with transaction.with_new_plan():
         removed = await transaction.fetch_all(
             _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
         )
@@ -200,7 +200,7 @@ async def _put_newer(
     ]
     places = [(old.owner_id, old.newest_first, old.order_sn) for old in leaving]
     if places:
-        async with transaction.planned_anew():
+        async with transaction.with_new_plan():
             await transaction.execute_many(_REMOVE, places)
     await transaction.execute_many(_PUT, coming)
     counts = counted(coming)

@@ -53,7 +53,7 @@ class ProductAnalysisHandler:
         answer = kept.get(request)
         if answer is None:
             answer = encode_data(await self._analyse(request, today))
-            # If figures were loaded meanwhile, this is kept where nobody looks any more.
+            # If figures were loaded meanwhile, this goes to a cache that is no longer read.
             kept.keep(request, answer)
         return answer
 

@@ -1,7 +1,7 @@
 """The table of promotion material.
 
 Benefits and recommended items are kept as JSON inside their record: they are only ever read with
-it, and replaced with it, and nobody asks for one of them alone. One row is thus one material, and a
+it, and replaced with it, and none of them is asked for alone. One row is thus one material, and a
 page is one read.
 """
 

@@ -1,7 +1,7 @@
 """Having a remote carrier issue a waybill: hold, ask, then capture or release.
 
 The carrier is asked once. If its answer does not come, the waybill stays pending and its price
-held, until the carrier has told what became of it.
+held, until the carrier says what became of it.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class RemoteIssuer:
             under_way.set_result(answer)
         finally:
             del self._under_way[object_id]
-            # Whoever waits for it asks the carrier for itself then.
+            # Calls that wait for it then ask the carrier themselves.
             under_way.cancel()
         if isinstance(answer, OutcomeUnknownError):
             raise _silent(stored)
@@ -176,7 +176,7 @@ class RemoteIssuer:
         return again
 
     async def _is_settled_soon(self, stored: StoredWaybill) -> bool:
-        """Whether whoever asked, here or on another node, commits the answer in time."""
+        """Whether the call that asked, here or on another node, commits the answer in time."""
         age_s = await self._reconciler.age_s(stored)
         deadline_s = await self._reconciler.deadline_s(stored)
         # No longer than that, whatever the clocks say; but what is new may be dated a second ahead.

@@ -1,1 +1,1 @@
-"""Alembic's scripts. They only ever write SQL text, which the engine then runs itself."""
+"""Alembic's migrations. They only write SQL text, which the engine then runs itself."""

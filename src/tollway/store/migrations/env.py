@@ -1,22 +1,20 @@
-"""Alembic's entry: writes the SQL of a migration for the dialect that was asked for."""
+"""Alembic's entry point: writes the SQL of migrations as text, for one dialect."""
 
 from typing import Any
 
 from alembic import context
 from sqlalchemy import Column, String, event
 
-from tollway.store.schema import metadata
-
 DIALECT = context.config.attributes["dialect"]
 
 
 def compare_by_bytes(column: Column[Any], _: object) -> None:
-    """Text is in the order of its bytes, as it is in SQLite, whatever the server's language is."""
+    """Orders text by its bytes, as SQLite and the baseline do, whatever the server's language."""
     if isinstance(column.type, String):
         column.type = String(collation="C")
 
 
-context.configure(dialect_name=DIALECT, target_metadata=metadata, as_sql=True, literal_binds=True)
+context.configure(dialect_name=DIALECT, as_sql=True, literal_binds=True)
 if DIALECT == "postgresql":
     event.listen(Column, "before_parent_attach", compare_by_bytes)
 try:

@@ -19,7 +19,7 @@ _CHUNK_ROWS = 5000
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A row that is not the same on both sides. What is in it may be personal, and is not told."""
+    """A row that is not the same on both sides. Its content may be personal, and is not shown."""
 
     table: str
     key: str
@@ -70,7 +70,7 @@ async def differences(
 async def _compare(
     source: Source, target: Target, table: Table
 ) -> AsyncGenerator[Difference | None, None]:
-    """Walks along both sides in the order of the key, and tells of each row."""
+    """Goes through both sides in the order of the key, and yields each difference."""
     positions = key_positions(table)
 
     def key(row: Row) -> Row:

@@ -61,7 +61,7 @@ class Source:
         with our_errors():
             self._connection = apsw.Connection(path)
             self._connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-            # A writer's transaction that writes nothing: it keeps out whoever would.
+            # A write transaction that writes nothing: it keeps other writers out.
             self._connection.execute("BEGIN IMMEDIATE; PRAGMA query_only = ON").fetchall()
 
     def schema_revision(self) -> str | None:

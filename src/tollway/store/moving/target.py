@@ -1,7 +1,7 @@
 """The PostgreSQL database that a move fills.
 
 While a move is unfinished there is a table beside those of the schema, which says of what it is.
-With it nobody serves the half of a database, and the same move finds its own work again.
+With it no gateway serves half a database, and the same move finds its own work again.
 """
 
 import re
@@ -22,7 +22,7 @@ from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfi
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.schema.database import key_check, version
 
-# Any number: whoever moves into a database holds it.
+# Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # By the database's clock: this machine may be neither of them.
@@ -62,7 +62,7 @@ class Target:
                 elif found != source and not should_restart:
                     raise StoreError(
                         f"The target has an unfinished move of {found}: finish that one, or add "
-                        "--restart to empty the target and begin anew."
+                        "--restart to empty the target and start over."
                     )
                 await self._refuse_if_served()
                 if found is None:
@@ -147,7 +147,7 @@ class Target:
         """From now on this is a database like any other."""
         with our_errors():
             async with self._connection.transaction():
-                # Whoever listens has all of it to learn.
+                # Every listener has to read all of it.
                 await self._connection.execute(f"NOTIFY {CHANNEL}")
                 await self._connection.execute(f"DROP TABLE {UNFINISHED_MOVE}")
 

@@ -1,6 +1,6 @@
 """Hearing from the server that what is kept in memory is out of date.
 
-A trigger notifies with every transaction that moves a version on. Notifications that nobody hears
+A trigger notifies with every transaction that moves a version on. Notifications that are missed
 are lost; so a listener that has lost its connection, or has heard nothing for a while, not even the
 answer to its own question, no longer vouches for anything: the mark then changes four times a
 second, until the listener is back. Together that is less than a second, whatever happens.
@@ -17,7 +17,7 @@ from tollway.store.postgresql.hosts import Connection, Hosts
 
 # Also in the migration that makes the trigger.
 CHANNEL = "tollway_changed"
-# A server that became a standby hears of no more changes, and nobody who listens to it.
+# A server that became a standby sends no more notifications.
 _ASK = "SELECT pg_is_in_recovery() AS tollway_listens"
 _ASK_EVERY_S = 0.25
 _DEAF_AFTER_S = 0.7
@@ -33,11 +33,11 @@ class ChangeListener:
 
     def __init__(self, hosts: Hosts, on_silence: Callable[[], None]) -> None:
         self._hosts = hosts
-        # Told when no server answers any more, also on connections that there are.
+        # Called when no server answers any more, also on open connections.
         self._on_silence = on_silence
         self._changes = 0
         self._heard_s = float("-inf")
-        # Since when nothing is heard, and the reasons that were told meanwhile.
+        # Since when there are no notifications, and the reasons logged meanwhile.
         self._deaf_since_s: float | None = None
         self._reasons: set[str] = set()
         self._connection: Connection | None = None
@@ -67,7 +67,7 @@ class ChangeListener:
             try:
                 await self._listen_once()
             except Exception as error:
-                # Whatever it was: nobody else would listen again.
+                # Whatever it was: nothing else would listen again.
                 self._tell_of_loss(str(error) or type(error).__name__)
                 await asyncio.sleep(_AGAIN_AFTER_S)
 

@@ -1,9 +1,9 @@
 """The shared database: reads and writes on the connections of a pool.
 
-Nothing here waits without an end. Who finds no free connection in time is told that the database is
-busy, who finds no server that it is unavailable. Once it is back, the next call connects again.
+Every wait is bounded. A task that gets no free connection in time gets StoreBusyError, and
+StoreUnavailableError if no server answers. Once it is back, the next call connects again.
 
-When one connection is lost, all others are made anew when they are next needed: they may lead to a
+When one connection is lost, all others are replaced when they are next needed: they may lead to a
 host that is no longer the one that takes writes.
 """
 
@@ -20,6 +20,7 @@ from tollway.store.database import (
     StoreDoubtError,
     StoreError,
     StoreUnavailableError,
+    Timings,
     Transaction,
 )
 from tollway.store.postgresql.changes import ChangeListener
@@ -34,7 +35,6 @@ from tollway.store.postgresql.transaction import (
     waited_for,
 )
 from tollway.store.query import CompiledQuery, Query
-from tollway.telemetry.metrics import Metrics
 
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
@@ -58,7 +58,7 @@ class PostgresqlDatabase:
         self,
         url: str,
         call_timeout_s: float | None,
-        metrics: Metrics,
+        metrics: Timings,
         *,
         connections: int = CONNECTIONS_MAX,
         session: str = "read-write",
@@ -113,7 +113,7 @@ class PostgresqlDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._to_its_end(partial(self._commit, work))
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
         return await self._to_its_end(partial(self._run, compiled, compiled.arguments(values)))
 
@@ -132,7 +132,7 @@ class PostgresqlDatabase:
             except RivalError:
                 return await self._once_more(commit)
         finally:
-            self._metrics.database_write_s.observe(perf_counter() - began_s)
+            self._metrics.wrote(perf_counter() - began_s)
 
     async def _once_more(self, commit: Callable[[], Awaitable[T]]) -> T:
         """Tries again what others came in the way of, until it is seen that it is no accident."""
@@ -159,7 +159,7 @@ class PostgresqlDatabase:
             try:
                 result = await work(worked_in)
                 if worked_in.has_failed:
-                    raise StoreError("a statement failed, and nobody minded")
+                    raise StoreError("a failed statement was ignored")
             except BaseException:
                 await undo(session, transaction)
                 raise
@@ -204,12 +204,12 @@ class PostgresqlDatabase:
     def back_up(self, *_: object) -> None:
         raise StoreError(
             "A PostgreSQL database is copied with its own tools: pg_dump, or the backups of "
-            "whoever runs it for you."
+            "your database provider."
         )
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for this task alone."""
         async with self._pool.session() as session:
             try:
                 with _closed_is_lost(session):
@@ -230,7 +230,7 @@ class PostgresqlDatabase:
         return self._hosts.is_silent
 
     def abandon(self) -> None:
-        """Ends all connections: nobody answers there any more."""
+        """Closes all connections: no server answers there any more."""
         self._pool.abandon()
 
     def _move(self, is_silent: bool) -> None:

@@ -53,29 +53,29 @@ def our_errors() -> Iterator[None]:
     try:
         yield
     except _RIVAL as error:
-        raise RivalError(told(error)) from error
+        raise RivalError(error_text(error)) from error
     except asyncpg.CheckViolationError as error:
         if error.constraint_name is not None:
             raise
         # No check of ours, but the bounds of a part of a table: the month that the row belongs to
         # was made after the row had been sent to the rest.
-        raise RivalError(told(error)) from error
+        raise RivalError(error_text(error)) from error
     except asyncpg.LockNotAvailableError as error:
-        raise StoreLockedError(told(error)) from error
+        raise StoreLockedError(error_text(error)) from error
     except _BUSY as error:
-        raise StoreBusyError(told(error)) from error
+        raise StoreBusyError(error_text(error)) from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise RightsError(
-            f"The role in the database's URL has too few rights ({told(error)}): it must own the "
-            "tables, and be allowed to make more of them in their schema."
+            f"The role in the database's URL has too few rights ({error_text(error)}): it must own "
+            "the tables, and be allowed to make more of them in their schema."
         ) from error
     except asyncpg.DataError:
         raise
     except (*_UNAVAILABLE, asyncpg.InterfaceError) as error:
-        raise StoreUnavailableError(told(error)) from error
+        raise StoreUnavailableError(error_text(error)) from error
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What the driver says, in one line."""
     if str(error):
         return str(error).splitlines()[0]

@@ -1,7 +1,7 @@
 """From a PostgreSQL URL to a connection: the hosts in turn, until one of them will do.
 
-While none does, one attempt is under way at a time, and whoever else wants a connection is told so
-at once: an outage is answered quickly, also when the hosts swallow every packet.
+While none does, one attempt is under way at a time, and other tasks that want a connection
+fail at once: an outage is answered quickly, also when the hosts swallow every packet.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from urllib.parse import parse_qs
 import asyncpg
 
 from tollway.store.database import StoreError, StoreUnavailableError
-from tollway.store.postgresql.errors import our_errors, told
+from tollway.store.postgresql.errors import error_text, our_errors
 from tollway.store.postgresql.urls import UNREADABLE, host_of, parts_of, urls_by_host
 
 # One host that swallows packets must leave time for the next one, while a call waits.
 _HOST_TIMEOUT_S = 2.0
-# Nobody waits for a command as for a call, and a machine may be busy for longer than that.
+# A command may wait longer than a call, and a machine may be busy for longer than that.
 _PATIENT_HOST_TIMEOUT_S = 10.0
 _STATEMENTS_KEPT = 256
 # How long it is taken to be so that a host is silent.
@@ -46,8 +46,8 @@ class Hosts:
         self._session = None if is_chosen else session
         # Raises for a connection that will not do.
         self.check: Callable[[Connection], Awaitable[None]] | None = None
-        # Told when another host is the good one from now on, and whether the one before is silent:
-        # then nobody need wait for what was asked there.
+        # Called when another host is used from now on, with whether the one before is silent:
+        # then queries under way there need not be waited for.
         self.on_move: Callable[[bool], None] = _do_nothing
         self._silent_since_s = float("-inf")
         # What an attempt found out counts only if no other one has had success since it began.
@@ -82,12 +82,12 @@ class Hosts:
     async def _try_all(self) -> Connection:
         problems: list[str] = []
         is_silent, good, began = False, self._good, self._successes
-        for turn in range(len(self._urls)):
-            index = (good + turn) % len(self._urls)
+        for attempt in range(len(self._urls)):
+            index = (good + attempt) % len(self._urls)
             try:
                 made = await self._try(index)
             except StoreError as error:
-                is_silent |= turn == 0 and isinstance(error.__cause__, TimeoutError)
+                is_silent |= attempt == 0 and isinstance(error.__cause__, TimeoutError)
                 problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
                 continue
             except ValueError:
@@ -110,7 +110,7 @@ class Hosts:
         is_move = is_first and index != self._good
         self._good, self._problem, self._silent_since_s = index, None, float("-inf")
         self._successes += 1
-        # Only the first of those who found it: what the others would end leads there already.
+        # Only by the first task that found it: what the others would close leads there already.
         if is_move:
             self.on_move(is_silent)
 
@@ -136,7 +136,7 @@ class Hosts:
             case asyncpg.TargetServerAttributeNotMatched():
                 return "it is not what target_session_attrs asks for"
             case asyncpg.InsufficientPrivilegeError() as cause:
-                return told(cause)
+                return error_text(cause)
         return str(error)
 
     async def _try(self, index: int) -> Connection:
@@ -164,9 +164,9 @@ def _connecting() -> Iterator[None]:
         asyncpg.CantChangeRuntimeParamError,
     ) as error:
         # What the driver does not know of a URL's parameters, it hands on as settings.
-        raise StoreUnavailableError(f"{told(error)}, which the URL sets") from error
+        raise StoreUnavailableError(f"{error_text(error)}, which the URL sets") from error
     except asyncpg.PostgresError as error:
-        raise StoreUnavailableError(told(error)) from error
+        raise StoreUnavailableError(error_text(error)) from error
 
 
 def _do_nothing(_: bool) -> None:
@@ -179,7 +179,7 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         "default_transaction_isolation": "read committed",
         # Compiling pays for long statements only, and ours are short.
         "jit": "off",
-        # Plans are made once per connection. Made anew for every call, those of divided tables
+        # Plans are made once per connection. Made again for every call, those of divided tables
         # would take longer than what they plan.
         "plan_cache_mode": "force_generic_plan",
         # Whatever the server's default is: what is acknowledged is on disk, and on the synchronous

@@ -33,7 +33,7 @@ class _Member:
 
 
 class Pool:
-    """A number of connections at most; whoever wants one more waits, and not without an end."""
+    """At most so many connections; a task that wants one more waits, for a bounded time."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Pool:
         self._size = size
         self._patience_s = patience_s
         self._clock = clock
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         # The last one to come back is the first to go out, so that the others can grow old.
         self._free: list[_Member] = []
         self._members: set[_Member] = set()
@@ -55,7 +55,7 @@ class Pool:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
+        """A connection for this task alone."""
         member = await self._take()
         try:
             yield member.connection
@@ -69,7 +69,7 @@ class Pool:
             self._drop(self._free.pop())
 
     def abandon(self) -> None:
-        """Ends also those in use: whoever waits for an answer there is told that none comes."""
+        """Closes those in use too: tasks that wait for an answer there get an error."""
         self.renew()
         for member in self._members:
             member.connection.terminate()
@@ -89,7 +89,7 @@ class Pool:
         try:
             async with asyncio.timeout(self._patience_s):
                 for _ in range(self._size):
-                    await self._places.acquire()
+                    await self._slots.acquire()
                 closing = [member.connection.close() for member in self._free]
                 await asyncio.gather(*closing, return_exceptions=True)
         except TimeoutError:
@@ -99,18 +99,18 @@ class Pool:
     async def _take(self) -> _Member:
         if self._is_closed:
             raise StoreUnavailableError("the database is closed")
-        if self._free and not self._places.locked():
-            await self._places.acquire()
+        if self._free and not self._slots.locked():
+            await self._slots.acquire()
             return await self._member()
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._places.acquire()
+                await self._slots.acquire()
                 return await self._member()
         except TimeoutError as error:
             raise StoreBusyError("all connections to the database are in use") from error
 
     async def _member(self) -> _Member:
-        """For whoever has a place."""
+        """For a task that holds a slot."""
         while self._free:
             member = self._free.pop()
             if not member.connection.is_closed():
@@ -120,7 +120,7 @@ class Pool:
         try:
             connection = await self._connect()
         except BaseException:
-            self._places.release()
+            self._slots.release()
             raise
         now_s = self._clock()
         member = _Member(connection, generation, now_s, now_s)
@@ -141,7 +141,7 @@ class Pool:
             self._free.append(member)
         if self._free and now_s - self._free[0].free_since_s > _IDLE_S:
             self._drop(self._free.pop(0))
-        self._places.release()
+        self._slots.release()
 
     def _drop(self, member: _Member) -> None:
         self._members.discard(member)

@@ -92,7 +92,7 @@ class ReadingDatabase:
         # How often that was forgotten: what was asked before is no answer after.
         self._forgotten = 0
         self._is_used = False
-        # Why it was not used, as far as that was told.
+        # Why it was not used, as far as that was logged.
         self._reasons: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
         self.change_mark = primary.change_mark
@@ -117,8 +117,8 @@ class ReadingDatabase:
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         return await self._primary.write(work)
 
-    async def write_at_once(self, query: Query, **values: object) -> Sequence[Row]:
-        return await self._primary.write_at_once(query, **values)
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
+        return await self._primary.write_statement(query, **values)
 
     async def close(self) -> None:
         if self._watch is not None:
@@ -165,7 +165,7 @@ class ReadingDatabase:
         self._forgotten += 1
 
     def _give_up(self) -> None:
-        """Nobody else notices that it is silent. What was asked there is asked of the primary."""
+        """Called when the replica is silent. Queries under way there go to the primary."""
         self._forget()
         self._replica.abandon()
 
@@ -180,7 +180,7 @@ class ReadingDatabase:
             try:
                 await self._catch_up()
             except Exception as error:
-                # Whatever it was: nobody else would ask again.
+                # Whatever it was: nothing else would ask again.
                 self._tell(str(error) or type(error).__name__)
             await asyncio.sleep(_ASK_EVERY_S)
 

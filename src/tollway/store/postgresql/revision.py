@@ -10,14 +10,14 @@ from tollway.store.postgresql.transaction import PostgresqlTransaction
 # There only while a move into this database is not finished; it names what is moved.
 UNFINISHED_MOVE = "unfinished_move"
 _PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
-# Any number, the same for all nodes: whoever migrates holds it.
+# Any number, the same for all nodes: the lock of a migration.
 _LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(7012605118)"
 # Gateways that start meanwhile wait, and then find the new schema.
 _HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # A migration may have to copy tables.
 _MIGRATION_TIMEOUT_S = 24 * 3600
-# While it waits for the lock of a table, everybody else waits behind it.
+# While it waits for the lock of a table, all others wait behind it.
 _BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 

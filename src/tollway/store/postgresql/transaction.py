@@ -11,7 +11,7 @@ from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import CompiledQuery, Query
 
-# Where the keys of turns begin; no other lock has a number there.
+# Where the keys of named locks begin; no other lock has a number there.
 _FIRST_TURN = 7 << 32
 _PATIENCE_S = 24 * 3600.0
 _SYNCHRONOUS_REPLICATION = "syncrep.c"
@@ -43,11 +43,11 @@ class PostgresqlTransaction:
     async def execute(self, query: Query, **values: object) -> int:
         compiled = query.postgresql
         with self._asking():
-            told = await self._session.execute(
+            status = await self._session.execute(
                 compiled.text, *compiled.arguments(values), timeout=self._timeout_s
             )
         # Such as "UPDATE 3" or "INSERT 0 1".
-        return int(told.rpartition(" ")[2])
+        return int(status.rpartition(" ")[2])
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         compiled = query.postgresql
@@ -64,19 +64,19 @@ class PostgresqlTransaction:
             got: bool = await self._session.fetchval("SELECT pg_try_advisory_xact_lock($1)", job)
         return got
 
-    async def take_turns(self, names: Iterable[str]) -> None:
-        # All in the same order, so that nobody waits for one who waits for them.
+    async def lock_names(self, names: Iterable[str]) -> None:
+        # A fixed lock order prevents deadlocks.
         keys = sorted({crc32(name.encode()) for name in names})
         with self._asking():
             await self._session.execute(_TAKE_TURNS, _FIRST_TURN, keys)
 
-    async def be_patient(self) -> None:
+    async def allow_long_statements(self) -> None:
         with self._asking():
             await self._session.execute("SET LOCAL statement_timeout = 0")
         self._timeout_s = _PATIENCE_S
 
     @asynccontextmanager
-    async def planned_anew(self) -> AsyncIterator[None]:
+    async def with_new_plan(self) -> AsyncIterator[None]:
         with self._asking():
             await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
         yield
@@ -123,7 +123,7 @@ async def waited_for(session: Connection) -> AsyncIterator[None]:
 
     So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
     was committed is then on this server alone, and gone if the standby takes its place. Any other
-    warning is for whoever runs the server, and in its log.
+    warning is for the server's operator, and in its log.
     """
     unwaited: list[str] = []
 

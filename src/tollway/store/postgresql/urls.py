@@ -1,6 +1,6 @@
 """The URL of a shared database, taken apart: only one that can be read in a single way.
 
-Nothing of one that cannot is ever quoted: nobody knows which part of it is the password.
+Nothing of one that cannot is ever quoted: any part of it may be the password.
 """
 
 import os
@@ -29,7 +29,7 @@ def parts_of(url: str) -> SplitResult:
     """The parts of a URL, if they can only be meant so.
 
     With a / or @ in its password a URL falls apart in other places than was meant. It is not quoted
-    when it is refused: nobody knows which part of it is the password.
+    when it is refused: any part of it may be the password.
     """
     try:
         parts = urlsplit(url)
@@ -44,7 +44,7 @@ def parts_of(url: str) -> SplitResult:
 
 
 def unverified_hosts(url: str) -> list[str]:
-    """The hosts elsewhere that whoever answers is taken for, since no certificate must prove it."""
+    """The remote hosts that need no certificate, so that any machine that answers is believed."""
     parts = parts_of(url)
     query = parse_qs(parts.query)
     # What the URL leaves open, the driver takes from these variables.

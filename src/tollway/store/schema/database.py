@@ -28,13 +28,13 @@ schema_floor = Table(
     CheckConstraint("id = 1", name="schema_floor_one_row"),
 )
 
-# The keys that the database is used with. A mark tells whether a key is the same; it opens nothing.
+# Fingerprints of the keys that the database is used with; they decrypt nothing.
 key_check = Table(
     "key_check",
     metadata,
     Column("setting", String, primary_key=True),
     Column("key_id", Integer, primary_key=True, autoincrement=False),
-    Column("mark", LargeBinary, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -42,7 +42,7 @@ key_check = Table(
 version = Table(
     "version",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("directory", BigInteger, nullable=False),
     Column("figures", BigInteger, nullable=False),
 )

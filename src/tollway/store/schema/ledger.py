@@ -143,7 +143,7 @@ Index(
 )
 
 
-# Credits set aside for a call whose outcome lies with somebody else. The consent is the one that
+# Credits set aside for a call whose outcome a carrier decides. The consent is the one that
 # the call was made under, and `key` the Idempotency-Key that it came with.
 hold = Table(
     "hold",
@@ -177,10 +177,10 @@ Index(
 )
 
 # The answers to requests that came with an Idempotency-Key, sealed, as long as the key counts. An
-# empty one is no answer yet: the key is reserved for a request whose outcome lies with somebody
-# else.
-kept_answer = Table(
-    "kept_answer",
+# empty one is no answer yet: the key is reserved for a request whose outcome a carrier
+# decides.
+idempotency_key = Table(
+    "idempotency_key",
     metadata,
     Column("account_id", String, primary_key=True),
     Column("key", String, primary_key=True),
@@ -188,10 +188,10 @@ kept_answer = Table(
     Column("at_ms", BigInteger, nullable=False),
     Column("fingerprint", LargeBinary, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    Index("kept_answer_at", "at_ms"),
+    Index("idempotency_key_at", "at_ms"),
     sqlite_with_rowid=False,
 )
-is_reserved = func.length(kept_answer.c.sealed) == 0
+is_reserved = func.length(idempotency_key.c.sealed) == 0
 
 # What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
 # kind, and the number, balance and time that the last of them had. `waybills` is the part of
@@ -213,7 +213,7 @@ archived_balance = Table(
     sqlite_with_rowid=False,
 )
 
-# The calls of known accounts that have no charge in the books, and why.
+# The calls of known accounts that have no charge in the ledger, and why.
 refused_call = Table(
     "refused_call",
     metadata,

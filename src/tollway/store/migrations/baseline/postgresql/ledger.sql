@@ -1,0 +1,266 @@
+-- PostgreSQL, first part: the database itself, accounts and their money, consent.
+--
+-- The same tables as in SQLite. Text is ordered by its bytes (COLLATE "C"), as it is there,
+-- whatever the language of the server. Tables that grow with traffic are partitioned by month: a
+-- key without the partitioning column is unique within each partition only (months.sql).
+
+
+-- The database itself ------------------------------------------------------------------------
+
+-- One row: a process throws its cached rows away when their version changes.
+CREATE TABLE version (
+    id INTEGER NOT NULL,
+    directory BIGINT NOT NULL,
+    figures BIGINT NOT NULL,
+    PRIMARY KEY (id)
+);
+INSERT INTO version (id, directory, figures) VALUES (1, 0, 0);
+
+-- Every process that listens is notified when a version changes.
+CREATE FUNCTION tollway_notify_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('tollway_changed', '');
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER version_changed AFTER UPDATE ON version FOR EACH ROW
+    WHEN (OLD.* IS DISTINCT FROM NEW.*) EXECUTE FUNCTION tollway_notify_changed();
+
+-- The processes that serve, and the newest schema that each of them knows.
+CREATE TABLE node (
+    id VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    version VARCHAR COLLATE "C" NOT NULL,
+    knows_schema VARCHAR COLLATE "C" NOT NULL,
+    seen_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (id)
+);
+
+-- One row: the oldest schema whose gateways can serve on this one.
+CREATE TABLE schema_floor (
+    id INTEGER NOT NULL,
+    revision VARCHAR COLLATE "C" NOT NULL,
+    PRIMARY KEY (id),
+    CONSTRAINT schema_floor_one_row CHECK (id = 1)
+);
+INSERT INTO schema_floor (id, revision) VALUES (1, '0001');
+
+-- Fingerprints of the keys that this database is used with; they decrypt nothing.
+CREATE TABLE key_check (
+    setting VARCHAR COLLATE "C" NOT NULL,
+    key_id INTEGER NOT NULL,
+    fingerprint BYTEA NOT NULL,
+    PRIMARY KEY (setting, key_id)
+);
+
+
+-- Accounts and what they may call ------------------------------------------------------------
+
+CREATE TABLE account (
+    id VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    opened_at_s BIGINT NOT NULL,
+    closed_at_s BIGINT,
+    PRIMARY KEY (id),
+    UNIQUE (name)
+);
+
+-- Only the hash of a token is stored, and its first characters to recognise it by.
+CREATE TABLE token (
+    hash BYTEA NOT NULL,
+    id VARCHAR COLLATE "C" NOT NULL,
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    label VARCHAR COLLATE "C" NOT NULL,
+    start VARCHAR COLLATE "C" NOT NULL,
+    issued_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT,
+    revoked_at_s BIGINT,
+    last_used_at_s BIGINT,
+    client_id VARCHAR COLLATE "C",
+    PRIMARY KEY (hash),
+    CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
+    UNIQUE (id)
+);
+CREATE INDEX ix_token_account_id ON token (account_id);
+-- Most tokens come from the operator and are in neither of these.
+CREATE INDEX token_client ON token (client_id, issued_at_s) WHERE client_id IS NOT NULL;
+CREATE INDEX token_client_expiry ON token (kind, expires_at_s) WHERE client_id IS NOT NULL;
+
+-- The programs that obtain tokens themselves (OAuth 2 client credentials).
+CREATE TABLE client (
+    id VARCHAR COLLATE "C" NOT NULL,
+    hash BYTEA NOT NULL,
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    label VARCHAR COLLATE "C" NOT NULL,
+    start VARCHAR COLLATE "C" NOT NULL,
+    added_at_s BIGINT NOT NULL,
+    revoked_at_s BIGINT,
+    PRIMARY KEY (id),
+    CONSTRAINT client_kind CHECK (kind IN ('live', 'test')),
+    UNIQUE (hash)
+);
+CREATE INDEX ix_client_account_id ON client (account_id);
+
+-- An operation without a row is open, at the price of its descriptor.
+CREATE TABLE operation_state (
+    operation VARCHAR COLLATE "C" NOT NULL,
+    is_closed INTEGER NOT NULL,
+    price BIGINT,
+    PRIMARY KEY (operation),
+    CONSTRAINT operation_state_price CHECK (price >= 0)
+);
+
+-- Which account may call which operation; NULL means the common price or limit.
+CREATE TABLE permission (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL,
+    price BIGINT,
+    rate_limit BIGINT,
+    PRIMARY KEY (account_id, operation),
+    CONSTRAINT permission_price CHECK (price >= 0),
+    CONSTRAINT permission_rate_limit CHECK (rate_limit >= 1)
+);
+
+
+-- Money --------------------------------------------------------------------------------------
+
+-- `amount` is available, `held` is reserved, `posted` was charged; `entries` counts the entries.
+CREATE TABLE balance (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    amount BIGINT NOT NULL,
+    held BIGINT NOT NULL,
+    posted BIGINT NOT NULL,
+    entries BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit),
+    CONSTRAINT balance_amount CHECK (amount >= 0),
+    CONSTRAINT balance_held CHECK (held >= 0),
+    CONSTRAINT balance_posted CHECK (posted >= 0)
+);
+
+-- Every change of a balance, numbered without a gap.
+CREATE TABLE entry (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    amount BIGINT NOT NULL,
+    balance_after BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    operation VARCHAR COLLATE "C",
+    request_id VARCHAR COLLATE "C",
+    token_id VARCHAR COLLATE "C",
+    note VARCHAR COLLATE "C",
+    CONSTRAINT entry_kind CHECK (kind IN ('top_up', 'correction', 'charge', 'hold', 'release'))
+) PARTITION BY RANGE (at_ms);
+CREATE INDEX entry_request ON entry (request_id);
+
+-- What the oldest entries of a balance added up to when they were dropped.
+CREATE TABLE archived_balance (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    balance_after BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    top_up BIGINT NOT NULL,
+    correction BIGINT NOT NULL,
+    charge BIGINT NOT NULL,
+    hold BIGINT NOT NULL,
+    release BIGINT NOT NULL,
+    waybills BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit)
+);
+
+-- Credits reserved for a call whose outcome another system decides.
+CREATE TABLE hold (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    amount BIGINT NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL,
+    request_id VARCHAR COLLATE "C" NOT NULL,
+    token_id VARCHAR COLLATE "C" NOT NULL,
+    at_ms BIGINT NOT NULL,
+    deadline_at_ms BIGINT NOT NULL,
+    state VARCHAR COLLATE "C" NOT NULL,
+    settled_at_ms BIGINT,
+    owner_kind VARCHAR COLLATE "C",
+    owner_id VARCHAR COLLATE "C",
+    consent_id VARCHAR COLLATE "C",
+    key VARCHAR COLLATE "C",
+    PRIMARY KEY (account_id, id),
+    CONSTRAINT hold_amount CHECK (amount >= 0),
+    CONSTRAINT hold_state CHECK (state IN ('held', 'captured', 'released'))
+);
+CREATE INDEX hold_request ON hold (request_id);
+CREATE INDEX hold_open ON hold (deadline_at_ms) WHERE state = 'held';
+
+-- The answers to calls with an Idempotency-Key; an empty `sealed` only reserves the key.
+CREATE TABLE idempotency_key (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    key VARCHAR COLLATE "C" NOT NULL,
+    request_id VARCHAR COLLATE "C" NOT NULL,
+    at_ms BIGINT NOT NULL,
+    fingerprint BYTEA NOT NULL,
+    sealed BYTEA NOT NULL,
+    PRIMARY KEY (account_id, key)
+);
+CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
+
+-- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
+CREATE TABLE refused_call (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    request_id VARCHAR COLLATE "C" NOT NULL,
+    at_ms BIGINT NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL,
+    code BIGINT NOT NULL,
+    reason VARCHAR COLLATE "C" NOT NULL,
+    replay_of VARCHAR COLLATE "C"
+) PARTITION BY RANGE (at_ms);
+CREATE INDEX refused_call_at ON refused_call (at_ms);
+
+
+-- Consent ------------------------------------------------------------------------------------
+
+-- A shop, or a user of the marketplace.
+CREATE TABLE owner (
+    kind VARCHAR COLLATE "C" NOT NULL,
+    id VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    shop_code VARCHAR COLLATE "C",
+    login VARCHAR COLLATE "C" NOT NULL,
+    password_hash VARCHAR COLLATE "C" NOT NULL,
+    added_at_s BIGINT NOT NULL,
+    PRIMARY KEY (kind, id),
+    CONSTRAINT owner_kind CHECK (kind IN ('shop', 'user')),
+    UNIQUE (login)
+);
+
+-- A grant; it stays when it has ended, so that its owner still sees it.
+CREATE TABLE consent (
+    owner_kind VARCHAR COLLATE "C" NOT NULL,
+    owner_id VARCHAR COLLATE "C" NOT NULL,
+    id VARCHAR COLLATE "C" NOT NULL,
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    scope VARCHAR COLLATE "C" NOT NULL,
+    granted_by VARCHAR COLLATE "C" NOT NULL,
+    granted_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT,
+    revoked_at_s BIGINT,
+    PRIMARY KEY (owner_kind, owner_id, id),
+    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
+);
+CREATE UNIQUE INDEX consent_id ON consent (id);
+CREATE INDEX consent_account ON consent (account_id);
+
+-- Every successful call under a grant.
+CREATE TABLE consent_use (
+    owner_kind VARCHAR COLLATE "C" NOT NULL,
+    owner_id VARCHAR COLLATE "C" NOT NULL,
+    consent_id VARCHAR COLLATE "C" NOT NULL,
+    request_id VARCHAR COLLATE "C" NOT NULL,
+    at_ms BIGINT NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL
+) PARTITION BY RANGE (at_ms);

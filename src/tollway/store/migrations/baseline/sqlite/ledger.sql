@@ -1,0 +1,258 @@
+-- SQLite, first part: the database itself, accounts and their money, consent.
+--
+-- Times and amounts have their unit in the name; 1 credit is 1 fen. Tables that grow are stored in
+-- the order of their key (WITHOUT ROWID), because a call reads a run of neighbours.
+
+
+-- The database itself ------------------------------------------------------------------------
+
+-- One row: a process throws its cached rows away when their version changes.
+CREATE TABLE version (
+    id INTEGER NOT NULL,
+    directory BIGINT NOT NULL,
+    figures BIGINT NOT NULL,
+    PRIMARY KEY (id)
+);
+INSERT INTO version (id, directory, figures) VALUES (1, 0, 0);
+
+-- The processes that serve, and the newest schema that each of them knows.
+CREATE TABLE node (
+    id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    version VARCHAR NOT NULL,
+    knows_schema VARCHAR NOT NULL,
+    seen_at_ms BIGINT NOT NULL,
+    PRIMARY KEY (id)
+) WITHOUT ROWID;
+
+-- One row: the oldest schema whose gateways can serve on this one.
+CREATE TABLE schema_floor (
+    id INTEGER NOT NULL,
+    revision VARCHAR NOT NULL,
+    PRIMARY KEY (id),
+    CONSTRAINT schema_floor_one_row CHECK (id = 1)
+);
+INSERT INTO schema_floor (id, revision) VALUES (1, '0001');
+
+-- Fingerprints of the keys that this database is used with; they decrypt nothing.
+CREATE TABLE key_check (
+    setting VARCHAR NOT NULL,
+    key_id INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL,
+    PRIMARY KEY (setting, key_id)
+) WITHOUT ROWID;
+
+
+-- Accounts and what they may call ------------------------------------------------------------
+
+CREATE TABLE account (
+    id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    opened_at_s BIGINT NOT NULL,
+    closed_at_s BIGINT,
+    PRIMARY KEY (id),
+    UNIQUE (name)
+) WITHOUT ROWID;
+
+-- Only the hash of a token is stored, and its first characters to recognise it by.
+CREATE TABLE token (
+    hash BLOB NOT NULL,
+    id VARCHAR NOT NULL,
+    account_id VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,
+    label VARCHAR NOT NULL,
+    start VARCHAR NOT NULL,
+    issued_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT,
+    revoked_at_s BIGINT,
+    last_used_at_s BIGINT,
+    client_id VARCHAR,
+    PRIMARY KEY (hash),
+    CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
+    UNIQUE (id)
+) WITHOUT ROWID;
+CREATE INDEX ix_token_account_id ON token (account_id);
+-- Most tokens come from the operator and are in neither of these.
+CREATE INDEX token_client ON token (client_id, issued_at_s) WHERE client_id IS NOT NULL;
+CREATE INDEX token_client_expiry ON token (kind, expires_at_s) WHERE client_id IS NOT NULL;
+
+-- The programs that obtain tokens themselves (OAuth 2 client credentials).
+CREATE TABLE client (
+    id VARCHAR NOT NULL,
+    hash BLOB NOT NULL,
+    account_id VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,
+    label VARCHAR NOT NULL,
+    start VARCHAR NOT NULL,
+    added_at_s BIGINT NOT NULL,
+    revoked_at_s BIGINT,
+    PRIMARY KEY (id),
+    CONSTRAINT client_kind CHECK (kind IN ('live', 'test')),
+    UNIQUE (hash)
+) WITHOUT ROWID;
+CREATE INDEX ix_client_account_id ON client (account_id);
+
+-- An operation without a row is open, at the price of its descriptor.
+CREATE TABLE operation_state (
+    operation VARCHAR NOT NULL,
+    is_closed INTEGER NOT NULL,
+    price BIGINT,
+    PRIMARY KEY (operation),
+    CONSTRAINT operation_state_price CHECK (price >= 0)
+) WITHOUT ROWID;
+
+-- Which account may call which operation; NULL means the common price or limit.
+CREATE TABLE permission (
+    account_id VARCHAR NOT NULL,
+    operation VARCHAR NOT NULL,
+    price BIGINT,
+    rate_limit BIGINT,
+    PRIMARY KEY (account_id, operation),
+    CONSTRAINT permission_price CHECK (price >= 0),
+    CONSTRAINT permission_rate_limit CHECK (rate_limit >= 1)
+) WITHOUT ROWID;
+
+
+-- Money --------------------------------------------------------------------------------------
+
+-- `amount` is available, `held` is reserved, `posted` was charged; `entries` counts the entries.
+CREATE TABLE balance (
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    amount BIGINT NOT NULL,
+    held BIGINT NOT NULL,
+    posted BIGINT NOT NULL,
+    entries BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit),
+    CONSTRAINT balance_amount CHECK (amount >= 0),
+    CONSTRAINT balance_held CHECK (held >= 0),
+    CONSTRAINT balance_posted CHECK (posted >= 0)
+) WITHOUT ROWID;
+
+-- Every change of a balance, numbered without a gap.
+CREATE TABLE entry (
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    number BIGINT NOT NULL,
+    kind VARCHAR NOT NULL,
+    amount BIGINT NOT NULL,
+    balance_after BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    operation VARCHAR,
+    request_id VARCHAR,
+    token_id VARCHAR,
+    note VARCHAR,
+    PRIMARY KEY (account_id, unit, number),
+    CONSTRAINT entry_kind CHECK (kind IN ('top_up', 'correction', 'charge', 'hold', 'release'))
+) WITHOUT ROWID;
+CREATE INDEX entry_request ON entry (request_id);
+
+-- What the oldest entries of a balance added up to when they were dropped.
+CREATE TABLE archived_balance (
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    number BIGINT NOT NULL,
+    balance_after BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    top_up BIGINT NOT NULL,
+    correction BIGINT NOT NULL,
+    charge BIGINT NOT NULL,
+    hold BIGINT NOT NULL,
+    release BIGINT NOT NULL,
+    waybills BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit)
+) WITHOUT ROWID;
+
+-- Credits reserved for a call whose outcome another system decides.
+CREATE TABLE hold (
+    account_id VARCHAR NOT NULL,
+    id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    amount BIGINT NOT NULL,
+    operation VARCHAR NOT NULL,
+    request_id VARCHAR NOT NULL,
+    token_id VARCHAR NOT NULL,
+    at_ms BIGINT NOT NULL,
+    deadline_at_ms BIGINT NOT NULL,
+    state VARCHAR NOT NULL,
+    settled_at_ms BIGINT,
+    owner_kind VARCHAR,
+    owner_id VARCHAR,
+    consent_id VARCHAR,
+    key VARCHAR,
+    PRIMARY KEY (account_id, id),
+    CONSTRAINT hold_amount CHECK (amount >= 0),
+    CONSTRAINT hold_state CHECK (state IN ('held', 'captured', 'released'))
+) WITHOUT ROWID;
+CREATE INDEX hold_request ON hold (request_id);
+CREATE INDEX hold_open ON hold (deadline_at_ms) WHERE state = 'held';
+
+-- The answers to calls with an Idempotency-Key; an empty `sealed` only reserves the key.
+CREATE TABLE idempotency_key (
+    account_id VARCHAR NOT NULL,
+    key VARCHAR NOT NULL,
+    request_id VARCHAR NOT NULL,
+    at_ms BIGINT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    sealed BLOB NOT NULL,
+    PRIMARY KEY (account_id, key)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
+
+-- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
+CREATE TABLE refused_call (
+    account_id VARCHAR NOT NULL,
+    request_id VARCHAR NOT NULL,
+    at_ms BIGINT NOT NULL,
+    operation VARCHAR NOT NULL,
+    code BIGINT NOT NULL,
+    reason VARCHAR NOT NULL,
+    replay_of VARCHAR,
+    PRIMARY KEY (account_id, request_id)
+) WITHOUT ROWID;
+CREATE INDEX refused_call_at ON refused_call (at_ms);
+
+
+-- Consent ------------------------------------------------------------------------------------
+
+-- A shop, or a user of the marketplace.
+CREATE TABLE owner (
+    kind VARCHAR NOT NULL,
+    id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    shop_code VARCHAR,
+    login VARCHAR NOT NULL,
+    password_hash VARCHAR NOT NULL,
+    added_at_s BIGINT NOT NULL,
+    PRIMARY KEY (kind, id),
+    CONSTRAINT owner_kind CHECK (kind IN ('shop', 'user')),
+    UNIQUE (login)
+) WITHOUT ROWID;
+
+-- A grant; it stays when it has ended, so that its owner still sees it.
+CREATE TABLE consent (
+    owner_kind VARCHAR NOT NULL,
+    owner_id VARCHAR NOT NULL,
+    id VARCHAR NOT NULL,
+    account_id VARCHAR NOT NULL,
+    scope VARCHAR NOT NULL,
+    granted_by VARCHAR NOT NULL,
+    granted_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT,
+    revoked_at_s BIGINT,
+    PRIMARY KEY (owner_kind, owner_id, id),
+    CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX consent_id ON consent (id);
+CREATE INDEX consent_account ON consent (account_id);
+
+-- Every successful call under a grant.
+CREATE TABLE consent_use (
+    owner_kind VARCHAR NOT NULL,
+    owner_id VARCHAR NOT NULL,
+    consent_id VARCHAR NOT NULL,
+    request_id VARCHAR NOT NULL,
+    at_ms BIGINT NOT NULL,
+    operation VARCHAR NOT NULL,
+    PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
+) WITHOUT ROWID;
