@@ -14,7 +14,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
-from tollway.carriers.carrier_links import Link, connect
+from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.carriers.carriers import add_carrier
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.store.database import Database
@@ -49,7 +49,9 @@ def connected_carrier(
 ) -> str:
     """A new carrier whose numbers come from the fake one."""
     wp_code = f"R{next(_carriers)}"
-    link = Link(wp_code, url or carrier.url, "TOLLWAY", "CODE", deadline_ms, settle_after_s, 0)
+    link = CarrierLink(
+        wp_code, url or carrier.url, "TOLLWAY", "CODE", deadline_ms, settle_after_s, 0
+    )
 
     async def work(database: Database) -> None:
         await add_carrier(database, wp_code, "远程快递", r"YT\d{13}")

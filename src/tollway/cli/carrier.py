@@ -9,16 +9,18 @@ import msgspec
 import typer
 
 from tollway.carriers.carrier_links import (
+    CAINIAO_LINK,
     DEADLINE_MS,
     DEADLINE_MS_MAX,
     SETTLE_AFTER_S,
     SETTLE_AFTER_S_MAX,
-    Link,
+    CarrierLink,
     connect,
     disconnect,
     list_links,
 )
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier, list_carriers
+from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import CarrierArgument, argument, option
@@ -36,7 +38,7 @@ class CarrierLine(msgspec.Struct, frozen=True):
     name: str
     number_format: str
     area: ServiceArea
-    link: Link | None
+    link: CarrierLink | None
 
 
 class Disconnected(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ async def list_(session: Session) -> Output:
                 each.name,
                 each.number_format,
                 _shown_area(each.area),
-                each.link.url if each.link else "pool",
+                _shown_source(each.link),
             )
             for each in found
         ],
@@ -109,9 +111,17 @@ async def connect_carrier(
     carrier: CarrierArgument,
     url: Annotated[str, option("Where its messages go: https://HOST/PATH.")],
     provider: Annotated[
-        str, option("The logistic_provider_id that it knows this gateway by.", metavar="ID")
+        str, option("What it knows this gateway by: the logistic_provider_id.", metavar="ID")
     ],
     to_code: Annotated[str, option("The to_code of its messages.", metavar="CODE")],
+    protocol: Annotated[
+        str,
+        option(
+            "The protocol of its messages; installed packages can bring others.",
+            metavar="NAME",
+            show_default=True,
+        ),
+    ] = CAINIAO_LINK,
     secret_file: Annotated[
         Path | None,
         option(
@@ -137,14 +147,19 @@ async def connect_carrier(
         bool, option("Allow http:// to another machine: nothing is hidden.", "--plain-http")
     ] = False,
 ) -> Output:
-    """Let a carrier give its numbers itself, in Cainiao's LINK form; or change how."""
+    """Let a carrier give its numbers itself; or change how."""
+    PROTOCOLS.named(protocol)
     secret = _read_secret(secret_file)
     changed_at_s = session.runtime.at_s()
-    link = Link(carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s)
+    link = CarrierLink(
+        carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s, protocol
+    )
     database = await session.open()
     await connect(database, await session.sealer(), link, secret, allows_plain=plain_http)
     return Output(
-        link, f"Carrier {carrier} is connected to {url}, which has {deadline_ms:,} ms to answer."
+        link,
+        f"Carrier {carrier} is connected to {url} ({protocol}) "
+        f"and has {deadline_ms:,} ms to answer.",
     )
 
 
@@ -164,6 +179,13 @@ def _area(served: list[str], not_served: list[str]) -> ServiceArea:
     if served:
         return ServiceArea(AreaKind.ONLY, tuple(served))
     return ServiceArea(AreaKind.EXCEPT if not_served else AreaKind.ALL, tuple(not_served))
+
+
+def _shown_source(link: CarrierLink | None) -> str:
+    if link is None:
+        return "pool"
+    is_installed = link.protocol in PROTOCOLS.names
+    return f"{link.url} ({link.protocol}{'' if is_installed else ', not installed'})"
 
 
 def _shown_area(area: ServiceArea) -> str:
