@@ -56,7 +56,7 @@ def random_batch(kinds: "Kinds", chance: random.Random) -> list[Kind]:
             kinds.remote,
             kinds.poor,
         ),
-        k=chance.randint(1, 4),
+        k=chance.randint(1, 3),
     )
     return [maker(chance) for maker in makers]
 
