@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from tollway.contract.operation import Encoding
 from tollway.contract.reasons import Reason
 from tollway.ledger import uncharged
 from tollway.settings import Settings
+from tollway.store.database import StoreUnavailableError, Transaction
 from tollway.store.key_marks import files_of, use_files
 from tollway.store.open import OpenDatabase, open_database
 from tollway.telemetry.metrics import Metrics
@@ -31,7 +32,7 @@ from tollway.workers import Crew
 FEW_CREDITS, FEW_CALLS = 12, 2
 _PLENTY = 10**9
 _NUMBERS = 5000
-_CHECKPOINT_PAGES = 200
+_CHECKPOINT_PAGES = 100
 _LATER_S = 3600
 _CONTENT_TYPES = {
     Encoding.QUERY: b"",
@@ -73,6 +74,15 @@ class FaultyGateway(NamedTuple):
     async def send(self, calls: Iterable[Call]) -> list[Answer]:
         """Sends calls at the same moment, so that they share their commits."""
         return await asyncio.gather(*map(self._send, calls))
+
+    async def lose_connection(self) -> None:
+        """The next commit needs a new connection, as after an error of the store."""
+
+        async def fail(_: Transaction) -> None:
+            raise StoreUnavailableError("lost")
+
+        with suppress(StoreUnavailableError):
+            await self.gateway._database.write(fail)
 
     async def _send(self, call: Call) -> Answer:
         operation = call.operation
