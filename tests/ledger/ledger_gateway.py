@@ -27,7 +27,7 @@ from tollway.pipeline.permit import Permit
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.settle import Settle
 from tollway.store.database import Database, Transaction
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 from tollway.store.open import open_database
 from tollway.store.sealing import Sealer
 from tollway.store.versions import Versions
@@ -37,7 +37,7 @@ T = TypeVar("T")
 Tamper = Callable[[Database], Database]
 _METRICS = Metrics()
 _KEYS = {1: bytes(range(32))}
-_SEALER, _FINGERPRINTER = Sealer(_KEYS, 1), Signer(_KEYS, 1, "request fingerprint")
+_SEALER, _FINGERPRINTER = Sealer(_KEYS, 1), KeyedSigner(_KEYS, 1, "request fingerprint")
 
 
 class CrashedError(Exception):

@@ -83,7 +83,9 @@ def bucket_of(newest_first: ColumnElement[int], span: int) -> ColumnElement[Any]
     return -newest_first // span
 
 
-def told_by(what: str, subject_of: Callable[[Row], str]) -> Callable[[Row], Iterator[Breach]]:
+def count_reporter(
+    what: str, subject_of: Callable[[Row], str]
+) -> Callable[[Row], Iterator[Breach]]:
     """Reports a bucket whose row ends with its count, None where it has none, and the truth."""
 
     def tell(row: Row) -> Iterator[Breach]:

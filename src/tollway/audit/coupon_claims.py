@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import exists, func, select, union_all
 
-from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.database import Row
 
@@ -46,7 +46,7 @@ CLAIM_HOURS = Check(
     "coupon claims are counted right by hour",
     coupon_claim,
     union_all(select(_counts).where(_counts.c.claims != _counts.c.there), _uncounted),
-    told_by("claims", _subject),
+    count_reporter("claims", _subject),
 )
 
 # An index keeps it unique within a month, and in an embedded database over all time; across the

@@ -76,7 +76,7 @@ _laid_under = union_all(
         *(value.label(name) for name, value in _OF_CARRIED.items()),
     ),
 ).subquery("laid_under")
-_books = (
+_ledger = (
     select(
         _laid_under.c.account_id,
         _laid_under.c.unit,
@@ -93,39 +93,39 @@ _books = (
 def _due(column: str) -> ColumnElement[int]:
     """What a column of a balance must be."""
     factor, (first, *others) = FOLLOWS[column]
-    total: ColumnElement[int] = _books.c[f"sum_{first}"]
+    total: ColumnElement[int] = _ledger.c[f"sum_{first}"]
     for kind in others:
-        total = total + _books.c[f"sum_{kind}"]
+        total = total + _ledger.c[f"sum_{kind}"]
     return total * factor
 
 
 _FIGURES = Query(
     select(
-        _books.c.unit,
-        func.sum(_books.c.sum_top_up),
-        func.sum(_books.c.sum_correction),
-        -func.sum(_books.c.sum_charge),
-        func.sum(_books.c.stored_held),
-        func.sum(_books.c.stored_amount),
-        func.sum(_books.c.entries),
+        _ledger.c.unit,
+        func.sum(_ledger.c.sum_top_up),
+        func.sum(_ledger.c.sum_correction),
+        -func.sum(_ledger.c.sum_charge),
+        func.sum(_ledger.c.stored_held),
+        func.sum(_ledger.c.stored_amount),
+        func.sum(_ledger.c.entries),
     )
-    .group_by(_books.c.unit)
-    .order_by(_books.c.unit)
+    .group_by(_ledger.c.unit)
+    .order_by(_ledger.c.unit)
 )
-_columns = {name: (_books.c[f"stored_{name}"], _due(name)) for name in FOLLOWS}
+_columns = {name: (_ledger.c[f"stored_{name}"], _due(name)) for name in FOLLOWS}
 _unbalanced = select(
-    _books.c.account_id,
-    _books.c.unit,
-    _books.c.balances,
-    _books.c.counted,
-    _books.c.entries,
-    _books.c.last_number,
+    _ledger.c.account_id,
+    _ledger.c.unit,
+    _ledger.c.balances,
+    _ledger.c.counted,
+    _ledger.c.entries,
+    _ledger.c.last_number,
     *(value for pair in _columns.values() for value in pair),
 ).where(
     or_(
-        _books.c.balances == 0,
-        _books.c.counted != _books.c.entries,
-        _books.c.counted != _books.c.last_number,
+        _ledger.c.balances == 0,
+        _ledger.c.counted != _ledger.c.entries,
+        _ledger.c.counted != _ledger.c.last_number,
         *(or_(stored < 0, stored != due) for stored, due in _columns.values()),
     )
 )

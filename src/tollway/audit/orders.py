@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import Select
 
-from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
 from tollway.operations.orders.schema import ALL, DAY_HOURS, HOUR_MS, order_count, shop_order
 from tollway.store.database import Row
 
@@ -142,14 +142,14 @@ ORDER_HOURS = Check(
     "orders are counted right by hour, tag and tag name",
     shop_order,
     union_all(select(_hours).where(_hours.c.orders != _hours.c.there), *map(_uncounted, _FACETS)),
-    told_by("orders", _subject),
+    count_reporter("orders", _subject),
 )
 ORDER_DAYS = Check(
     "order_days",
     "the counts of orders by day are those of their hours",
     order_count,
     union_all(select(_days).where(_days.c.orders != _days.c.there), _days_uncounted),
-    told_by("orders", _subject),
+    count_reporter("orders", _subject),
 )
 
 # An index keeps it unique within a month, and in an embedded database over all time; across the

@@ -100,11 +100,11 @@ async def give_grant(
     """Lets an account do something; a grant that still holds is extended instead of doubled."""
 
     async def work(transaction: Transaction) -> Grant:
-        asking = await find_account(transaction, grant_request.account_id)
-        if asking.closed_at_s is not None:
-            raise LedgerError(f"Account {asking.name} is closed: it can be allowed nothing.")
+        found = await find_account(transaction, grant_request.account_id)
+        if found.closed_at_s is not None:
+            raise LedgerError(f"Account {found.name} is closed: it can be allowed nothing.")
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
-        named = msgspec.structs.replace(grant_request, account_id=asking.id)
+        named = msgspec.structs.replace(grant_request, account_id=found.id)
         return await put_grant(
             transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
         )

@@ -13,7 +13,7 @@ from tollway.consent.grants import GrantRequest
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class Signer:
+class TokenSigner:
     """Signs for one purpose: what was signed for another does not pass here."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
@@ -63,14 +63,14 @@ class _Content(msgspec.Struct, frozen=True, array_like=True):
     expires_at_s: int
 
 
-class Link(NamedTuple):
+class ConsentLink(NamedTuple):
     """A link just made."""
 
     url: str
     expires_at_s: int
 
 
-class OpenedLink(NamedTuple):
+class OpenedConsentLink(NamedTuple):
     """What a link asks for. A link of the sandbox concerns no real owner."""
 
     grant_request: GrantRequest
@@ -82,11 +82,11 @@ class ConsentLinks:
     """Makes and reads links."""
 
     def __init__(self, secret: bytes, address: str, lifetime_s: int) -> None:
-        self._signer = Signer(secret, _PURPOSE)
+        self._signer = TokenSigner(secret, _PURPOSE)
         self._address = address
         self._lifetime_s = lifetime_s
 
-    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> Link:
+    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> ConsentLink:
         expires_at_s = int(now_s) + self._lifetime_s
         content = _Content(
             grant_request.account_id,
@@ -98,9 +98,9 @@ class ConsentLinks:
         )
         signed = self._signer.sign(content)
         url = f"{self._address}{AUTHORIZE_PATH}?{urlencode({'link': signed})}"
-        return Link(url, expires_at_s)
+        return ConsentLink(url, expires_at_s)
 
-    def read(self, signed: str, now_s: float) -> OpenedLink | None:
+    def read(self, signed: str, now_s: float) -> OpenedConsentLink | None:
         """What a link asks for; None when it was not made here."""
         content = self._signer.read(signed, _Content)
         if content is None:
@@ -108,4 +108,4 @@ class ConsentLinks:
         grant_request = GrantRequest(
             content.account_id, content.owner_kind, content.owner_id, content.scope
         )
-        return OpenedLink(grant_request, content.is_sandbox, content.expires_at_s <= now_s)
+        return OpenedConsentLink(grant_request, content.is_sandbox, content.expires_at_s <= now_s)

@@ -92,11 +92,11 @@ class TokenEndpoint:
             response = await self._token(Request(scope, receive))
             answer = "issued"
         except UnobtainedError as error:
-            response, answer = _told(error), error.reason.value.error
+            response, answer = _error_response(error), error.reason.value.error
         except Exception as error:
             # Neither the request nor what is in it: only where it went wrong.
             logger.error("asking for a token failed unexpectedly", exc_info=error)
-            response, answer = _told(UnobtainedError(Unobtained.FAILED)), "server_error"
+            response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
         self._metrics.token_asked(answer)
         await response(scope, receive, send)
 
@@ -125,7 +125,7 @@ class TokenEndpoint:
         return bytes(body)
 
 
-def _told(error: UnobtainedError) -> Response:
+def _error_response(error: UnobtainedError) -> Response:
     fault = error.reason.value
     headers = dict(_HEADERS)
     if error.reason is Unobtained.CLIENT_INVALID:

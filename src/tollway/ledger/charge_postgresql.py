@@ -72,12 +72,12 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
 async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
     # As there: first those without a key.
     order = sorted(
-        range(len(charges)), key=lambda place: charges[place].idempotency_key is not None
+        range(len(charges)), key=lambda position: charges[position].idempotency_key is not None
     )
-    remarks: ChargeResults = {}
+    results: ChargeResults = {}
     pieces = list(_without_twins(charges, order))
-    for number, places in enumerate(pieces):
-        run = [charges[place] for place in places]
+    for number, positions in enumerate(pieces):
+        run = [charges[position] for position in positions]
         asked_ns = monotonic_ns()
         try:
             rows = await ask(run)
@@ -85,20 +85,20 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
             if number == 0:
                 raise
             # The pieces before are committed: only this one and the rest have failed.
-            return remarks | {place: error for rest in pieces[number:] for place in rest}
+            return results | {position: error for rest in pieces[number:] for position in rest}
         for nth, *outcome in rows:
-            remarks[places[nth - 1]] = _error_of(outcome, asked_ns)
-    return remarks
+            results[positions[nth - 1]] = _error_of(outcome, asked_ns)
+    return results
 
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
     """Posts charges that have acts, once all that they will have to wait for is theirs."""
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
     # Answers are kept in the order of their keys, and by the database's clock, here as there.
-    order = sorted(range(len(charges)), key=lambda place: _key(charges[place]))
-    posted = [replace(_counted(charges[place]), at_ms=now_ms) for place in order]
-    remarks = await post_charges(transaction, posted)
-    return {order[nth]: remark for nth, remark in remarks.items()}
+    order = sorted(range(len(charges)), key=lambda position: _key(charges[position]))
+    posted = [replace(_counted(charges[position]), at_ms=now_ms) for position in order]
+    results = await post_charges(transaction, posted)
+    return {order[nth]: result for nth, result in results.items()}
 
 
 def _counted(charge: Charge) -> Charge:
@@ -127,14 +127,14 @@ def _without_twins(charges: Sequence[Charge], order: Iterable[int]) -> Iterator[
     """
     run: list[int] = []
     seen: set[Key] = set()
-    for place in order:
-        if charges[place].idempotency_key is not None:
-            key = _key(charges[place])
+    for position in order:
+        if charges[position].idempotency_key is not None:
+            key = _key(charges[position])
             if key in seen:
                 yield run
                 run, seen = [], set()
             seen.add(key)
-        run.append(place)
+        run.append(position)
     yield run
 
 
@@ -166,7 +166,7 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
     nth_balance = {key: nth for nth, key in enumerate(_balances(charges), 1)}
     nth_window = {key: nth for nth, key in enumerate(_windows(charges), 1)}
     grants = [each.grant for each in charges]
-    keepings = [each.idempotency_key for each in charges]
+    keys = [each.idempotency_key for each in charges]
     return {
         **_locks(charges),
         "accounts": [each.account_id for each in charges],
@@ -186,9 +186,9 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
         "owner_kinds": _if_any(grants, lambda grant: grant.owner_kind),
         "owner_ids": _if_any(grants, lambda grant: grant.owner_id),
         "consent_ids": _if_any(grants, lambda grant: grant.consent_id),
-        "keys": _if_any(keepings, lambda idempotency_key: idempotency_key.key),
-        "fingerprints": _if_any(keepings, lambda idempotency_key: idempotency_key.fingerprint),
-        "answers": _if_any(keepings, _sealed),
+        "keys": _if_any(keys, lambda idempotency_key: idempotency_key.key),
+        "fingerprints": _if_any(keys, lambda idempotency_key: idempotency_key.fingerprint),
+        "answers": _if_any(keys, _sealed),
         "kept_ms": KEPT_MS,
     }
 

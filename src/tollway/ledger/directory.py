@@ -56,7 +56,7 @@ class Directory:
         self._versions = versions
         self._version = -1
         self._reading = 0
-        self._passports: dict[bytes, Caller] = {}
+        self._callers: dict[bytes, Caller] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self.operation_states: dict[str, OperationState] = {}
 
@@ -69,7 +69,7 @@ class Directory:
         states = await operation_states(self._database)
         # Another call may have been here meanwhile, with the same version or a later one.
         if version != self._version and reading > self._reading:
-            self._passports, self._amounts = {}, {}
+            self._callers, self._amounts = {}, {}
             self.operation_states = states
             self._version, self._reading = version, reading
 
@@ -77,11 +77,11 @@ class Directory:
         """A caller kept in memory; out of date unless the versions are fresh."""
         if self._versions.directory != self._version:
             return None
-        return self._passports.get(hashed)
+        return self._callers.get(hashed)
 
     async def caller(self, hashed: bytes) -> Caller | None:
         """The caller of a token that is neither unknown, revoked, nor of a closed account."""
-        kept = self._passports
+        kept = self._callers
         known = kept.get(hashed)
         if known is not None:
             return known

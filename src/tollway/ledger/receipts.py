@@ -8,16 +8,16 @@ from sqlalchemy import and_, bindparam, select
 from tollway.contract.receipt import (
     CAPTURED,
     CHARGED,
+    FREE_REASONS,
     HELD,
     REFUSED,
     RELEASED,
-    UNCHARGED,
+    FreeReason,
     Outcome,
     Receipt,
     ReceiptConsent,
     ReceiptHold,
     ReceiptWaybill,
-    Uncharged,
 )
 from tollway.ledger.entries import Entry, entries_of_request
 from tollway.ledger.holds import HOLD_COLUMNS, Hold
@@ -88,7 +88,7 @@ def _held(traces: Traces, held: Hold, reserved: Entry, language: str) -> Receipt
 
 def _noted(note: RefusedCall, language: str) -> Receipt:
     if note.code == 0:
-        why = UNCHARGED[Uncharged(note.reason)].fill(language, {})
+        why = FREE_REASONS[FreeReason(note.reason)].fill(language, {})
     else:
         why = REFUSED.fill(language, {"code": note.code, "reason": note.reason})
     return Receipt(

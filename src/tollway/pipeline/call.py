@@ -14,7 +14,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
 from tollway.operations.subject import Handler
 from tollway.store.database import Database
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
 
 # What makes a repetition of a request free; read by Replay.
@@ -33,7 +33,7 @@ class AnswerStore(msgspec.Struct, frozen=True):
 
     database: Database
     sealer: Sealer
-    fingerprinter: Signer
+    fingerprinter: KeyedSigner
 
 
 @dataclass(frozen=True)

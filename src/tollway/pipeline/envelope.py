@@ -81,7 +81,7 @@ class Enveloper:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
             # Where the account stands, on every authenticated answer.
-            admission = call.admission or self._throttle.standing(call)
+            admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
         if reason == "THROTTLED":

@@ -2,7 +2,7 @@
 
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
-from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, Uncharged
+from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.pipeline.call import Call
@@ -75,5 +75,5 @@ class RefusedCallRecorder:
 
 def _why_not(call: Call) -> str:
     if call.replay_of is not None:
-        return Uncharged.REPLAYED.value
-    return (Uncharged.NOT_DONE if call.price else Uncharged.FREE).value
+        return FreeReason.REPLAYED.value
+    return (FreeReason.NOT_DONE if call.price else FreeReason.FREE).value

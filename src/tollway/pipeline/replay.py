@@ -12,7 +12,7 @@ from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import IdempotencyKey
 from tollway.ledger.idempotency import KeptAnswer, find_kept
 from tollway.pipeline.call import KEY_HEADER, Call
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
 
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
@@ -66,7 +66,7 @@ def _asked(call: Call) -> bytes:
     return msgspec.json.encode((call.operation_name, call.request))
 
 
-def _fingerprint(asked: bytes, signer: Signer, key_id: int) -> bytes:
+def _fingerprint(asked: bytes, signer: KeyedSigner, key_id: int) -> bytes:
     """Tells whether two requests ask for the same.
 
     Keyed, because what was asked for may be personal and easy to guess.
@@ -74,7 +74,7 @@ def _fingerprint(asked: bytes, signer: Signer, key_id: int) -> bytes:
     return bytes([key_id]) + signer.sign(asked, key_id).digest[:_DIGEST_BYTES]
 
 
-def _is_same(asked: bytes, signer: Signer, fingerprint: bytes) -> bool:
+def _is_same(asked: bytes, signer: KeyedSigner, fingerprint: bytes) -> bool:
     """Whether a fingerprint is of what is asked for, also if it was made with another key."""
     return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
 

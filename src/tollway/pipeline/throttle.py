@@ -108,7 +108,7 @@ class Throttle:
                 break
         return Refusal(Reason.THROTTLED, limit=self._limit(call))
 
-    def standing(self, call: Call) -> Admission:
+    def left_for(self, call: Call) -> Admission:
         """Where the account stands, for a call that never came as far as being admitted."""
         limit, key = self._limit(call), _key(call)
         return Admission(limit, 0 if self._is_full(key) else self._windows.remaining(key, limit))

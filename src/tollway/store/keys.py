@@ -31,7 +31,7 @@ def load_secret(path: Path) -> bytes:
         raise StoreError(
             f"The secret file {path} does not hold {_SECRET_BYTES} bytes in hexadecimal: put the "
             "right one there, or remove it and run `tollway keys accept secret_file` to have a new "
-            "one made. ConsentLinks and sign-ins that are under way end by that."
+            "one made. Consent links and sign-ins that are in use end by that."
         )
     return secret
 
@@ -46,7 +46,7 @@ class Signature(NamedTuple):
     digest: bytes
 
 
-class Signer:
+class KeyedSigner:
     """Signs for one purpose: with the current key, or again with the key of an older signature."""
 
     def __init__(self, keys: dict[int, bytes], current: int, purpose: str) -> None:
@@ -61,9 +61,9 @@ class Signer:
         return Signature(used, hmac.digest(key, content, "sha256"))
 
 
-def load_signer(path: Path, purpose: str) -> Signer:
+def load_signer(path: Path, purpose: str) -> KeyedSigner:
     """The signer of a key file for one purpose."""
-    return Signer(*read_keys(path), purpose)
+    return KeyedSigner(*read_keys(path), purpose)
 
 
 def derived(key: bytes, purpose: str) -> bytes:

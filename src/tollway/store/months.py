@@ -130,8 +130,8 @@ async def make_months_for(transaction: Transaction, table: Table, rows: Iterable
 def _days(table: Table, rows: Iterable[Row]) -> set[int]:
     """The days of rows, given in the order of the table's columns."""
     column, per_s = _divided_by(table)
-    place = table.c.keys().index(column)
-    return {row[place] // per_s // DAY_S for row in rows}
+    position = table.c.keys().index(column)
+    return {row[position] // per_s // DAY_S for row in rows}
 
 
 def _divided_by(table: Table) -> DividedBy:

@@ -127,7 +127,7 @@ class Web:
             visit = await self._sessions.visit(request, self._reader, self.now_s())
             response = await page(request, visit)
         except Exception as error:
-            shown = error_text(error)
+            shown = _page_error(error)
             response = self.render(
                 "message.html", visit, shown.status, title=shown.title, text=shown.text
             )
@@ -151,7 +151,7 @@ class Web:
         return fields
 
 
-def error_text(error: Exception) -> PageError:
+def _page_error(error: Exception) -> PageError:
     if isinstance(error, PageError):
         return error
     if isinstance(error, Refusal):

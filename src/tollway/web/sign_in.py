@@ -18,7 +18,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.links import Signer
+from tollway.consent.links import TokenSigner
 from tollway.consent.owners import (
     PASSWORD_MAX,
     Credential,
@@ -57,8 +57,8 @@ class Sessions:
     """Starts sessions and recognises them."""
 
     def __init__(self, secret: bytes, *, is_secure: bool) -> None:
-        self._signer = Signer(secret, "owner session")
-        self._form_signer = Signer(secret, "form token")
+        self._signer = TokenSigner(secret, "owner session")
+        self._form_signer = TokenSigner(secret, "form token")
         self._is_secure = is_secure
 
     def start(self, now_s: float, credential: Credential | None = None) -> Visit:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tollway.fakes.carrier.faults import FaultError, Faults
 from tollway.fakes.carrier.journal import Journal
 from tollway.fakes.carrier.server import Carrier, serve
-from tollway.fakes.carrier.waybill_book import DIGIT, Desk
+from tollway.fakes.carrier.waybill_book import DIGIT, WaybillBook
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     except (FaultError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    carrier = Carrier(journal, Desk(journal, options.numbers_format), faults, secret)
+    carrier = Carrier(journal, WaybillBook(journal, options.numbers_format), faults, secret)
     try:
         asyncio.run(_run(carrier, options.port))
     finally:

@@ -18,12 +18,12 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         whole, _, torn = path.read_bytes().rpartition(b"\n")
         if torn:
-            # The carrier ended within a write, and nobody was told of it.
+            # The carrier ended within a write, and answered no request.
             os.truncate(self._file, len(whole) + 1 if whole else 0)
         self.lines: list[Line] = [json.loads(line) for line in whole.splitlines()]
 
-    def write(self, event: str, **told: str) -> Line:
-        line: Line = {"event": event, **told}
+    def write(self, event: str, **facts: str) -> Line:
+        line: Line = {"event": event, **facts}
         os.write(self._file, self._encoded(line))
         os.fsync(self._file)
         self.lines.append(line)

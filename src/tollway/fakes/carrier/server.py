@@ -8,7 +8,7 @@ from typing import Any
 from tollway.fakes.carrier.faults import Fault, Faults, Kind, Reply, answer_control
 from tollway.fakes.carrier.journal import Journal
 from tollway.fakes.carrier.link_form import Message, MessageError, read_message, written_answer
-from tollway.fakes.carrier.waybill_book import Desk
+from tollway.fakes.carrier.waybill_book import WaybillBook
 
 _BODY_MAX = 1024 * 1024
 _GARBAGE = b"<html><body>502 Bad Gateway</body></html>"
@@ -24,7 +24,7 @@ class Carrier:
     """All of the carrier's state."""
 
     journal: Journal
-    desk: Desk
+    waybill_book: WaybillBook
     faults: Faults
     secret: str
     received: Counter[str] = field(default_factory=Counter)
@@ -97,7 +97,7 @@ async def _answer_message(carrier: Carrier, writer: asyncio.StreamWriter, body: 
 async def _work(carrier: Carrier, message: Message, fault: Fault | None) -> dict[str, Any]:
     """Everything up to and with the commit."""
     if fault is None:
-        return carrier.desk.answer(message)
+        return carrier.waybill_book.answer(message)
     # Whoever asked may be gone meanwhile; a carrier does not notice and goes on.
     await asyncio.sleep(fault.delay_ms / 1000)
     if fault.kind is Kind.STALL_BEFORE_COMMIT:
@@ -105,8 +105,8 @@ async def _work(carrier: Carrier, message: Message, fault: Fault | None) -> dict
     if fault.kind is Kind.CUT_BEFORE_COMMIT:
         raise _Cut
     if fault.kind is Kind.REFUSE:
-        return carrier.desk.refuse(message, fault.reason)
-    return carrier.desk.answer(message)
+        return carrier.waybill_book.refuse(message, fault.reason)
+    return carrier.waybill_book.answer(message)
 
 
 async def _tell(

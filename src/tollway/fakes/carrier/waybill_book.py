@@ -13,7 +13,7 @@ DIGIT = "#"
 OrderKey = tuple[str, str, str]
 
 
-class Desk:
+class WaybillBook:
     """Works on a journal; every # of the numbers' format is a digit of a running number."""
 
     def __init__(self, journal: Journal, numbers_format: str) -> None:

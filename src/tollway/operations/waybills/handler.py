@@ -71,13 +71,13 @@ class WaybillHandler:
     def __init__(
         self,
         shop_codes: ShopCodes,
-        asking: RemoteIssuer,
+        issuer: RemoteIssuer,
         vault: Vault,
         runtime: Runtime,
         public_address: str,
     ) -> None:
         self._shop_codes = shop_codes
-        self._asking = asking
+        self._issuer = issuer
         self._vault = vault
         self._runtime = runtime
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
@@ -122,7 +122,7 @@ class WaybillHandler:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
         if stored.waybill.state == "pending":
             again = partial(self._issue, request, call)
-            return ActResult(b"", is_paid=False, then=partial(self._asking.join, stored, again))
+            return ActResult(b"", is_paid=False, then=partial(self._issuer.join, stored, again))
         answer = issued(stored, self._vault)
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
@@ -175,7 +175,7 @@ class WaybillHandler:
         draft = Draft(_label(request, carrier), self._template_url(request))
         sealed = seal_draft(draft, self._vault, made.context)
         stored = self._stored(request, made, sealed)
-        return await self._asking.begin(transaction, stored, carrier, opened, charge)
+        return await self._issuer.begin(transaction, stored, carrier, opened, charge)
 
     def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
         prints = self._vault.fingerprints(_content(request), made.context)

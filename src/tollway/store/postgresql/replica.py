@@ -51,7 +51,7 @@ T = TypeVar("T")
 logger = logging.getLogger("tollway.store")
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """Where a connection leads to, and how far the log goes there."""
 
     database: str
@@ -61,7 +61,7 @@ class _Place(NamedTuple):
     writes_since: datetime | None
     position: Decimal
 
-    def check_is_replica_of(self, primary: "_Place") -> None:
+    def check_is_replica_of(self, primary: "_Position") -> None:
         if (self.database, self.system) != (primary.database, primary.system):
             raise StoreUnavailableError("it is no replica of the primary, but another database")
         # The primary itself will do as well.
@@ -171,7 +171,7 @@ class ReadingDatabase:
 
     async def _check(self, connection: Connection) -> None:
         (row,) = await fetch(connection, _PLACE.postgresql, ())
-        _Place(*row).check_is_replica_of(await _place(self._primary))
+        _Position(*row).check_is_replica_of(await _position(self._primary))
         # It may lead to another replica than the connections before it.
         self._forget()
 
@@ -186,7 +186,7 @@ class ReadingDatabase:
 
     async def _catch_up(self) -> None:
         asked_s, forgotten = monotonic(), self._forgotten
-        primary = await _place(self._primary)
+        primary = await _position(self._primary)
         while await self._replayed(primary) < primary.position:
             self._tell(_BEHIND)
             await asyncio.sleep(_ASK_EVERY_S)
@@ -194,10 +194,10 @@ class ReadingDatabase:
             self._level_at_s = asked_s
             self._tell(_BEHIND)
 
-    async def _replayed(self, primary: _Place) -> Decimal:
+    async def _replayed(self, primary: _Position) -> Decimal:
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                found = await _place(self._replica)
+                found = await _position(self._replica)
             # It may have been promoted since it was connected to.
             found.check_is_replica_of(primary)
         except TimeoutError:
@@ -223,7 +223,7 @@ class ReadingDatabase:
             logger.warning("the replica is not read from, but the primary: %s", reason)
 
 
-async def _place(database: PostgresqlDatabase) -> _Place:
+async def _position(database: PostgresqlDatabase) -> _Position:
     row = await database.fetch_one(_PLACE)
     assert row is not None
-    return _Place(*row)
+    return _Position(*row)
