@@ -78,14 +78,14 @@ def test_an_outage_is_logged_once_with_its_host_and_so_is_its_end(
         await migrate(database)
         await settled(database)
         await asyncio.to_thread(server.stop)
-        refused = f"looked for instead: 127.0.0.1:{server.port}: connection refused"
+        refused = f"polling for them instead: 127.0.0.1:{server.port}: connection refused"
         await until_logged(refused)
         # The listener tries as often as the mark changes meanwhile.
         for _ in range(6):
             await until_changed(database, database.change_mark())
         assert sum(refused in line for line in lines()) == 1
         await asyncio.to_thread(server.start)
-        await until_logged("changes are heard of again, after ")
+        await until_logged("notifications of changes are back, after ")
         await database.close()
 
     asyncio.run(work())

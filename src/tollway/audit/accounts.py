@@ -1,4 +1,4 @@
-"""Rows against their account: nothing belongs to an account that is not there."""
+"""Rows against their account, which must exist; refused calls against charges, which must not."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from tollway.store.schema.ledger import (
     token,
 )
 
-# Entries are not among them: each has a balance, or the check of balances misses it.
+# Not the entries: each has a balance, or the check of balances reports it.
 _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
 
 

@@ -1,4 +1,4 @@
-"""The counts of coupon claims by hour against the claims."""
+"""The counts of coupon claims by hour against the claims; every code at most once."""
 
 from collections.abc import Iterator
 
@@ -50,7 +50,7 @@ CLAIM_HOURS = Check(
 )
 
 # An index keeps it unique within a month, and in an embedded database over all time; across the
-# months of a shared one the storing itself does, so it is checked here.
+# months of a shared one only the storing code does, so it is checked here.
 _codes = select(
     coupon_claim.c.coupon_code,
     func.lag(coupon_claim.c.coupon_code).over(order_by=coupon_claim.c.coupon_code).label("before"),
@@ -58,12 +58,12 @@ _codes = select(
 
 
 def _tell_code(row: Row) -> Iterator[Breach]:
-    yield Breach("code_twice", None, None, f"the coupon code {row[0]} is there twice")
+    yield Breach("code_twice", None, None, f"the coupon code {row[0]} exists twice")
 
 
 CODES_ONCE = Check(
     "codes_once",
-    "every coupon code is there once",
+    "every coupon code exists once",
     coupon_claim,
     select(_codes.c.coupon_code).where(_codes.c.coupon_code == _codes.c.before),
     _tell_code,

@@ -1,4 +1,4 @@
-"""Balances against entries: does every balance follow from what was entered?
+"""Balances against entries: does every balance follow from its entries?
 
 A new kind of entry is one line in SIGNS; a new column of a balance is one line in FOLLOWS.
 """
@@ -24,7 +24,7 @@ FOLLOWS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 class UnitFigures(msgspec.Struct, frozen=True):
-    """What all accounts together have of one unit, and how they came to it."""
+    """What all accounts together have of one unit, and the sums behind it."""
 
     unit: str
     topped_up: int
@@ -39,8 +39,8 @@ def _sum_of(kind: str) -> ColumnElement[int]:
     return func.sum(case((entry.c.kind == kind, entry.c.amount), else_=0))
 
 
-# Each balance beside what its entries come to, those that were dropped and those that are there.
-# They are laid under each other and added up, rather than joined, because any may be missing.
+# Each balance with the sums of its entries, dropped and present: a union that is added up, and not
+# a join, because any of them may be missing.
 _OF_BALANCE = {
     "balances": literal(1),
     "counted": balance.c.entries,
@@ -153,7 +153,7 @@ def _tell(row: Row) -> Iterator[Breach]:
             yield Breach(f"{column}_differs", account_id, unit, difference)
     if not counted == entries == last_number:
         difference = (
-            f"the balance counts {counted} entries, {entries} are there, "
+            f"the balance counts {counted} entries, there are {entries}, "
             f"and the last has number {last_number}"
         )
         yield Breach("count_differs", account_id, unit, difference)

@@ -1,4 +1,7 @@
-"""Grants: an owner lets an account do one kind of thing, until a time or until it is revoked."""
+"""Grants: an owner lets an account do one kind of thing, until a time or until it is revoked.
+
+They are given, extended, revoked and listed here, and so are the reads that were made under them.
+"""
 
 from collections.abc import Sequence
 
@@ -121,7 +124,7 @@ async def put_grant(
     granted_by: str,
 ) -> Grant:
     """Enters a grant, whether or not the account and the owner exist."""
-    # First of all: another who gives a grant meanwhile waits here, and then sees this one.
+    # First of all: another transaction that gives a grant waits here, and then sees this one.
     await directory_changed(transaction)
     now_s = runtime.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s

@@ -1,4 +1,8 @@
-"""Texts signed with the gateway's own secret, which come back from outside."""
+"""The links that ask an owner for consent, and the signing of texts that come back from outside.
+
+A link is signed and not stored, so a caller that is refused a thousand times leaves no row. Each
+purpose of signing has its own key: what was signed for one does not pass for another.
+"""
 
 import base64
 import binascii
@@ -14,7 +18,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class TokenSigner:
-    """Signs for one purpose: what was signed for another does not pass here."""
+    """Signs for one purpose with the gateway's secret; a text signed for another does not pass."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         self._key = hmac.digest(secret, purpose.encode(), "sha256")
@@ -27,7 +31,7 @@ class TokenSigner:
         return hmac.digest(self._key, content, "sha256")
 
     def read(self, signed: str, kind: type[S]) -> S | None:
-        """What was signed; None when it was not signed here, or by a version that said more."""
+        """What was signed; None if it was not signed here, or by a version with other fields."""
         content_text, _, mac_text = signed.partition(".")
         try:
             content, mac = _bytes(content_text), _bytes(mac_text)

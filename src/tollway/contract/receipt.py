@@ -9,7 +9,7 @@ from tollway.contract.reasons import Reason
 
 # The id of a call follows.
 RECEIPTS_PATH = "/receipts/"
-# The name that limits, logs and metrics have for asking after a receipt.
+# What limits, logs and metrics call the request for a receipt.
 RECEIPTS_NAME = "receipts"
 RECEIPT_REASONS = (
     Reason.TIMED_OUT,
@@ -23,7 +23,7 @@ RECEIPT_REASONS = (
 
 
 class Outcome(StrEnum):
-    """What the ledger has of a call."""
+    """What the ledger says about a call."""
 
     CHARGED = "charged"
     NOT_CHARGED = "not_charged"

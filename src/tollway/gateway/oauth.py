@@ -1,8 +1,8 @@
-"""From an id and a secret to a token.
+"""The endpoint `POST /oauth/token`: from the id and secret of a client to a token.
 
-A secret has 190 random bits and a checksum, as a token has, and is guarded as one is: what is
-mistyped is refused without asking the database, what is wrong costs one read by key. Wrong
-secrets lock no client out, or anyone who knows its id could do so.
+A secret has 190 random bits and a checksum, like a token: a mistyped one is refused without a
+query, a wrong one costs one read by key. Wrong secrets do not lock a client out, or anyone who
+knows its id could do so. `token_request.py` reads the form.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tollway.telemetry.metrics import Metrics
 
 # Each takes a commit: a client that asks a hundred times at once must not take every connection.
 _AT_ONCE = 2
-# Anybody can make up secrets that have to be looked up, of which calls must feel nothing.
+# Any client can invent secrets that must be looked up; calls must not wait for that.
 _RECOGNISED_AT_ONCE = 2
 _RECOGNISED_WAIT_S = 3.0
 
@@ -73,7 +73,7 @@ class Issuing:
 # Far above any real form of four short parameters.
 _BODY_MAX = 16_384
 _HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-# What was not read to its end is not followed by another request.
+# After these the body was not read to its end, so no request can follow on the connection.
 _UNREAD = (Unobtained.METHOD_WRONG, Unobtained.BODY_TIMED_OUT, Unobtained.BODY_TOO_LARGE)
 
 logger = logging.getLogger("tollway.oauth")
@@ -94,8 +94,8 @@ class TokenEndpoint:
         except UnobtainedError as error:
             response, answer = _error_response(error), error.reason.value.error
         except Exception as error:
-            # Neither the request nor what is in it: only where it went wrong.
-            logger.error("asking for a token failed unexpectedly", exc_info=error)
+            # Without the content of the request.
+            logger.error("a token request failed unexpectedly", exc_info=error)
             response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
         self._metrics.token_asked(answer)
         await response(scope, receive, send)
@@ -104,7 +104,7 @@ class TokenEndpoint:
         if request.method != "POST":
             raise UnobtainedError(Unobtained.METHOD_WRONG)
         body = await self._body(request)
-        # Two headers make one that is none.
+        # Two headers are joined, which no single value matches.
         sent = request.headers.getlist("authorization")
         credentials = read_request(
             ", ".join(sent) if sent else None, request.headers.get("content-type", ""), body

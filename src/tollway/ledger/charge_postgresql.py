@@ -1,8 +1,8 @@
-"""Settling on a database that several gateways share: a whole batch in one round trip.
+"""Charging on a database that several gateways share: a whole batch in one round trip.
 
-The work of `posting.py` is done by a function in the database (`tollway_charge`, in the migrations'
-`charging.sql`), which also counts what all nodes have admitted, by the database's own clock. Acts
-need answers in between; they go through a transaction, behind the same locks.
+A function in the database (`tollway_charge`, in the baseline's `charging.sql`) does what
+`charge_transaction.py` does, and counts what all nodes have admitted, by the database's own clock.
+Acts need answers in between: they go through a transaction, which takes the same locks first.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ _LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
 _CHARGE = Query(
     select(literal_column("*")).select_from(func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS)))
 )
-# Settles charges, and returns those that were not posted.
+# Posts charges, and returns those that were not posted.
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
@@ -59,8 +59,9 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
         try:
             return await database.write_statement(_CHARGE, **_columns(run), waits=False)
         except StoreLockedError:
-            # Nothing was done. What is not seen before it is met is a key that another is about to
-            # keep an answer under: so all but those with keys, which come last, are tried again.
+            # Nothing was done. The only lock that SKIP LOCKED cannot see is that of a key under
+            # which another transaction is storing an answer: so the charges without a key are tried
+            # again; those with a key come last.
             others = [charge for charge in run if charge.idempotency_key is None]
             others = others if len(others) < len(run) else []
             rows = await ask(others) if others else ()
@@ -70,7 +71,7 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
 
 
 async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
-    # As there: first those without a key.
+    # As in `post_charges`: first those without a key.
     order = sorted(
         range(len(charges)), key=lambda position: charges[position].idempotency_key is not None
     )
@@ -92,9 +93,9 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
 
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
-    """Posts charges that have acts, once all that they will have to wait for is theirs."""
+    """Posts charges that have acts, after locking all that they need."""
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
-    # Answers are kept in the order of their keys, and by the database's clock, here as there.
+    # As the function does: in the order of the keys, by the database's clock.
     order = sorted(range(len(charges)), key=lambda position: _key(charges[position]))
     posted = [replace(_counted(charges[position]), at_ms=now_ms) for position in order]
     results = await post_charges(transaction, posted)
@@ -102,9 +103,9 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
 
 
 def _counted(charge: Charge) -> Charge:
-    """The charge, but its act begins with counting the call against its limit.
+    """The charge, but its act first counts the call against its limit.
 
-    An act that fails is undone together with that.
+    If the act fails, the count is undone with it.
     """
     act = charge.act
     if charge.limit is None or act is None:
@@ -121,9 +122,9 @@ def _counted(charge: Charge) -> Charge:
 
 
 def _without_twins(charges: Sequence[Charge], order: Iterable[int]) -> Iterator[list[int]]:
-    """Cuts a batch wherever a key comes again: its second call must find the answer of the first.
+    """Splits a batch where a key occurs again: the second call must find the answer of the first.
 
-    That is rare: almost always all of a batch is one piece.
+    That is rare: almost always the whole batch is one piece.
     """
     run: list[int] = []
     seen: set[Key] = set()
@@ -143,7 +144,7 @@ def _key(charge: Charge) -> Key:
 
 
 def _balances(charges: Iterable[Charge]) -> list[Key]:
-    # An act may end a hold, and that begins with the balance, also if nothing is owed.
+    # An act may end a hold, which locks the balance first, also if nothing is owed.
     owing = (each for each in charges if each.amount or each.act is not None)
     return sorted({(each.account_id, each.unit) for each in owing})
 
@@ -194,7 +195,7 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
 
 
 def _if_any(given: Sequence[T | None], part: Callable[[T], object]) -> list[object] | None:
-    """A column of what some charges have; None, which spares the database looking, if none has."""
+    """A column of what some charges have; None if none has, which saves the database the work."""
     column = [None if each is None else part(each) for each in given]
     return column if any(each is not None for each in given) else None
 
@@ -211,6 +212,6 @@ def _error_of(row: Sequence[Any], asked_ns: int) -> Exception:
     if outcome == "kept":
         return AlreadyAnswered(KeptAnswer(*kept))
     if outcome == "throttled":
-        # The database counts from a moment between its being asked and now.
+        # The database counts from a moment between the request and now.
         return OverLimitError(detail / 1_000_000, asked_ns + detail * 1000)
     return ShortageError(detail)

@@ -1,11 +1,11 @@
 """Who is calling: from a token's hash to everything the pipeline needs to know of its account.
 
-What was looked up is kept in memory until the directory's version moves on, which any change by the
-command line or another process does. One short read per call tells; so a revoked token is refused,
+It keeps what was looked up in memory until the directory's version changes, which any change by the
+command line or another process does. Every call checks that version; so a revoked token is refused,
 and a top-up seen, on the very next call.
 
-What is out of date is put aside and not emptied: so an answer that was read before a change and
-arrives after it goes to a cache that is no longer read.
+A cache that is out of date is replaced, not emptied: a row that was read before a change and
+arrives after it goes to the old cache, which is no longer read.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Caller:
 
 
 class Directory:
-    """The passports of the tokens that call, and the state of the operations."""
+    """The callers behind the tokens in use, and the state of the operations."""
 
     def __init__(self, database: Database, versions: Versions) -> None:
         self._database = database
@@ -67,7 +67,7 @@ class Directory:
         if version == self._version:
             return
         states = await operation_states(self._database)
-        # Another call may have been here meanwhile, with the same version or a later one.
+        # Another call may have refreshed meanwhile, with the same version or a later one.
         if version != self._version and reading > self._reading:
             self._callers, self._amounts = {}, {}
             self.operation_states = states
@@ -103,17 +103,17 @@ class Directory:
         return found
 
     def remembered_amount(self, account_id: str, unit: str) -> int:
-        """What a balance held when it was last seen. Only a hint that spares a read."""
+        """What a balance held when it was last seen: a hint that saves a read."""
         return self._amounts.get((account_id, unit), -1)
 
     async def amount_left(self, account_id: str, unit: str) -> int:
-        """What a balance holds, read afresh."""
+        """What a balance holds, read from the database."""
         left = await amount_left(self._database, account_id, unit)
         self.remember_amount(account_id, unit, left)
         return left
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
-        """Keeps a balance that settling reported; settling alone decides what can be paid."""
+        """Keeps a balance that charging reported; charging alone decides what can be paid."""
         if len(self._amounts) >= _PASSPORTS_MAX:
             self._amounts.clear()
         self._amounts[account_id, unit] = left

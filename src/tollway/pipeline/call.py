@@ -29,7 +29,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerStore(msgspec.Struct, frozen=True):
-    """Where answers are kept, and the keys that seal them and tell requests apart."""
+    """Where answers are stored, and the keys that seal them and fingerprint requests."""
 
     database: Database
     sealer: Sealer
@@ -56,7 +56,7 @@ class Call:
     price: int
     request: Any
     data: bytes
-    # As they are until a stage has come that far, whatever becomes of the call afterwards.
+    # Their values until a stage sets them, also if a refusal ends the call before.
     language: str = "en"
     operation_name: str = "none"
     account_id: str | None = None
@@ -97,9 +97,9 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stage(Protocol):
-    """One step of the way. Lets the call pass, or raises a Refusal to end it.
+    """One stage. Lets the call pass, or raises a Refusal to end it.
 
-    A stage that must wait gives what to wait for; one that need not gives None, which saves a
+    A stage that must wait returns an awaitable; one that need not returns None, which saves a
     coroutine.
     """
 

@@ -1,4 +1,8 @@
-"""The gateway's own secret: what links and sign-ins are signed with."""
+"""The keys of a gateway's files: its secret, and signatures made with the keys of a key file.
+
+The secret signs links and sign-ins. The key file's keys seal (`sealing.py`) and sign records. From
+either, each purpose has a key of its own, derived here.
+"""
 
 import hmac
 import secrets
@@ -67,6 +71,6 @@ def load_signer(path: Path, purpose: str) -> KeyedSigner:
 
 
 def derived(key: bytes, purpose: str) -> bytes:
-    """A key for one purpose. It tells nothing of the one behind it, nor of those for others."""
+    """A key for one purpose. Neither the original key nor other derived ones follow from it."""
     info = f"tollway/{purpose}".encode()
     return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(key)

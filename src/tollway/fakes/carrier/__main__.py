@@ -47,7 +47,7 @@ async def _run(carrier: Carrier, port: int) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tollway.fakes.carrier",
-        description="A carrier to try Tollway with, that misbehaves when it is told to.",
+        description="A carrier to try Tollway with, that misbehaves on request.",
     )
     parser.add_argument("--port", type=int, default=0, help="the port, 0 for any that is free")
     parser.add_argument("--journal", type=Path, required=True, help="what it has done, kept")

@@ -1,4 +1,8 @@
-"""How the carrier misbehaves: a list of faults, of which the first that fits a message applies."""
+"""How the carrier misbehaves, and the paths that control it.
+
+Faults are a list, of which the first that fits a message applies. `/control` shows and changes the
+list, `/journal` returns what the carrier has done.
+"""
 
 import json
 from collections import Counter
@@ -10,7 +14,7 @@ from tollway.fakes.carrier.journal import Journal
 
 
 class FaultError(Exception):
-    """A fault that cannot be; the text is one sentence."""
+    """An invalid fault; the text is one sentence."""
 
 
 class Kind(Enum):
@@ -109,6 +113,6 @@ def answer_control(
             faults.add(json.loads(body))
         except (FaultError, ValueError) as error:
             return Reply(400, "text/plain; charset=utf-8", f"{error}\n".encode())
-    # How many messages came, with those that nothing became of.
+    # How many messages arrived, including those that had no effect.
     shown = {"faults": faults.shown(), "received": dict(received)}
     return Reply(200, "application/json", json.dumps(shown, ensure_ascii=False).encode())

@@ -1,6 +1,6 @@
-"""What the carrier has done: one JSON object a line, on disk before anybody is answered.
+"""What the carrier has done: one JSON object per line, on disk before the carrier answers.
 
-It is read back at the start, so a carrier that was killed goes on where it was.
+It is read back at the start, so a carrier that was killed continues where it was.
 """
 
 import json
@@ -18,7 +18,7 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         whole, _, torn = path.read_bytes().rpartition(b"\n")
         if torn:
-            # The carrier ended within a write, and answered no request.
+            # The carrier was killed during a write, and has not answered that message.
             os.truncate(self._file, len(whole) + 1 if whole else 0)
         self.lines: list[Line] = [json.loads(line) for line in whole.splitlines()]
 

@@ -36,7 +36,7 @@ class WaybillBook:
         raise MessageError("S04", f"There is no message {message.kind}.", message.object_id)
 
     def refuse(self, message: Message, reason: str) -> dict[str, Any]:
-        """Says no, because the carrier was told to."""
+        """Refuses, because a fault says so."""
         self._journal.write("refused", message=message.kind, reason=reason, **_order(message))
         return _no(message, "REFUSED", reason)
 

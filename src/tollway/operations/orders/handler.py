@@ -67,7 +67,7 @@ class OrdersHandler:
         end_ms = self._milliseconds(request.end_time, _FOREVER_MS)
         if request.start_time is not None and request.end_time is not None and end_ms <= start_ms:
             raise Refusal(Reason.WINDOW_BACKWARDS, start="start_time", end="end_time")
-        # No order lies outside of this, and the engines' whole numbers end somewhere.
+        # No order is outside of these bounds, and the engines' integers are bounded.
         start_ms, end_ms = (min(max(each, 0), _FOREVER_MS) for each in (start_ms, end_ms))
         return Filter(request.owner_id, start_ms, end_ms, request.remarkTag, request.remarkTagName)
 

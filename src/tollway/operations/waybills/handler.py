@@ -1,8 +1,8 @@
-"""The work of waybill issuing: looks for the waybill, or has one issued.
+"""The work of waybill issuing: finds the waybill of an order, or has one issued.
 
 With a pool of this gateway all of it happens in the transaction that charges. So a number is taken
 exactly when its waybill is stored and paid, and of many equal requests at once the first issues and
-the others find. A remote carrier is asked between two commits (`remote_issue.py`).
+the others find its waybill. A remote carrier is asked between two commits (`remote_issue.py`).
 """
 
 from functools import partial
@@ -61,7 +61,7 @@ class ShopCodes:
         return None if row is None else row[0]
 
 
-# Who and what the waybill is for, and how the shop was proved: not what stands on it.
+# Who and what the waybill is for, and how the shop was checked: not what is printed on it.
 _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
@@ -114,7 +114,7 @@ class WaybillHandler:
         return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
-        """The waybill that is there already, free of charge, in the very answer it had before."""
+        """The waybill that was issued before, free of charge, with the same answer."""
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)

@@ -11,7 +11,7 @@ from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import CompiledQuery, Query
 
-# Where the keys of named locks begin; no other lock has a number there.
+# Where the keys of named locks begin; no other advisory lock is in this range.
 _FIRST_KEY = 7 << 32
 _PATIENCE_S = 24 * 3600.0
 _SYNCHRONOUS_REPLICATION = "syncrep.c"
@@ -25,10 +25,10 @@ class PostgresqlTransaction:
 
     def __init__(self, session: Connection) -> None:
         self._session = session
-        # As long as is usual on this connection.
+        # The usual timeout of this connection.
         self._timeout_s: float | None = None
-        # Whether a statement failed: the server would then undo everything at the commit, and say
-        # so in nothing but its answer.
+        # Whether a statement failed: the server would then roll back at the commit, and the driver
+        # would not report it.
         self.has_failed = False
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
@@ -54,7 +54,7 @@ class PostgresqlTransaction:
         arguments = list(map(compiled.arguments, rows))
         if not arguments:
             return 0
-        # The driver tells no number for many, so each changed row is asked for a token of itself.
+        # The driver returns no row count for many, so each changed row returns a value.
         with self._noting_failure():
             changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
         return len(changed)
@@ -80,7 +80,7 @@ class PostgresqlTransaction:
         with self._noting_failure():
             await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
         yield
-        # After an error the transaction is over, and this with it.
+        # After an error the transaction is over, and this setting with it.
         with self._noting_failure():
             await self._session.execute("SET LOCAL plan_cache_mode = force_generic_plan")
 
@@ -109,8 +109,7 @@ class PostgresqlTransaction:
 
 
 async def undo(session: Connection, transaction: asyncpg.transaction.Transaction) -> None:
-    """Rolls back, or, when not even that can be done, gives the connection up: it is then undone
-    by the server."""
+    """Rolls back; if even that fails, closes the connection, and the server rolls back."""
     try:
         await transaction.rollback()
     except Exception:
@@ -119,16 +118,16 @@ async def undo(session: Connection, transaction: asyncpg.transaction.Transaction
 
 @asynccontextmanager
 async def waited_for(session: Connection) -> AsyncIterator[None]:
-    """Around a commit: fails when the server says that it was made but not waited for.
+    """Around a commit: fails if the server made it but did not wait for the synchronous standby.
 
-    So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
-    was committed is then on this server alone, and gone if the standby takes its place. Any other
-    warning is for the server's operator, and in its log.
+    When that wait is cancelled, the server only sends a warning: the commit is then on this server
+    alone, and lost if the standby becomes the primary. Other warnings are for the operator of the
+    server, and in its log.
     """
     unwaited: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
-        # Its text may be in any language; where it comes from is not.
+        # The text may be in any language; the name of the function in the server is not.
         if message.server_source_filename == _SYNCHRONOUS_REPLICATION:
             unwaited.append(message.message)
 
