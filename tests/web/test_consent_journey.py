@@ -104,7 +104,7 @@ def test_another_owner_cannot_approve(
     link = browser.hidden()["link"]
     told = browser.sign_in(other.login)
     assert told.status_code == 403
-    assert "for somebody else" in told.text
+    assert "for another owner" in told.text
     assert browser.send("/authorize", answer="approve", link=link).status_code == 403
     assert ask(gateway, asker, person.id).code == 302
 

@@ -46,8 +46,8 @@ class Issuing:
         self._runtime = runtime
         self._lifetime_s = lifetime_s
         self._timeout_s = timeout_s
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._strangers = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._look_ups = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
 
     async def token_for(self, credentials: Credentials) -> TokenAnswer:
         try:
@@ -59,11 +59,11 @@ class Issuing:
             raise UnobtainedError(Unobtained.STORE_AWAY) from None
 
     async def _issue(self, credentials: Credentials) -> TokenAnswer:
-        async with self._strangers.taken(_RECOGNISED_WAIT_S):
+        async with self._look_ups.taken(_RECOGNISED_WAIT_S):
             client = await recognise(self._database, *credentials)
         if client is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
-        async with self._turns:
+        async with self._slots:
             issued = await obtain_token(self._database, self._runtime, client, self._lifetime_s)
         if issued is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)

@@ -11,8 +11,8 @@ from tollway.store.versions import Versions
 
 _KNOWN_MAX = 20_000
 # Any client can invent tokens that must be looked up. Known callers do not wait for these slots.
-_STRANGERS_AT_ONCE = 2
-_STRANGERS_WAIT_S = 3.0
+_UNKNOWN_AT_ONCE = 2
+_UNKNOWN_WAIT_S = 3.0
 
 
 class Authenticate:
@@ -26,7 +26,7 @@ class Authenticate:
         self._used_at_s: dict[str, int] = {}
         # The hashes of the last headers, so that a known token is not hashed again.
         self._hashes: dict[bytes, bytes] = {}
-        self._strangers = BoundedSlots(_STRANGERS_AT_ONCE, "too many unknown tokens at once")
+        self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         header = call.headers.get(b"authorization", b"")
@@ -43,7 +43,7 @@ class Authenticate:
         if header in self._hashes:
             caller = await self._find(hashed)
         else:
-            async with self._strangers.taken(_STRANGERS_WAIT_S):
+            async with self._unknown.taken(_UNKNOWN_WAIT_S):
                 caller = await self._find(hashed)
         if caller is None:
             self._hashes.pop(header, None)
