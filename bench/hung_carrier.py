@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tollway.carriers.carrier_links import Link, connect
+from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.carriers.carriers import add_carrier
 from tollway.ledger.holds import open_holds
 from tollway.operations.catalogue import OPERATIONS
@@ -208,7 +208,7 @@ async def connect_carriers(
     sealer = open_sealer(f"sqlite:///{folder}/tollway.db", "")
     for wp_code in wp_codes:
         await add_carrier(database, wp_code, "Bench", r"YT\d{13}")
-        link = Link(wp_code, address, "TOLLWAY", "CODE", options.deadline_ms, 60, 0)
+        link = CarrierLink(wp_code, address, "TOLLWAY", "CODE", options.deadline_ms, 60, 0)
         await connect(database, sealer, link, SECRET)
 
 
@@ -276,7 +276,7 @@ def prepare(folder: Path, environment: dict[str, str]) -> dict[str, str]:
 
     world: dict[str, str] = json.loads(tollway("demo", "--json"))
     for operation in OPERATIONS:
-        tollway("grant", "Demo merchant", operation.name, "--rate", "1000000")
+        tollway("permission", "add", "Demo merchant", operation.name, "--rate", "1000000")
     tollway("credit", "add", "Demo merchant", "10000000")
     tollway("credit", "add", "Demo merchant", "10000000", "--calls", "product_analysis")
     return world

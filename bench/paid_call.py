@@ -71,7 +71,9 @@ def load(url: str, token: str, script: Path, seconds: int, connections: int) -> 
 def prepare(folder: Path) -> dict[str, str]:
     """A demo world whose account may call as fast as it can, and pay for it."""
     world = json.loads(tollway("demo", "--json", folder=folder))
-    tollway("grant", "Demo merchant", "product_analysis", "--rate", "1000000", folder=folder)
+    tollway(
+        "permission", "add", "Demo merchant", "product_analysis", "--rate", "1000000", folder=folder
+    )
     calls = ("--calls", "product_analysis")
     tollway("credit", "add", "Demo merchant", "100000000", *calls, folder=folder)
     return world

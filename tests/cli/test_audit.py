@@ -13,7 +13,7 @@ from tollway.ledger.holds import release, reserve
 def sound(tollway: Command, books: Store) -> Store:
     """Books with top-ups, a correction and charges of one account, and a sandbox token."""
     account_id = tollway("account", "open", "acme", "--json").json["id"]
-    tollway("grant", "acme", "product_analysis")
+    tollway("permission", "add", "acme", "product_analysis")
     tollway("token", "issue", "acme", "--test")
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
     charge_calls(books, account_id, 10)
@@ -67,7 +67,7 @@ def test_a_damaged_file_is_named(tollway: Command, sound: Store) -> None:
 def test_empty_books_are_sound(tollway: Command, books: Store) -> None:
     answer = tollway("audit")
     assert answer.status == 0
-    assert "The books are empty." in answer.out
+    assert "The ledger is empty." in answer.out
 
 
 OF_CALLS = f"unit = '{CALLS}'"

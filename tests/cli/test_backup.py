@@ -37,7 +37,7 @@ def test_the_keys_come_along_when_asked_for_and_are_private(
     assert "The keys are not in it: keep books.db.keys too" in plain.out
     assert not (workplace / "copy.db.keys").exists()
     answer = tollway("backup", "whole.db", "--with-keys")
-    assert "The keys are in whole.db.keys: let nobody else read them." in answer.out
+    assert "The keys are in whole.db.keys: keep them private." in answer.out
     copied = workplace / "whole.db.keys"
     assert copied.read_bytes() == keys.read_bytes()
     assert copied.stat().st_mode & 0o777 == 0o600

@@ -1,4 +1,4 @@
-"""The operator's way with carriers that give their numbers themselves."""
+"""The commands for carriers that give their numbers themselves."""
 
 import io
 import json
@@ -49,7 +49,8 @@ def test_connect_list_and_disconnect_never_show_the_secret(
     assert URL in connected and "5,000 ms" in connected
     link = json.loads(as_json)
     assert (link["deadline_ms"], link["settle_after_s"], link["url"]) == (800, 30, URL)
-    assert URL in listed and "pool" not in listed
+    assert link["protocol"] == "cainiao-link"
+    assert f"{URL} (cainiao-link)" in listed and "pool" not in listed
     assert json.loads(listed_json)[0]["link"] == link
     assert "no longer connected" in gone and "pool" in listed_after
     assert SECRET not in "".join(each.out + each.err for each in answers) + caplog.text
@@ -73,8 +74,9 @@ def test_the_secret_may_come_from_standard_input(
         (("--secret-file", "binary.secret"), 2, "UTF-8"),
         ((), 2, "--secret-file"),
         ((*FROM_FILE, "--url", "http://link.example/"), 1, "--plain-http"),
+        ((*FROM_FILE, "--protocol", "pigeon"), 1, "pigeon is not installed here: install"),
         ((*FROM_FILE, "--deadline-ms", "0"), 2, "--deadline-ms"),
-        ((*FROM_FILE, "--deadline-ms", "2000", "--settle-after-s", "2"), 1, "on its way"),
+        ((*FROM_FILE, "--deadline-ms", "2000", "--settle-after-s", "2"), 1, "still arrive"),
     ],
 )
 def test_what_cannot_be_connected_is_told_in_one_sentence(

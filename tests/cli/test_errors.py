@@ -38,9 +38,9 @@ WRONG_WISHES = (
     ("credit add acme 99999999999999999999", "whole number up to"),
     ("credit add shut 5", "closed"),
     ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),
-    ("grant acme nothing", "no operation nothing: there is product_analysis"),
-    ("grant nobody product_analysis", "There is no account nobody"),
-    ("revoke-grant acme product_analysis", "has no grant for product_analysis"),
+    ("permission add acme nothing", "no operation nothing: there is product_analysis"),
+    ("permission add nobody product_analysis", "There is no account nobody"),
+    ("permission revoke acme product_analysis", "has no grant for product_analysis"),
     ("operation close nothing", "no operation nothing: there is product_analysis"),
     ("price set nothing 5", "no operation nothing: there is product_analysis"),
     ("ledger show acme --unit tea", "has no tea: it has nothing yet"),
@@ -78,8 +78,8 @@ WRONG_USAGE = (
     ("credit add acme", "Missing argument 'AMOUNT': see `tollway credit add --help`"),
     ("credit add acme ten", "AMOUNT"),
     ("credit add acme 1 --nothing", "--nothing"),
-    ("grant acme product_analysis --rate 0", "--rate"),
-    ("grant acme product_analysis --price -1", "--price"),
+    ("permission add acme product_analysis --rate 0", "--rate"),
+    ("permission add acme product_analysis --price -1", "--price"),
     ("price set product_analysis 99999999999999999999", "PRICE"),
     ("token issue acme --expires-days 0", "--expires-days"),
     ("ledger show", "either an account or, with --request, one call"),
@@ -143,7 +143,7 @@ def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
 ) -> None:
     impatient = partial(open_database, call_timeout_s=1)
     with books.held(), monkeypatch.context() as hurried:
-        hurried.setattr("tollway.cli.context.open_database", impatient)
+        hurried.setattr("tollway.cli.command.open_database", impatient)
         assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
     assert tollway("account", "open", "acme").status == 0
 

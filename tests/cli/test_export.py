@@ -24,7 +24,7 @@ def account_id(tollway: Command, books: Store) -> str:
 def test_all_entries_are_written_from_the_oldest_on(
     tollway: Command, account_id: str, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    monkeypatch.setattr("tollway.cli.export._PAGE_ENTRIES", page)
+    monkeypatch.setattr("tollway.cli.ledger._PAGE_ENTRIES", page)
     rows = list(csv.DictReader(tollway("ledger", "export", account_id).out.splitlines()))
     calls = [row for row in rows if row["unit"] == CALLS]
     assert [int(row["number"]) for row in calls] == list(range(1, 27))

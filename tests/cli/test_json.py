@@ -1,14 +1,10 @@
 """Every command prints one JSON value with --json, and nothing else."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-import typer.main
 
 from tests.cli.conftest import Command
+from tests.support.commands import all_commands
 from tests.support.stores import Store
-from tollway.cli.main import app
 from tollway.operations.catalogue import BY_NAME
 
 ENTRY = {
@@ -38,7 +34,7 @@ TOKEN = {
 }
 CLIENT = {"id", "account_id", "kind", "label", "start", "added_at_s", "revoked_at_s"}
 ACCOUNT = {"id", "name", "opened_at_s", "closed_at_s"}
-GRANT = {"account_id", "operation", "is_granted", "price", "rate_limit"}
+PERMISSION = {"account_id", "operation", "is_granted", "price", "rate_limit"}
 OPERATION = {
     "operation",
     "title",
@@ -83,9 +79,9 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("client add acme", {"client_id", "client_secret", "client"}),
     ("client list acme", [CLIENT]),
     ("credit add acme 10 --calls product_analysis", ENTRY),
-    ("grant acme product_analysis --price 3", GRANT),
+    ("permission add acme product_analysis --price 3", PERMISSION),
     ("account show acme", {"account", "balances", "grants", "tokens"}),
-    ("revoke-grant acme product_analysis", GRANT),
+    ("permission revoke acme product_analysis", PERMISSION),
     ("operation list", [OPERATION]),
     ("operation close product_analysis", OPERATION),
     ("operation open product_analysis", OPERATION),
@@ -142,7 +138,7 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     entry = tollway("credit", "add", "acme", "7", "--note", "a note", "--json").json
     assert (entry["unit"], entry["kind"], entry["amount"]) == ("credits", "top_up", 7)
     assert (entry["balance_after"], entry["note"]) == (7, "a note")
-    tollway("grant", "acme", "product_analysis", "--rate", "25")
+    tollway("permission", "add", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
     assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
     assert sheet["balances"] == [
@@ -156,16 +152,7 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert (row["is_closed"], row["price"], row["default_price"]) == (True, 0, 1)
 
 
-def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        here = f"{path} {name}".strip()
-        if hasattr(command, "commands"):
-            yield from _commands(command, here)
-        else:
-            yield here, command
-
-
-ALL_COMMANDS = dict(_commands(typer.main.get_command(app), ""))
+ALL_COMMANDS = all_commands()
 
 
 @pytest.mark.parametrize("name", ALL_COMMANDS)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_errors import assert_one_sentence
+from tests.support.ports import free_port
 from tests.support.postgresql import run_on, server_url
 from tests.support.stores import Store
 
@@ -17,7 +18,7 @@ def test_a_parameter_of_the_url_that_nobody_knows(
     name, url = setting.partition("=")[0], f"{books.url}?{setting}"
     for answer in (
         tollway("account", "list", "--database", url),
-        process("serve", "--database", url),
+        process("serve", "--port", str(free_port()), "--database", url),
     ):
         assert_one_sentence(answer, 1, "cannot be read or written", f'"{name}"', "the URL sets")
 

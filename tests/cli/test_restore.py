@@ -61,7 +61,7 @@ def test_what_is_restored_is_what_was_backed_up(
     answer = process("restore", "copy.db", *INTO)
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("again.db is restored from copy.db: schema ")
-    assert "accounts 1, entries 11; the audit holds." in answer.out
+    assert "accounts 1, entries 11; it passed the audit." in answer.out
     assert "Its keys are in again.db.keys." in answer.out
     assert tollway("audit", "--json", *INTO).json == tollway("audit", "--json").json
     keys = backup.with_name("again.db.keys")

@@ -11,6 +11,7 @@ from tests.cli.test_errors import assert_one_sentence
 from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
+from tests.support.ports import free_port
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
 from tollway.store.replication_barrier import wait_for_standby
@@ -41,7 +42,8 @@ def test_a_role_without_rights_is_told_which_it_needs(
     owned = Store(workplace / "books.db", server.url)
     for line in ("account list", "account open acme", "credit add acme 5", "migrate"):
         assert_one_sentence(tollway(*line.split()), 1, "permission denied", "must own the tables")
-    assert_one_sentence(process("serve"), 1, "permission denied", "must own the tables")
+    refused = process("serve", "--port", str(free_port()))
+    assert_one_sentence(refused, 1, "permission denied", "must own the tables")
 
     make_month(owned, "shop_order", OLD_MS)
     run_on(server.url, ALL_BUT_OWNING)
@@ -73,7 +75,8 @@ def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workp
     assert Gateway(owned).stop() == 0
     owned.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO poor")
     owned.url = _as_poor(owned.url)
-    ended = forks.run("tollway", "serve", env={**os.environ, **owned.settings}, cwd=workplace)
+    serve = ("serve", "--port", str(free_port()))
+    ended = forks.run("tollway", *serve, env={**os.environ, **owned.settings}, cwd=workplace)
     assert ended.returncode == 1
     assert "the gateway cannot start: The role in the database's URL has too few" in ended.stderr
     assert "Traceback" not in ended.stderr

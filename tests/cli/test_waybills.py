@@ -1,8 +1,6 @@
 """The operator's way with carriers, pools and waybills."""
 
 import io
-import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -112,20 +110,3 @@ def test_two_carriers_may_have_the_same_number(tollway: Command, books: Store) -
     assert tollway("waybill", "cancel", "12345678", "--carrier", "TWO").status == 0
     states = {each["wp_code"]: each["state"] for each in tollway("waybill", "list", "--json").json}
     assert states == {"ONE": "issued", "TWO": "cancelled"}
-
-
-def test_every_command_of_the_page_works(tollway: Command, books: Store, workplace: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "operations" / "waybills.md"
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    (workplace / "numbers.txt").write_text("YT8800000000000\n", "utf-8")
-    assert tollway("account", "open", "Demo merchant").status == 0
-    ran = 0
-    for line in "".join(blocks).splitlines():
-        if line.startswith("tollway waybill list"):
-            issue(books, "YTO", "order-0001")
-        program, *arguments = shlex.split(line)
-        assert program == "tollway"
-        answer = tollway(*arguments)
-        assert (answer.status, answer.err) == (0, ""), line
-        ran += 1
-    assert ran == 12

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
 from tests.docs.pages import (
     CALL,
@@ -24,7 +22,7 @@ from tests.docs.pages import (
     name_of,
     rows_of,
 )
-from tollway.cli.main import app
+from tests.support.commands import all_commands
 from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.gateway.token_request import Unobtained
 from tollway.operations.catalogue import OPERATIONS
@@ -72,16 +70,7 @@ def test_every_metric_is_documented_and_no_other() -> None:
         assert named <= _metric_names(), page.name
 
 
-def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        here = f"{path} {name}"
-        if hasattr(command, "commands"):
-            yield from _commands(command, here)
-        else:
-            yield here, command
-
-
-COMMANDS = dict(_commands(typer.main.get_command(app), "tollway"))
+COMMANDS = {f"tollway {name}": command for name, command in all_commands().items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -24,6 +24,8 @@ from tollway.ledger.tokens import SECRET, mint
 GRANT = {"grant_type": GRANT_TYPE}
 FORM = "application/x-www-form-urlencoded"
 NOT_SHOWN = frozenset('"\\')
+# Less than a gateway waits by default.
+IN_TIME_S = 9
 
 
 @pytest.fixture
@@ -236,8 +238,9 @@ def test_503_while_another_writer_holds_the_database(own_store: Store) -> None:
     with own_store.held():
         began_s = monotonic()
         is_told(ask(gateway, client.form), Unobtained.STORE_AWAY)
-        assert monotonic() - began_s < 5
-    obtain(gateway, client)
+        assert monotonic() - began_s < IN_TIME_S
+    # On a busy machine a second may be too short for a request that nothing holds up.
+    eventually(lambda: ask(gateway, client.form).status_code, lambda status: status == 200)
     assert gateway.stop() == 0
 
 
@@ -252,7 +255,7 @@ def test_503_while_there_is_no_database(own_store: Store) -> None:
         server.stop()
         began_s = monotonic()
         is_told(ask(gateway, client.form), Unobtained.STORE_AWAY)
-        assert monotonic() - began_s < 3
+        assert monotonic() - began_s < IN_TIME_S
         server.start()
         eventually(lambda: ask(gateway, client.form).status_code, lambda status: status == 200)
         assert gateway.stop() == 0

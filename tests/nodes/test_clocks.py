@@ -74,6 +74,13 @@ def test_what_a_node_with_a_wrong_clock_asked_is_as_old_as_it_is(
     assert books_of(own_store, customer).held == PRICE
 
 
+def test_a_clock_that_was_set_back_since_does_not_keep_the_carrier_from_being_asked(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    left_pending(own_store, carrier, "cut_after_commit", clock_ahead_s=2 * HOUR_S)
+    assert reconciled(own_store)["outcome"] == "issued"
+
+
 @pytest.mark.postgresql
 def test_on_a_node_that_is_behind_nobody_waits_longer_than_a_deadline(
     own_store: Store, carrier: FakeCarrier

@@ -1,20 +1,25 @@
 """Waybills of a remote carrier through real HTTP: each outcome, and never two of one order."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support import forks
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
+from tests.support.late_answers import LateAnswers
 from tests.support.ledger import Caller
 from tests.support.remote import (
     HASTY,
     PATIENT,
     Books,
+    age_past_deadline,
     age_pending,
     books_of,
     connected_carrier,
@@ -68,6 +73,29 @@ def test_the_carrier_gives_the_number_and_the_price_is_captured(
     assert (books.available, books.held, books.posted) == (CREDITS - PRICE, 0, PRICE)
     assert books.kinds == ["top_up", "hold", "release", "charge"]
     assert reply.data["withholding_money"] == PRICE
+
+
+def test_what_a_caller_still_waits_for_is_not_settled_without_the_carriers_sorting_codes(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller
+) -> None:
+    """Only the direct answer has them; a look-up tells the number alone."""
+    proxy = LateAnswers(f"{carrier.url}/")
+    body = request(connected_carrier(remote_store, carrier, url=proxy.url, **PATIENT))
+    with ThreadPoolExecutor(1) as pool, proxy.held(ISSUE) as answer:
+        call = pool.submit(issue, served, customer.token, body)
+        answer.wait()
+        told = forks.run("tollway", "reconcile", "--json", env=remote_store.settings).stdout
+        answer.let_go.set()
+        reply = call.result()
+    proxy.close()
+    outcomes = [
+        each["outcome"]
+        for each in json.loads(told)
+        if each["waybill"]["order_sn"] == body["order_sn"]
+    ]
+    assert [reply.data["waybillCode"]] == numbers(carrier, body)
+    assert "转运中心" in reply.data["printData"]
+    assert outcomes == ["still being asked"]
 
 
 def test_asked_again_it_is_the_same_answer_and_the_carrier_hears_nothing(
@@ -174,6 +202,7 @@ def test_101_what_never_reached_the_carrier_is_given_up_only_after_its_time(
     body, before = request(wp_code), carrier.received(LOOK_UP)
     assert_silent(issue(served, customer.token, body))
     # The carrier says that it does not know it, as often as it is asked. That does not count yet.
+    age_past_deadline(remote_store, PATIENT["deadline_ms"])
     eventually(lambda: carrier.received(LOOK_UP), lambda received: received > before + 2)
     assert books_of(remote_store, customer).held == PRICE
     age_pending(remote_store)
@@ -233,6 +262,7 @@ def test_a_restart_settles_what_the_process_before_left_behind(
     kill_while_asking(Gateway(store), carrier, customer, body)
     eventually(lambda: numbers(carrier, body), bool)
     carrier.misbehave("none")
+    age_past_deadline(store, PATIENT["deadline_ms"])
     gateway = Gateway(store)
     books = settled(store, customer)
     assert books.posted == PRICE

@@ -132,6 +132,8 @@ def test_an_empty_pool_is_an_inner_failure_until_numbers_are_loaded(
     refused = issue(gateway, customer.token, body)
     assert (refused.code, refused.data["code"]) == (0, 0)
     assert "used up" in refused.data["errorMsg"]
+    chinese = issue(gateway, customer.token, body, **{"Accept-Language": "zh-CN"})
+    assert "已用完" in chinese.data["errorMsg"]
     assert FAILED.items() <= refused.data.items()
     assert credits_left(store, customer) == 10_000
     load_numbers(store, wp_code, ["YT0000000000001"])

@@ -11,11 +11,13 @@ from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 
 FORM = "application/x-www-form-urlencoded"
 SHORT = b"sid=1&page=1"
+# Less than a gateway waits for a body.
+IN_TIME_S = 9
 
 
 @pytest.fixture
 def connection(gateway: Gateway) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as made:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=IN_TIME_S) as made:
         # Headers and body as two packets.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield made

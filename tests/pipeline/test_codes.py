@@ -9,6 +9,7 @@ from tests.support.changes import assert_seen
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import WORLD, Caller, calls_left, new_caller
 from tests.support.rates import at_once
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.ledger.accounts import close_account
 from tollway.ledger.permissions import set_closed
@@ -138,7 +139,8 @@ def test_101_timed_out_while_another_writer_holds_the_database(
         reply = gateway.get(token=caller.token, query=question)
         assert (reply.code, reply.data) == (101, {})
     assert calls_left(own_store, caller) == 100
-    assert gateway.get(token=caller.token, query=question).code == 0
+    # On a busy machine a second may be too short for a call that nothing holds up.
+    eventually(lambda: gateway.get(token=caller.token, query=question).code, lambda code: code == 0)
     assert calls_left(own_store, caller) == 99
     gateway.stop()
 

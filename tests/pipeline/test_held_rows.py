@@ -1,6 +1,5 @@
 """What one transaction holds of an account makes nobody wait but that account's own calls."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -11,6 +10,7 @@ from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.load import assert_books_hold
 from tests.support.postgresql import left_open
+from tests.support.remote import eventually
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.postgresql
@@ -36,7 +36,8 @@ WHERE datname = current_database() AND application_name = 'tollway' AND wait_eve
 
 @pytest.fixture
 def served(own_store: Store) -> Iterator[Gateway]:
-    gateway = Gateway(own_store)
+    # On a busy machine what waits here might otherwise time out before the others are served.
+    gateway = Gateway(own_store, call_timeout_s=120)
     yield gateway
     assert gateway.stop() == 0
 
@@ -66,9 +67,7 @@ def calls(served: Gateway, question: dict[str, str]) -> Iterator[Calls]:
 
 
 def wait_for_a_lock(store: Store) -> None:
-    deadline_s = time.monotonic() + 5
-    while not store.run(SOMEBODY_WAITS):
-        assert time.monotonic() < deadline_s, "nobody waits for a lock"
+    eventually(lambda: store.run(SOMEBODY_WAITS), bool)
 
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS.keys())
@@ -111,6 +110,11 @@ def test_a_gateway_that_waits_for_all_locks_would_be_seen(own_store: Store, call
     assert waiting.result().code == free.result().code == 0
 
 
+def assert_served(gateway: Gateway, caller: Caller, question: dict[str, str]) -> None:
+    """On a busy machine a second may be too short for a call that nothing holds up."""
+    eventually(lambda: gateway.get(token=caller.token, query=question).code, lambda code: code == 0)
+
+
 def test_one_that_waits_for_too_long_is_let_go_uncharged(
     own_store: Store, question: dict[str, str]
 ) -> None:
@@ -118,7 +122,7 @@ def test_one_that_waits_for_too_long_is_let_go_uncharged(
     held, other = new_caller(own_store), new_caller(own_store)
     with left_open(own_store.url, HOLDS["its balance is locked"].format(held.account_id)):
         assert gateway.get(token=held.token, query=question).code == 101
-        assert gateway.get(token=other.token, query=question).code == 0
-    assert gateway.get(token=held.token, query=question).code == 0
+        assert_served(gateway, other, question)
+    assert_served(gateway, held, question)
     assert (calls_left(own_store, held), calls_left(own_store, other)) == (99, 99)
     assert gateway.stop() == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -30,6 +31,7 @@ from tollway.operations.waybills.operation import WAYBILLS
 from tollway.settings import Settings
 from tollway.store.key_check import files_of, use_files
 from tollway.store.sqlite import connection
+from tollway.telemetry.logs import LogWriter
 
 CLIENTS = 6
 _SOURCE = "market"
@@ -73,7 +75,9 @@ class Trial:
             asyncio.run(self._serve(store, calls_each))
 
     async def _serve(self, store: Store, calls_each: int) -> None:
-        gateway = Gateway(Settings(database=store.url), WorkerGroup(1, ""), 0)
+        gateway = Gateway(
+            Settings(database=store.url), WorkerGroup(1, ""), 0, LogWriter(sys.stderr)
+        )
         transport = httpx.ASGITransport(app=gateway)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             await asyncio.gather(

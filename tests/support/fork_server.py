@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 import tollway.fakes.carrier.server
 import tollway.gateway.server  # noqa: F401 - loaded here, once
+from tests.support.commands import all_commands
 from tollway.cli.main import main
 
 REQUEST_MAX = 1_000_000
@@ -38,7 +39,8 @@ _PID = os.getpid()
 
 
 def warm_up(folder: str) -> None:
-    """Runs a few commands, so that what they load on first use is there for every fork."""
+    """Loads all commands and runs a few, so that what they load is there for every fork."""
+    all_commands()
     for command in ("migrate", "account list", "settings"):
         arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
         with redirect_stdout(io.StringIO()), suppress(SystemExit):

@@ -60,7 +60,12 @@ _uses = (
             and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation),
         )
     )
-    .where(consent.c.account_id == account.c.id)
+    .where(
+        consent.c.account_id == account.c.id,
+        # Not those of an operation whose package is no longer installed: whether it asked for a
+        # consent is not known any more.
+        entry.c.operation.in_(_UNDER_CONSENT),
+    )
     .scalar_subquery()
 )
 _counted = select(account.c.id, _charges.label("charges"), _uses.label("uses")).subquery("counted")

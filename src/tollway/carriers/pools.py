@@ -1,7 +1,7 @@
 """The numbers an operator has loaded, per carrier, for one shop or for all.
 
-A number's row is never deleted, only marked as taken. So a number is issued once, whatever is
-cancelled, restarted or loaded again.
+A number's row is never deleted, only marked as taken. So a number is issued once, even if its
+waybill is cancelled, the gateway restarts or the number is loaded again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import waybill_number
 
-# The pool of no shop in particular.
+# The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
 
@@ -32,7 +32,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class PoolLoad(msgspec.Struct):
-    """What loading numbers came to."""
+    """How many numbers were read, loaded and rejected."""
 
     read: int = 0
     loaded: int = 0
@@ -143,8 +143,7 @@ def _misfits(chunk: Iterable[tuple[int, str]], number_format: str) -> Iterator[R
 async def _store(
     transaction: Transaction, wp_code: str, owner_id: str, chunk: Iterable[tuple[int, str]]
 ) -> list[Rejected]:
-    """Stores numbers all at once; if some were there, one by one, because only so each one's own
-    conflict is known."""
+    """Stores numbers in one statement; if some were there already, one by one, to learn which."""
     chunk = list(chunk)
     rows = [{"wp_code": wp_code, "number": each[1], "owner_id": owner_id} for each in chunk]
     with suppress(_SomeKnownError):

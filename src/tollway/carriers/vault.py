@@ -1,8 +1,8 @@
 """How a waybill is kept: its print data sealed, its fields as keyed fingerprints.
 
-A fingerprint tells whether a second request says the same, field by field. It cannot be turned
-back, nor guessed without the key, and it is bound to its waybill: the same phone number in two
-waybills does not look the same.
+A fingerprint shows whether a second request says the same, field by field. It cannot be reversed,
+nor guessed without the key, and it is bound to its waybill: the same phone number in two waybills
+has two fingerprints.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Vault:
         used = self._fingerprinter.current if key_id is None else key_id
         of = {}
         for name, value in fields.items():
-            # As JSON, so that no two different fields can ever run together into one text.
+            # As JSON, so that the boundary between name and value is unambiguous.
             content = context + msgspec.json.encode((name, value))
             of[name] = self._fingerprinter.sign(content, used).digest[:_DIGEST_BYTES].hex()
         return Fingerprints(used, of)

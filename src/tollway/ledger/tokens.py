@@ -30,7 +30,6 @@ SECRET = "secret"  # noqa: S105 - the name of a kind
 _PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
 _RANDOM_LENGTH = 32
 _CHECKSUM_LENGTH = 6
-TOKEN_LENGTH = 8 + _RANDOM_LENGTH + _CHECKSUM_LENGTH
 
 
 def mint(kind: str, pick: Callable[[str], str]) -> str:

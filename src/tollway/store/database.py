@@ -37,6 +37,22 @@ class StoreDoubtError(StoreUnavailableError):
     """The connection was lost during a commit: whether it was made is not known here."""
 
 
+class Timings(Protocol):
+    """Where an engine reports how long its reads and commits took."""
+
+    def read(self, elapsed_s: float) -> None: ...
+
+    def wrote(self, elapsed_s: float) -> None: ...
+
+
+class NoTimings:
+    """For commands, which have no metrics."""
+
+    def read(self, elapsed_s: float) -> None: ...
+
+    def wrote(self, elapsed_s: float) -> None: ...
+
+
 class Reader(Protocol):
     """Reads on a database or within a transaction. Several gateways can serve a shared one."""
 

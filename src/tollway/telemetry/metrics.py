@@ -92,6 +92,9 @@ class Metrics(Collector):
         latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
         latency.sum_s += elapsed_s
 
+    def wrote(self, elapsed_s: float) -> None:
+        self.database_write_s.observe(elapsed_s)
+
     def read(self, elapsed_s: float) -> None:
         self._reads += 1
         self._read_s += elapsed_s

@@ -19,7 +19,7 @@ _PAIRS_FROM = 4
 def bar_widths(text: str) -> list[int]:
     """Widths in modules: a bar, a gap, a bar and so on, ending with a bar."""
     values = _values(text)
-    check = (values[0] + sum(place * value for place, value in enumerate(values))) % 103
+    check = (values[0] + sum(weight * value for weight, value in enumerate(values))) % 103
     return [int(width) for value in (*values, check, _STOP) for width in _WIDTHS[value]]
 
 

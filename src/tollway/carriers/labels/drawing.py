@@ -28,7 +28,7 @@ class PlacedBars(NamedTuple):
 
 
 class Drawing:
-    """One label on its way to being dots."""
+    """One label, drawn."""
 
     def __init__(self, layout: Layout, fonts: FontFiles, dots_per_mm: float) -> None:
         self._dots_per_mm = dots_per_mm
@@ -59,11 +59,11 @@ class Drawing:
         return round(mm * self._dots_per_mm)
 
     def _placed(self, bars: Bars) -> PlacedBars:
-        """Every module is a whole number of dots: a blurred edge is what scanners stumble on."""
+        """Every module is a whole number of dots: scanners misread blurred edges."""
         modules = sum(bar_widths(bars.text))
-        room = self._dots(bars.box.width)
-        module = max(1, room // (modules + 2 * _QUIET_MODULES))
-        x = self._dots(bars.box.x) + (room - modules * module) // 2
+        width = self._dots(bars.box.width)
+        module = max(1, width // (modules + 2 * _QUIET_MODULES))
+        x = self._dots(bars.box.x) + (width - modules * module) // 2
         return PlacedBars(x, self._dots(bars.box.y), self._dots(bars.box.height), module, bars.text)
 
     def _rule(self, rule: Rule) -> None:
@@ -92,11 +92,11 @@ class Drawing:
         while True:
             font = self._fonts.font(max(1, self._dots(size_mm)), is_bold=words.is_bold)
             lines = _wrapped(text, font, self._dots(words.box.width))
-            if self._has_room(words.box, font, lines) or size_mm <= _SIZE_LEAST_MM:
+            if self._fits(words.box, font, lines) or size_mm <= _SIZE_LEAST_MM:
                 return font, lines
             size_mm *= _SHRINK
 
-    def _has_room(self, box: Box, font: ImageFont.FreeTypeFont, lines: list[str]) -> bool:
+    def _fits(self, box: Box, font: ImageFont.FreeTypeFont, lines: list[str]) -> bool:
         return font.size * _LINE_SPACING * len(lines) <= self._dots(box.height) + 1
 
 

@@ -17,7 +17,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Party(msgspec.Struct, frozen=True):
-    """Who sends or receives, and where."""
+    """A sender or receiver, with the address."""
 
     name: str
     mobile: str
@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class RoutingInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """What a sorter reads first: where it goes, by way of where, and where it came from."""
+    """What a sorter reads first: destination, hub and origin."""
 
     sortation: Place
     consolidation: Place
@@ -46,7 +46,7 @@ class ShippingOption(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Label(msgspec.Struct, frozen=True, rename="camel"):
-    """What stands on a label."""
+    """What a label says."""
 
     waybill_code: str
     order_sn: str

@@ -10,10 +10,8 @@ from functools import partial
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import OpenedLink, find_link
+from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
 from tollway.carriers.carriers import Carrier, find_carrier
-from tollway.carriers.connectors.connector import Declined, IssueOrder, OrderRef
-from tollway.carriers.connectors.number_pool import PoolConnector
 from tollway.carriers.labels.layout import TEMPLATES_PATH
 from tollway.carriers.labels.print_data import (
     Address,
@@ -24,6 +22,7 @@ from tollway.carriers.labels.print_data import (
     route,
 )
 from tollway.carriers.pending import Draft, seal_draft
+from tollway.carriers.pools import take_number
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
@@ -32,6 +31,7 @@ from tollway.carriers.waybills import (
     find_in_force,
     store_waybill,
 )
+from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
@@ -43,6 +43,10 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
 
+_NO_NUMBERS = Phrase(
+    "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
+    "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
+)
 _FIND = Query(
     select(owner.c.shop_code).where(
         owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
@@ -147,16 +151,13 @@ class WaybillHandler:
         carrier: Carrier,
         transaction: Transaction,
     ) -> ActResult:
-        label = _label(request, carrier)
-        ref = OrderRef(pending.object_id, pending.owner_id, pending.order_sn)
-        order = IssueOrder(ref, label.sender, label.recipient, request.waybill_type)
-        answer = await PoolConnector(transaction, carrier, call.language).issue(order)
-        if isinstance(answer, Declined):
-            return refused(request.order_sn, answer.reason)
+        number = await take_number(transaction, carrier.wp_code, request.owner_id)
+        if number is None:
+            return refused(request.order_sn, _NO_NUMBERS.fill(call.language, {}))
         made = msgspec.structs.replace(
-            pending, state="issued", number=answer.number, issued_at_s=pending.asked_at_s
+            pending, state="issued", number=number, issued_at_s=pending.asked_at_s
         )
-        label = msgspec.structs.replace(label, waybill_code=answer.number)
+        label = msgspec.structs.replace(_label(request, carrier), waybill_code=number)
         text = print_data(label, self._vault.label_signer, self._template_url(request))
         stored = self._stored(request, made, self._vault.seal(text, made.context))
         await store_waybill(transaction, stored)
@@ -167,7 +168,7 @@ class WaybillHandler:
         request: WaybillRequest,
         pending: Waybill,
         carrier: Carrier,
-        opened: OpenedLink,
+        opened: OpenedCarrierLink,
         transaction: Transaction,
         charge: Charge,
     ) -> ActResult:

@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import (
     Connector,
@@ -62,14 +62,17 @@ class RemoteIssuer:
         transaction: Transaction,
         stored: StoredWaybill,
         carrier: Carrier,
-        opened: OpenedLink,
+        opened: OpenedCarrierLink,
         charge: Charge,
     ) -> ActResult:
         """Holds the price; the carrier is asked once that is committed."""
         if self._remotes.is_refusing(carrier.wp_code):
             # Known beforehand, so nothing need be held and given back.
             raise Refusal(Reason.CARRIER_UNREACHABLE)
-        connector = self._remotes.connector(carrier, opened)
+        try:
+            connector = self._remotes.connector(carrier, opened)
+        except NotSentError:
+            raise Refusal(Reason.CARRIER_UNREACHABLE) from None
         began_s = time.monotonic()
         now_ms = await common_ms(transaction, self._runtime.at_ms())
         # From now, not from the arrival of the call: its body may have been slow. Rounded up, so
@@ -81,7 +84,7 @@ class RemoteIssuer:
         return ActResult(b"", is_paid=False, then=ask, is_held=True)
 
     async def _ask(
-        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> Act:
         object_id = stored.waybill.object_id
         under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
@@ -98,7 +101,7 @@ class RemoteIssuer:
         return partial(self._close, stored, answer)
 
     async def _answer(
-        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> _Answer:
         deadline_s = link.deadline_ms / 1000
         if time.monotonic() - began_s > link.settle_after_s - deadline_s:
@@ -114,10 +117,6 @@ class RemoteIssuer:
             return found or error
         except ConnectorError as error:
             return error
-        except Exception:
-            # Whatever the error, the carrier may have issued a number.
-            logger.exception("asking about waybill %s failed", stored.waybill.object_id)
-            return OutcomeUnknownError("The question failed on this side.")
 
     async def _close(
         self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge

@@ -20,6 +20,7 @@ from tollway.store.database import (
     StoreDoubtError,
     StoreError,
     StoreUnavailableError,
+    Timings,
     Transaction,
 )
 from tollway.store.postgresql.changes import ChangeListener
@@ -34,7 +35,6 @@ from tollway.store.postgresql.transaction import (
     waited_for,
 )
 from tollway.store.query import CompiledQuery, Query
-from tollway.telemetry.metrics import Metrics
 
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
@@ -58,7 +58,7 @@ class PostgresqlDatabase:
         self,
         url: str,
         call_timeout_s: float | None,
-        metrics: Metrics,
+        metrics: Timings,
         *,
         connections: int = CONNECTIONS_MAX,
         session: str = "read-write",
@@ -132,7 +132,7 @@ class PostgresqlDatabase:
             except RivalError:
                 return await self._once_more(commit)
         finally:
-            self._metrics.database_write_s.observe(perf_counter() - began_s)
+            self._metrics.wrote(perf_counter() - began_s)
 
     async def _once_more(self, commit: Callable[[], Awaitable[T]]) -> T:
         """Tries again after a conflict with another transaction, a few times at most."""

@@ -42,7 +42,7 @@ waybill_number = Table(
 )
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number), `fingerprints` tell whether
+# is its print data (while it is pending, its label without the number), `fingerprints` show whether
 # another request says the same. `refusal` is why the carrier issued nothing.
 waybill = Table(
     "waybill",
@@ -104,6 +104,7 @@ carrier_link = Table(
     Column("deadline_ms", BigInteger, nullable=False),
     Column("settle_after_s", BigInteger, nullable=False),
     Column("changed_at_s", BigInteger, nullable=False),
+    Column("protocol", String, nullable=False),
     CheckConstraint("deadline_ms > 0", name="carrier_link_deadline"),
     # Until its deadline a message may still arrive: only later can it be known to be lost.
     CheckConstraint("settle_after_s * 1000 > deadline_ms", name="carrier_link_settle_after"),

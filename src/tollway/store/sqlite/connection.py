@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import apsw
 
 from tollway.store.database import Row, RowValues, StoreBusyError, StoreUnavailableError
-from tollway.store.query import Query
+from tollway.store.query import Query, Steps
 
 # WAL with synchronous=FULL: a commit has reached the disk when it returns. The page cache is in
 # KiB when negative.
@@ -62,6 +62,21 @@ class Connection:
             with our_errors():
                 raise
         return rows
+
+    def fetch_steps(self, steps: Steps) -> list[Row]:
+        """What steps come to. In one read transaction, so that no commit comes between them."""
+        self._cursor.execute("BEGIN")
+        try:
+            asked = next(steps)
+            while True:
+                asked = steps.send(self.fetch_all(*asked))
+        except StopIteration as end:
+            rows: list[Row] = end.value
+            return rows
+        finally:
+            # An error may have ended it already.
+            if self.raw.in_transaction:
+                self._cursor.execute("COMMIT")
 
     def execute(self, query: Query, values: Mapping[str, object]) -> int:
         self.fetch_all(query, values)

@@ -14,12 +14,11 @@ from typing import TypeVar
 import apsw
 
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Row, Transaction
-from tollway.store.query import Query
+from tollway.store.database import Row, Timings, Transaction
+from tollway.store.query import Query, StepsQuery
 from tollway.store.sqlite.changes import ChangeWatch
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
-from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ class SqliteDatabase:
     dialect = "sqlite"
     is_shared = False
 
-    def __init__(self, path: str, busy_timeout_s: float, metrics: Metrics) -> None:
+    def __init__(self, path: str, busy_timeout_s: float, metrics: Timings) -> None:
         busy_timeout_ms = round(busy_timeout_s * 1000)
         self._reader = Connection(path, busy_timeout_ms)
         # One long read at a time: a second core is not theirs to take.
@@ -66,7 +65,10 @@ class SqliteDatabase:
 
     def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()
-        rows = self._reader.fetch_all(query, values)
+        if isinstance(query, StepsQuery):
+            rows = self._reader.fetch_steps(query.steps(values))
+        else:
+            rows = self._reader.fetch_all(query, values)
         self._metrics.read(perf_counter() - began_s)
         return rows
 

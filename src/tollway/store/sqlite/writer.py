@@ -11,10 +11,9 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, cast
 
-from tollway.store.database import Row, RowValues, StoreUnavailableError, Transaction
+from tollway.store.database import Row, RowValues, StoreUnavailableError, Timings, Transaction
 from tollway.store.query import Query
 from tollway.store.sqlite.connection import Connection
-from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 Work = Callable[[Transaction], Awaitable[T]]
@@ -74,7 +73,7 @@ class _Task(NamedTuple):
 class Writer:
     """Owns the writing connection and its thread."""
 
-    def __init__(self, path: str, busy_timeout_ms: int, metrics: Metrics) -> None:
+    def __init__(self, path: str, busy_timeout_ms: int, metrics: Timings) -> None:
         self._connection = Connection(path, busy_timeout_ms)
         # Pages that a long import touches would stay mapped, and its memory grow with the file.
         self._connection.run("PRAGMA mmap_size = 0")
@@ -109,7 +108,7 @@ class Writer:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)
             else:
                 task.loop.call_soon_threadsafe(_succeed, task.answer, result)
-            self._metrics.database_write_s.observe(perf_counter() - began_s)
+            self._metrics.wrote(perf_counter() - began_s)
 
     def _commit(self, work: Work[T]) -> T:
         self._connection.run("BEGIN IMMEDIATE")
