@@ -26,6 +26,11 @@ _UNAVAILABLE = (
     apsw.ReadOnlyError,
     apsw.CorruptError,
     apsw.NotADBError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+    apsw.InterruptError,
+    apsw.AbortError,
+    apsw.InternalError,
     apsw.ConnectionClosedError,
 )
 
@@ -35,7 +40,7 @@ def our_errors() -> Iterator[None]:
     """Turns the driver's errors that are the world's fault into the store's own."""
     try:
         yield
-    except (apsw.BusyError, apsw.LockedError) as error:
+    except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
         raise StoreBusyError(str(error)) from error
     except _UNAVAILABLE as error:
         raise StoreUnavailableError(str(error)) from error
@@ -47,9 +52,20 @@ class Connection:
     def __init__(self, path: str, busy_timeout_ms: int) -> None:
         with our_errors():
             self.raw = apsw.Connection(path, statementcachesize=256)
-            self.raw.set_busy_timeout(busy_timeout_ms)
-            self.raw.execute(_PRAGMAS).fetchall()
+            try:
+                self.raw.set_busy_timeout(busy_timeout_ms)
+                self.raw.execute(_PRAGMAS).fetchall()
+            except apsw.Error:
+                self.abandon()
+                raise
         self._cursor = self.raw.cursor()
+
+    @property
+    def is_in_transaction(self) -> bool:
+        try:
+            return bool(self.raw.in_transaction)
+        except apsw.ConnectionClosedError:
+            return False
 
     def fetch_all(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         compiled = query.sqlite
@@ -97,3 +113,7 @@ class Connection:
 
     def close(self) -> None:
         self.raw.close()
+
+    def abandon(self) -> None:
+        """Closes it whatever state it is in; what was not committed is undone."""
+        self.raw.close(True)
