@@ -21,7 +21,7 @@ class LongerNote(msgspec.Struct):
 
 
 def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "books.db.secret"
+    path = tmp_path / "tollway.db.secret"
     secret = load_secret(path)
     assert len(secret) == 32
     assert path.stat().st_mode & 0o777 == 0o600
@@ -31,7 +31,7 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"abcd", b"not hexadecimal", b"\xff" * 64])
-def test_a_secret_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_secret_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "secret"
     path.write_bytes(content)
     with pytest.raises(StoreError, match="secret file"):
