@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
@@ -31,7 +31,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engi
         order("name", remark="x", remark_tag_name="gift"),
     ]
     put_orders(store, tagged)
-    _call_all(store, five_caller(store), today)
+    _call_all(store, all_operations_caller(store), today)
     return store
 
 

@@ -141,7 +141,9 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert (entry["balance_after"], entry["note"]) == (7, "a note")
     tollway("permission", "add", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
-    assert sheet["permissions"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
+    assert sheet["permissions"] == [
+        {"operation": "product_analysis", "price": None, "rate_limit": 25}
+    ]
     assert sheet["balances"] == [
         {"unit": "credits", "amount": 7, "held": 0, "posted": 0, "entries": 1}
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, FakeCarrier
-from tests.support.remote import age_pending, books_of, left_pending
+from tests.support.remote import age_pending, ledger_of, left_pending
 from tests.support.stores import Store
 from tests.support.waybills import PRICE
 
@@ -30,7 +30,7 @@ def test_what_the_carrier_knows_is_issued_and_charged(
     assert finding["outcome"] == "issued"
     assert finding["waybill"]["order_sn"] == body["order_sn"]
     assert [finding["number"]] == carrier.issued()
-    assert books_of(books, customer).posted == PRICE
+    assert ledger_of(books, customer).posted == PRICE
     assert tollway("hold", "list").out.strip() == "Nothing is held."
     assert "No waybill waits" in tollway("reconcile").out
 
@@ -42,8 +42,8 @@ def test_what_the_carrier_does_not_know_is_given_up_after_its_time(
     age_pending(books)
     findings = tollway("reconcile", "--json").json
     assert [each["outcome"] for each in findings] == ["given up"]
-    assert books_of(books, customer).posted == 0
-    assert books_of(books, customer).held == 0
+    assert ledger_of(books, customer).posted == 0
+    assert ledger_of(books, customer).held == 0
 
 
 def test_too_early_is_no_answer_yet(tollway: Command, books: Store, carrier: FakeCarrier) -> None:
@@ -51,7 +51,7 @@ def test_too_early_is_no_answer_yet(tollway: Command, books: Store, carrier: Fak
     answer = tollway("reconcile")
     assert answer.status == 0
     assert "too early to tell" in answer.out and "Still waiting: 1" in answer.out
-    assert books_of(books, customer).held == PRICE
+    assert ledger_of(books, customer).held == PRICE
 
 
 def test_overdue_is_told_by_the_exit_status_and_nothing_is_guessed(
@@ -66,7 +66,7 @@ def test_overdue_is_told_by_the_exit_status_and_nothing_is_guessed(
     assert answer.status == 1
     assert "overdue" in answer.out and "no answer" in answer.out
     assert "overdue" in tollway("hold", "list").out
-    assert books_of(books, customer).held == PRICE
+    assert ledger_of(books, customer).held == PRICE
     wp_code = tollway("carrier", "list", "--json").json[0]["wp_code"]
     refused = tollway("carrier", "disconnect", wp_code)
     assert refused.status == 1 and "tollway reconcile" in refused.err

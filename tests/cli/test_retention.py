@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import CALLS, Command
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.coupons import claim, load_claims
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway as RunningGateway
@@ -116,7 +116,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
     """A database that a gateway has served."""
     store = Store(tmp_path_factory.mktemp("served") / "tollway.db")
     small_world(store, today)
-    caller = five_caller(store)
+    caller = all_operations_caller(store)
     gateway = RunningGateway(store)
     for operation in OPERATIONS:
         for _ in range(2):

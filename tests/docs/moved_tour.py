@@ -40,7 +40,7 @@ class Tours(NamedTuple):
 
 
 def make_demo(folder: Path) -> DemoWorld:
-    """A demo world, in a file that nobody serves yet."""
+    """A demo world, in a file that no gateway serves yet."""
     (folder / "data").mkdir()
     path = folder / "data" / "demo.db"
     zone = Settings().zone

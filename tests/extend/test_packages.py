@@ -34,7 +34,7 @@ from tests.support.ledger import WORLD, Caller, credits_left, new_caller
 from tests.support.orders import order, put_orders, sealer_of
 from tests.support.owners import shop
 from tests.support.receipts import receipt_of
-from tests.support.remote import books_of, eventually
+from tests.support.remote import eventually, ledger_of
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
 from tollway.carriers.carrier_links import CarrierLink, connect
@@ -324,7 +324,7 @@ def test_the_courier_gives_the_number_and_the_price_is_captured(
     (line,) = journal(courier, body, "issue")
     assert (line["account"], line["service"]) == ("shop-42", "express")
     assert reply.data["waybillCode"].startswith("SW")
-    books = books_of(extended, customer)
+    books = ledger_of(extended, customer)
     assert (books.available, books.held, books.posted) == (CREDITS - PRICE, 0, PRICE)
 
 
@@ -335,7 +335,7 @@ def test_what_the_courier_refuses_costs_nothing(
     reply = issue(served, customer.token, parcel(wp_code))
     assert (reply.code, reply.data["code"]) == (0, 0)
     assert reply.data["errorMsg"] == "月结账号已冻结"
-    assert books_of(extended, customer).posted == 0
+    assert ledger_of(extended, customer).posted == 0
 
 
 def test_an_answer_that_is_lost_is_looked_up_at_once(
@@ -346,7 +346,7 @@ def test_an_answer_that_is_lost_is_looked_up_at_once(
     reply = issue(served, customer.token, body)
     assert (reply.code, reply.data["code"]) == (0, 1), reply.envelope
     assert len(journal(courier, body, "issue")) == len(journal(courier, body, "find")) == 1
-    assert books_of(extended, customer).posted == PRICE
+    assert ledger_of(extended, customer).posted == PRICE
 
 
 def test_101_while_the_outcome_is_unknown_the_price_is_held(
@@ -356,11 +356,11 @@ def test_101_while_the_outcome_is_unknown_the_price_is_held(
     body = parcel(wp_code)
     reply = issue(served, customer.token, body)
     assert reply.code == 101 and "credits are held" in reply.msg
-    books = books_of(extended, customer)
+    books = ledger_of(extended, customer)
     assert (books.available, books.held, books.posted) == (CREDITS - PRICE, PRICE, 0)
     assert len(journal(courier, body, "issue")) == 1
     faults()
-    books = eventually(lambda: books_of(extended, customer), lambda books: books.held == 0)
+    books = eventually(lambda: ledger_of(extended, customer), lambda books: books.held == 0)
     assert books.posted == PRICE
     after = issue(served, customer.token, body)
     assert after.headers["x-replay-of"] == reply.headers["x-request-id"]

@@ -7,7 +7,7 @@ from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.orders import sealer_of
 from tests.support.ports import free_port
-from tests.support.remote import books_of
+from tests.support.remote import ledger_of
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
 from tollway.carriers.carrier_links import CarrierLink, connect
@@ -29,7 +29,7 @@ def test_101_nothing_is_sent_or_held_until_it_is_installed_again(tmp_path: Path)
     reply = issue(gateway, customer.token, request("GONE"))
     assert gateway.stop() == 0
     assert reply.code == 101 and "cannot be reached" in reply.msg
-    assert books_of(store, customer).kinds == ["top_up"]
+    assert ledger_of(store, customer).kinds == ["top_up"]
     assert "carrier GONE cannot be asked: The carrier protocol pigeon-post is not" in gateway.log()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOLLWAY_")}
     listed = forks.run("tollway", "carrier", "list", env={**kept, **store.settings}, cwd=tmp_path)

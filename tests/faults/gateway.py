@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from tests.faults.batches import Call, Callers
 from tests.faults.disk import FaultyDisk, checkpoints_every
-from tests.support.all_operations import five_caller, small_world
+from tests.support.all_operations import all_operations_caller, small_world
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.remote import PATIENT, connected_carrier
 from tests.support.stores import Store
@@ -167,10 +167,12 @@ def _prepared(folder: Path, today: date, carrier: FakeCarrier) -> tuple[Store, C
     small_world(store, today)
     callers = Callers(
         rich=tuple(
-            five_caller(store, rate_limit=_PLENTY, calls=_PLENTY, credits_=_PLENTY)
+            all_operations_caller(store, rate_limit=_PLENTY, calls=_PLENTY, credits_=_PLENTY)
             for _ in range(2)
         ),
-        poor=five_caller(store, rate_limit=_PLENTY, calls=FEW_CALLS, credits_=FEW_CREDITS),
+        poor=all_operations_caller(
+            store, rate_limit=_PLENTY, calls=FEW_CALLS, credits_=FEW_CREDITS
+        ),
         pool=new_carrier(store, _NUMBERS),
         remote=connected_carrier(store, carrier, **PATIENT),
     )

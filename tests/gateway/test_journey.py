@@ -58,8 +58,8 @@ def test_every_way_of_asking_gets_a_token(
         headers = basic(client.id, client.secret)
         response = ask(gateway, {"grant_type": GRANT_TYPE}, headers=headers)
     else:
-        asking = ask if way == "urlencoded" else ask_multipart
-        response = asking(gateway, {**client.form, "scope": "", "more": "is ignored"})
+        send = ask if way == "urlencoded" else ask_multipart
+        response = send(gateway, {**client.form, "scope": "", "more": "is ignored"})
     assert response.status_code == 200
     answer = response.json()
     assert set(answer) == {"access_token", "token_type", "expires_in"}

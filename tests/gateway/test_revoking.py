@@ -135,12 +135,12 @@ def test_no_token_slips_through_while_its_client_is_revoked(
 
 @pytest.mark.postgresql
 def test_control_without_turns_one_would(raced: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def no_turns(*_: object) -> None:
+    async def no_lock(*_: object) -> None:
         pass
 
     client = new_client(raced)
-    for room in (client_tokens, clients):
-        monkeypatch.setattr(room, "one_at_a_time", no_turns)
+    for module in (client_tokens, clients):
+        monkeypatch.setattr(module, "one_at_a_time", no_lock)
     raced.do(lambda database: _revoke_while_one_is_given(database, client, monkeypatch))
     assert valid_tokens(raced, client) == 1
 

@@ -29,7 +29,7 @@ def _rows(store: Store, client: OwnClient) -> int:
     return sum(each.client_id == client.id for each in tokens)
 
 
-def test_the_gateway_removes_what_expired_a_day_ago_and_receipts_and_books_stay(
+def test_the_gateway_removes_what_expired_a_day_ago_and_receipts_and_the_ledger_stay(
     own_store: Store, question: dict[str, str]
 ) -> None:
     old, recent, sandbox = (
@@ -51,12 +51,12 @@ def test_the_gateway_removes_what_expired_a_day_ago_and_receipts_and_books_stay(
     assert [_rows(own_store, client) for client in (old, recent, sandbox)] == [0, 1, 1]
     (kept,) = own_store.do(lambda database: list_tokens(database, expired.account_id))
     assert kept.id == expired.token_id
-    told = forks.run(
+    shown = forks.run(
         *("tollway", "receipt", reply.headers["x-request-id"], "--json"),
         *("--database", own_store.url),
     )
     assert (
-        json.loads(told.stdout)["token_id"] == newest_entry(own_store, old.caller, CALLS).token_id
+        json.loads(shown.stdout)["token_id"] == newest_entry(own_store, old.caller, CALLS).token_id
     )
     audit = forks.run("tollway", "audit", "--database", own_store.url)
     assert audit.returncode == 0, audit.stdout

@@ -43,7 +43,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_done_twice(
 def assert_callers_were_under_way(campaign: Campaign, kills: int) -> None:
     """Otherwise this would have tried nothing."""
     assert campaign.notes.broken.total() >= kills
-    assert sum(told.is_success for told in campaign.notes.told) >= kills
+    assert sum(answer.is_success for answer in campaign.notes.answers) >= kills
 
 
 @pytest.mark.parametrize(

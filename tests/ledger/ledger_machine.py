@@ -1,4 +1,4 @@
-"""The books' machine: it does anything in any order, and compares with the model after each step.
+"""The ledger's machine: it does anything in any order, and compares with the model after each step.
 
 Accounts and tokens are those of a template that is copied for every example. A step never catches
 what it did not expect, so every surprise is a finding.
@@ -26,7 +26,7 @@ from tests.ledger.ledger_draws import (
     units,
 )
 from tests.ledger.ledger_gateway import BooksGateway, CrashedError, Tamper
-from tests.ledger.ledger_model import DAY_MS, Books
+from tests.ledger.ledger_model import DAY_MS, LedgerModel
 from tests.ledger.ledger_reading import breaches, compare
 from tests.ledger.ledger_template import Template, Token
 from tollway.ledger import LedgerError
@@ -55,7 +55,7 @@ class BooksMachine(RuleBasedStateMachine):
         self._numbers = count(1)
         self.unheard: list[Wanted] = []
         self.heard: list[tuple[Wanted, Outcome]] = []
-        self.model = Books()
+        self.model = LedgerModel()
         for account_id in self.account_ids:
             self.model.prices |= {(account_id, name): price for name, price in PRICES.items()}
         path = template.path.with_name("example.db")
@@ -72,7 +72,7 @@ class BooksMachine(RuleBasedStateMachine):
         return self._runner.run(run())
 
     def is_done(self, work: Awaitable[object]) -> bool:
-        """Whether the books let it be done."""
+        """Whether the ledger allows it."""
         try:
             self.run(work)
         except LedgerError:
@@ -172,7 +172,7 @@ class BooksMachine(RuleBasedStateMachine):
         account=accounts, hold=st.integers(0, 20), state=st.sampled_from(("captured", "released"))
     )
     def end_hold(self, account: int, hold: int, state: str) -> None:
-        """By whoever learns what became of it; also of one that has ended, or never was."""
+        """By any part that learns the outcome; also of a hold that has ended, or never was."""
         account_id = self.account_ids[account]
         ids = [*(hold_id for owner, hold_id in self.model.holds if owner == account_id), "none"]
         hold_id = ids[hold % len(ids)]

@@ -101,15 +101,15 @@ def charge_of(grant_request: GrantRequest, account_id: str, request_id: str) -> 
     )
 
 
-def told(remarks: ChargeResults) -> dict[int, object]:
-    """What can be compared of what was told; that a plain call was done is not told."""
+def comparable(results: ChargeResults) -> dict[int, object]:
+    """The results in a form that can be compared; a plain call that was posted has none."""
     outcomes: dict[int, object] = {}
-    for position, remark in remarks.items():
-        if isinstance(remark, AlreadyAnswered):
-            outcomes[position] = remark.kept
-        elif isinstance(remark, Exception):
-            assert isinstance(remark, ShortageError), remark
-            outcomes[position] = remark.left
+    for position, result in results.items():
+        if isinstance(result, AlreadyAnswered):
+            outcomes[position] = result.kept
+        elif isinstance(result, Exception):
+            assert isinstance(result, ShortageError), result
+            outcomes[position] = result.left
     return outcomes
 
 
@@ -135,10 +135,10 @@ def run(
                 for position, grant_request in enumerate(batch)
             ]
             if database.is_shared:
-                remarks = await post_waiting_for_locks(database, charges)
+                results = await post_waiting_for_locks(database, charges)
             else:
-                remarks = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
-            outcomes.append(told(remarks))
+                results = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
+            outcomes.append(comparable(results))
         return outcomes
 
     outcomes = store.do(work)
@@ -193,12 +193,12 @@ def test_a_key_that_is_reserved_is_taken_for_what_is_settled_at_once(
 
     for store in pair:
         store.do(reserve)
-        grant_requests = [
+        key_charges = [
             GrantRequest("a", "credits", 1, "k1", None),
             GrantRequest("a", "credits", 1, "k2", None),
         ]
         outcomes, ((*_, amount, _, posted, _),), *_ = run(
-            store, "reserved ", {("a", "credits"): 9}, [grant_requests]
+            store, "reserved ", {("a", "credits"): 9}, [key_charges]
         )
         assert outcomes == [{0: KeptAnswer("the holder", b"another", b"")}]
         assert (amount, posted) == (8, 1)

@@ -1,7 +1,7 @@
 """Settling without what others have locked: the rest comes out as if it had been alone.
 
 Random batches meet random locks. What was busy is settled once the locks are gone; in the end the
-books are those of an engine that was given the same charges in the same order.
+rows are those of an engine that was given the same charges in the same order.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from tests.ledger.test_charge_postgresql import (
     WISHES,
     GrantRequest,
     charge_of,
-    told,
+    comparable,
 )
 from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
@@ -159,24 +159,24 @@ class Holder:
 async def settle_behind(
     database: Database, url: str, name: str, locks: Locks, charges: list[Charge]
 ) -> tuple[dict[int, object], list[int]]:
-    """What is told of the charges, and which of them were left to the end."""
+    """The results of the charges, and which of them were left to the end."""
     connection = await asyncpg.connect(url)
     holder = Holder(connection, name)
     try:
         async with connection.transaction():
             await holder.take(locks)
-            remarks = await post_unless_locked(database, charges)
+            results = await post_unless_locked(database, charges)
     finally:
         await connection.close()
-    busy = [place for place, remark in remarks.items() if isinstance(remark, BusyError)]
+    busy = [place for place, result in results.items() if isinstance(result, BusyError)]
     for place, charge in enumerate(charges):
         if place in busy:
-            assert holder.may_be_busy(charge), "busy although nobody has it"
+            assert holder.may_be_busy(charge), "busy although it is not locked"
         elif holder.must_be_busy(charge):
-            assert isinstance(remarks.get(place), AlreadyAnswered), "settled behind a lock's back"
-    done: ChargeResults = {place: remark for place, remark in remarks.items() if place not in busy}
+            assert isinstance(results.get(place), AlreadyAnswered), "settled behind a lock's back"
+    done: ChargeResults = {place: result for place, result in results.items() if place not in busy}
     later = await post_waiting_for_locks(database, [charges[place] for place in sorted(busy)])
-    return told(done | {sorted(busy)[nth]: each for nth, each in later.items()}), sorted(busy)
+    return comparable(done | {sorted(busy)[nth]: each for nth, each in later.items()}), sorted(busy)
 
 
 async def settle_alone(
@@ -184,10 +184,10 @@ async def settle_alone(
 ) -> dict[int, object]:
     """The same in a transaction each: first what was not busy, then what was."""
     outcomes: dict[int, object] = {}
-    for places in ([place for place in range(len(charges)) if place not in busy], busy):
-        run = [charges[place] for place in places]
-        remarks = await database.write(lambda tx, run=run: post_charges(tx, run))
-        outcomes |= told({places[nth]: remark for nth, remark in remarks.items()})
+    for positions in ([place for place in range(len(charges)) if place not in busy], busy):
+        run = [charges[place] for place in positions]
+        results = await database.write(lambda tx, run=run: post_charges(tx, run))
+        outcomes |= comparable({positions[nth]: result for nth, result in results.items()})
     return outcomes
 
 
@@ -257,7 +257,7 @@ def test_of_a_batch_only_what_is_locked_is_busy(pair: Pair) -> None:
     assert check(pair, RICH, steps) == sum(busy) > 0
 
 
-def test_what_is_not_there_is_locked_by_nobody(pair: Pair) -> None:
+def test_a_row_that_does_not_exist_is_not_locked(pair: Pair) -> None:
     assert check(pair, {}, [(NO_LOCKS, MIXED), (NO_LOCKS, MIXED)]) == 0
 
 

@@ -23,36 +23,36 @@ def _blob(store: Store, number: int) -> str:
     return f"'\\x{number:08x}'" if store.is_shared else f"x'{number:08x}'"
 
 
-def _new_tokens(books: Store, name: str) -> list[str]:
-    account = books.do(lambda database: open_account(database, Runtime(), name)).id
+def _new_tokens(store: Store, name: str) -> list[str]:
+    account = store.do(lambda database: open_account(database, Runtime(), name)).id
     ids = [f"{account}-{nth}" for nth in range(TOKENS)]
     base = random.getrandbits(20) << 11
     rows = ", ".join(
-        f"({_blob(books, base + nth)}, '{each}', '{account}', 'live', '', '', 1)"
+        f"({_blob(store, base + nth)}, '{each}', '{account}', 'live', '', '', 1)"
         for nth, each in enumerate(ids)
     )
-    books.run(
+    store.run(
         f"INSERT INTO token (hash, id, account_id, kind, label, start, issued_at_s) VALUES {rows}"
     )
     return ids
 
 
-def _used(books: Store, ids: list[str]) -> dict[str, Any]:
+def _used(store: Store, ids: list[str]) -> dict[str, Any]:
     account = ids[0].rpartition("-")[0]
-    rows = books.run(f"SELECT id, last_used_at_s FROM token WHERE account_id = '{account}'")
+    rows = store.run(f"SELECT id, last_used_at_s FROM token WHERE account_id = '{account}'")
     return dict(rows)
 
 
 def test_kept_answers_are_swept_in_pieces_the_oldest_first(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     now_ms, account = Runtime().at_ms(), f"swept {new_name()}"
     rows = ", ".join(
         f"('{account}', 'k{nth}', 'r{nth}', {now_ms - KEPT_MS - nth * 1000}, "
-        f"{_blob(books, nth)}, {_blob(books, nth)})"
+        f"{_blob(store, nth)}, {_blob(store, nth)})"
         for nth in range(OLD)
     )
-    books.run(
+    store.run(
         "INSERT INTO idempotency_key (account_id, key, request_id, at_ms, fingerprint, sealed) "
         f"VALUES {rows}"
     )
@@ -62,13 +62,13 @@ def test_kept_answers_are_swept_in_pieces_the_oldest_first(
         assert await sweep_kept(counted, now_ms) == OLD
         return counted.writes
 
-    assert books.do(sweep) == 3
+    assert store.do(sweep) == 3
 
 
 def test_workers_that_store_the_same_tokens_never_deadlock(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
-    ids = _new_tokens(books, new_name())
+    ids = _new_tokens(store, new_name())
 
     async def work(database: Database) -> None:
         async def worker(number: int) -> None:
@@ -79,23 +79,23 @@ def test_workers_that_store_the_same_tokens_never_deadlock(
 
         await asyncio.gather(*map(worker, range(4)))
 
-    books.do(work)
-    assert set(_used(books, ids).values()) <= {1000, 1001, 1002, 1003}
+    store.do(work)
+    assert set(_used(store, ids).values()) <= {1000, 1001, 1002, 1003}
 
 
 def test_times_that_could_not_be_stored_are_left_for_the_next_run(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
-    ids = _new_tokens(books, new_name())
+    ids = _new_tokens(store, new_name())
     used = dict.fromkeys(ids, 7)
 
     async def work(database: Database) -> None:
         with pytest.raises(StoreUnavailableError):
             await record_use(CountedWrites(database, fails_from=2), used)
 
-    books.do(work)
-    stored = {each for each, at_s in _used(books, ids).items() if at_s == 7}
+    store.do(work)
+    stored = {each for each, at_s in _used(store, ids).items() if at_s == 7}
     assert len(stored) == 500
     assert stored.isdisjoint(used) and stored | set(used) == set(ids)
-    books.do(lambda database: record_use(database, used))
-    assert set(_used(books, ids).values()) == {7}
+    store.do(lambda database: record_use(database, used))
+    assert set(_used(store, ids).values()) == {7}

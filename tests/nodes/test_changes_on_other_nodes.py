@@ -166,7 +166,7 @@ def test_what_the_command_line_does(
 def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: nobody says that the connection is gone, and it is not looked for."""
+    """The control: the loss of the connection is neither reported nor looked for."""
     monkeypatch.setattr(changes.ChangeListener, "_on_loss", lambda *_: None)
     monkeypatch.setattr(changes, "_DEAF_AFTER_S", 60.0)
     monkeypatch.setattr(changes, "_AGAIN_AFTER_S", 60.0)

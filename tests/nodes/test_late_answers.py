@@ -56,11 +56,11 @@ def overtaken(
     and whose answer arrives only afterwards."""
     with ThreadPoolExecutor(1) as beside:
         with late.held(*texts) as answer:
-            told = beside.submit(call)
+            called = beside.submit(call)
             answer.wait()
             meanwhile()
-            assert not told.done()
-        return told.result()
+            assert not called.done()
+        return called.result()
 
 
 def test_a_revoked_token(

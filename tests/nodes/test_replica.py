@@ -79,7 +79,7 @@ class Readings:
         # A server counts its reads with a delay of up to a second.
         deadline_s = monotonic() + DEADLINE_S
         while (after := _reads(pair)) == before:
-            assert monotonic() < deadline_s, "nobody counts the read"
+            assert monotonic() < deadline_s, "the read is not counted"
             sleep(0.05)
         return "primary" if after[0] > before[0] else "replica"
 
@@ -226,7 +226,7 @@ def _is_passed_over(
 ) -> None:
     gateway = Gateway(store, read_database=url, read_lag_s=LONG_LAG_S, database_connections=4)
     deadline_s, days = monotonic() + DEADLINE_S, 0
-    while not _told(gateway, reason) or days < 20:
+    while not _times_logged(gateway, reason) or days < 20:
         assert monotonic() < deadline_s, gateway.log()
         days += 1
         day = date.fromisoformat(question["query_date"]) - timedelta(days=days % DAYS)
@@ -235,11 +235,11 @@ def _is_passed_over(
         assert answer.code == 0
         assert answer.data["itemName"] != FOREIGN
     assert gateway.stop() == 0
-    assert _told(gateway, reason) == 1
+    assert _times_logged(gateway, reason) == 1
     assert "hush" not in gateway.log()
 
 
-def _told(gateway: Gateway, reason: str) -> int:
+def _times_logged(gateway: Gateway, reason: str) -> int:
     """How often the log says that for this reason the replica is not used."""
     lines = gateway.log().splitlines()
     return sum("the replica is not read from" in line and reason in line for line in lines)

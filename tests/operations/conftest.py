@@ -1,4 +1,4 @@
-"""What several files share: a user who lets somebody ask, and a remote carrier that can be made to
+"""What several files share: a user who has given a grant, and a remote carrier that can be made to
 misbehave, with a gateway that asks it."""
 
 from collections.abc import Iterator

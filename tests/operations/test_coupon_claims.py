@@ -55,7 +55,7 @@ def refused(reply: Reply, code: int, *words: str) -> None:
 @both_encodings
 def test_0_success(gateway: Gateway, store: Store, encoding: str) -> None:
     caller = coupon_caller(store)
-    fields = asked(sid="nobody", unknown="ignored")
+    fields = asked(sid="unknown", unknown="ignored")
     reply = gateway.post_form(COUPONS, fields, token=caller.token, encoding=encoding)
     assert (reply.code, reply.msg) == (0, "Success")
     assert credits_left(store, caller) == 49
@@ -206,7 +206,7 @@ def test_203_operation_closed(own_gateway: Gateway, own_store: Store) -> None:
     assert credits_left(own_store, caller) == 50
 
 
-def test_200_an_unexpected_error_is_not_told(own_gateway: Gateway, own_store: Store) -> None:
+def test_200_an_unexpected_error_is_not_shown(own_gateway: Gateway, own_store: Store) -> None:
     caller = coupon_caller(own_store)
     own_store.run("DROP TABLE coupon_claim_hour")
     reply = own_gateway.post_form(COUPONS, asked(), token=caller.token)

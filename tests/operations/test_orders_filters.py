@@ -48,9 +48,9 @@ def test_no_query_walks_through_orders_that_are_not_asked_for(
     with apsw.Connection(str(own_store.path)) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?"))
         steps = [row[3] for row in plan if row[3].startswith(("SEARCH", "SCAN"))]
-    walks = [step for step in steps if "order_count" not in step and "order_sn=?" not in step]
-    assert all(index in step or step in _OF_ONE_PAGE for step in walks)
-    assert any(index in step for step in walks)
+    scans = [step for step in steps if "order_count" not in step and "order_sn=?" not in step]
+    assert all(index in step or step in _OF_ONE_PAGE for step in scans)
+    assert any(index in step for step in scans)
 
 
 half_hours = st.integers(-120, 120).map(lambda n: START_MS + n * HOUR_MS // 2)

@@ -41,7 +41,9 @@ def test_0_success_costs_the_price_and_tells_it(
     assert credits_left(store, asker) == 99
 
 
-def test_an_own_price_is_charged_and_told(gateway: Gateway, store: Store, person: Person) -> None:
+def test_an_own_price_is_charged_and_reported(
+    gateway: Gateway, store: Store, person: Person
+) -> None:
     asker = new_asker(store, price=7)
     allow(store, asker, person)
     assert ask(gateway, asker, person.id).data["withholding_money"] == 7
@@ -140,5 +142,5 @@ def test_the_sandbox_has_a_user_of_each_kind_and_charges_nothing(
     assert len(listed(reply)) == 3
     assert reply.data["withholding_money"] == 0
     assert ask(gateway, asker, int(USER_UNAUTHORIZED.id)).code == 302
-    # The live users are nobody there.
+    # The live users do not exist there.
     assert ask(gateway, asker, person.id).code == 103

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.statements import Asked, TellingServer
@@ -56,7 +56,7 @@ def gateway(store: Store) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def token(store: Store) -> str:
-    caller: Caller = five_caller(store, calls=10_000, rate_limit=1000)
+    caller: Caller = all_operations_caller(store, calls=10_000, rate_limit=1000)
     return caller.token
 
 
@@ -130,7 +130,7 @@ def warm(server: TellingServer, gateway: Gateway, token: str, today: date) -> st
     """A token that the gateway knows, with its account, its consents and its balances."""
     for operation in (PRODUCT_ANALYSIS, COUPON_CLAIMS, PROMOTION_MATERIAL, ORDERS):
         assert ask(gateway, operation, token, good_request(operation, today)).code == 0
-    # The first calls still look for changes, until the gateway hears of them.
+    # The first calls still look for changes, until the gateway is notified.
     known = [good_request(PRODUCT_ANALYSIS, today)]
     deadline_s = monotonic() + DEADLINE_S
     while cheapest(server, gateway, PRODUCT_ANALYSIS, token, known).reads:
@@ -184,9 +184,9 @@ def test_a_key_is_looked_for_by_one_more_read_which_is_counted(
         the_read(asked)
 
 
-def test_a_read_of_somebody_else_would_be_counted(
+def test_a_read_of_another_client_would_be_counted(
     server: TellingServer, store: Store, warm: str
 ) -> None:
     server.asked()
-    store.do(lambda database: list_balances(database, "nobody"))
+    store.do(lambda database: list_balances(database, "unknown"))
     assert len(server.asked().reads) >= 1

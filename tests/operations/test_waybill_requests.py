@@ -130,7 +130,7 @@ def test_the_same_request_again_is_the_same_waybill_free_of_charge(
     assert credits_left(store, customer) == 0
 
 
-def test_another_content_under_the_same_key_is_told_field_by_field(
+def test_another_content_under_the_same_key_is_reported_field_by_field(
     gateway: Gateway, store: Store, customer: Caller, wp_code: str
 ) -> None:
     body = request(wp_code)

@@ -1,5 +1,5 @@
 """A call that is refused before its body is read leaves a connection that can be used again, or it
-says that it cannot: nobody sends the next request into one that is about to end."""
+says that it cannot: no client sends its next request into one that is about to end."""
 
 import socket
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_a_body_that_comes_behind_its_headers_keeps_the_connection(
     ],
     ids=["never ends", "too long to be read over", "of no length"],
 )
-def test_otherwise_the_end_of_the_connection_is_told(
+def test_otherwise_the_end_of_the_connection_is_announced(
     connection: socket.socket, header: str, body: bytes
 ) -> None:
     connection.sendall(head(header) + body)

@@ -79,16 +79,16 @@ def test_a_grant_and_its_end_are_seen(
 ) -> None:
     caller = new_caller(store, granted=False)
 
-    def told() -> tuple[int, str]:
+    def answered() -> tuple[int, str]:
         reply = gateway.get(token=caller.token, query=question)
         return reply.code, reply.headers["ratelimit-policy"]
 
     without = (204, f'"{NAME}";q=10;w=1')
-    assert told() == without
+    assert answered() == without
     store.do(lambda database: grant(database, caller.account_id, Permission(NAME, None, 3)))
-    assert_seen(store, told, (0, f'"{NAME}";q=3;w=1'))
+    assert_seen(store, answered, (0, f'"{NAME}";q=3;w=1'))
     store.do(lambda database: revoke_grant(database, caller.account_id, NAME))
-    assert_seen(store, told, without)
+    assert_seen(store, answered, without)
 
 
 def test_new_figures_are_seen(

@@ -108,7 +108,7 @@ def test_100_query_unreadable(gateway: Gateway, unpaid: Caller, query: str, prob
 
 
 def test_100_product_unknown(gateway: Gateway, unpaid: Caller, question: dict[str, str]) -> None:
-    reply = gateway.get(token=unpaid.token, query={**question, "product_id": "nobody-knows"})
+    reply = gateway.get(token=unpaid.token, query={**question, "product_id": "unknown"})
     assert reply.code == 100
     assert "product_id" in reply.msg
 
@@ -145,7 +145,7 @@ def test_101_timed_out_while_another_writer_holds_the_database(
     gateway.stop()
 
 
-def test_200_an_unexpected_error_is_not_told(own_store: Store, question: dict[str, str]) -> None:
+def test_200_an_unexpected_error_is_not_shown(own_store: Store, question: dict[str, str]) -> None:
     caller = new_caller(own_store)
     gateway = Gateway(own_store)
     own_store.run("DROP TABLE product_figure")

@@ -88,7 +88,7 @@ def crowd(
         yield lambda: [answer.result() for answer in answers]
 
 
-def test_the_long_reads_of_one_account_leave_room_for_those_of_others(
+def test_the_long_reads_of_one_account_leave_slots_for_those_of_others(
     own: Store, served: Gateway, question: dict[str, str]
 ) -> None:
     busy, other = new_shopper(own), new_shopper(own)
@@ -125,7 +125,7 @@ def test_101_a_long_read_that_gets_no_turn_in_time(hasty: tuple[Gateway, Wire]) 
         assert {reply.envelope["code"] for reply in answers()} == {101}
     # Not even preparing such a statement can be done while the table is held.
     asked = sum(count for text, count in wire.trips.items() if "replace(" in text)
-    assert 0 < asked < CROWD, "the others were told without asking the database"
+    assert 0 < asked < CROWD, "the others were refused without a query"
 
 
 def assert_paid(gateway: Gateway, caller: Caller, question: dict[str, str]) -> None:
@@ -142,7 +142,7 @@ def strangers() -> list[bytes]:
 
 
 def strange_clients() -> list[bytes]:
-    """Each with an id and a secret that somebody could have."""
+    """Each with an id and a secret that a client could have."""
 
     def ask() -> bytes:
         secret = mint(SECRET, secrets.choice)
@@ -204,7 +204,7 @@ def pages(gateway: Gateway) -> list[bytes]:
         ("pages", 2 + 1),
     ],
 )
-def test_whoever_crowds_the_database_calls_are_paid(
+def test_calls_are_paid_whatever_crowds_the_database(
     own: Store, served: Gateway, question: dict[str, str], who: str, most: int
 ) -> None:
     caller = new_shopper(own)

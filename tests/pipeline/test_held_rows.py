@@ -1,4 +1,4 @@
-"""What one transaction holds of an account makes nobody wait but that account's own calls."""
+"""Rows that one transaction has locked delay only the calls of their own account."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,7 +8,7 @@ import pytest
 from tests.support.functions import change_function
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, calls_left, new_caller
-from tests.support.load import assert_books_hold
+from tests.support.load import assert_ledger_adds_up
 from tests.support.postgresql import left_open
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -95,7 +95,7 @@ def test_others_are_served_meanwhile_and_its_own_calls_afterwards(
     assert len({str(reply.data) for reply in replies}) == 1
     assert calls_left(own_store, held) == 100 - 1 - 1
     assert {calls_left(own_store, other) for other in others} == {100 - 1 - len(kinds) * ROUNDS}
-    assert_books_hold(own_store, [])
+    assert_ledger_adds_up(own_store, [])
 
 
 def test_a_gateway_that_waits_for_all_locks_would_be_seen(own_store: Store, calls: Calls) -> None:
@@ -115,7 +115,7 @@ def assert_served(gateway: Gateway, caller: Caller, question: dict[str, str]) ->
     eventually(lambda: gateway.get(token=caller.token, query=question).code, lambda code: code == 0)
 
 
-def test_one_that_waits_for_too_long_is_let_go_uncharged(
+def test_a_call_that_waits_too_long_is_not_charged(
     own_store: Store, question: dict[str, str]
 ) -> None:
     gateway = Gateway(own_store, call_timeout_s=1)

@@ -138,7 +138,7 @@ def test_logs_are_clean_and_still_tell_each_call(
     talkative: Gateway, secrets: list[str], callers: list[Caller], question: dict[str, str]
 ) -> None:
     reply = talkative.get(token=callers[0].token, query=question)
-    # The records of a moment are told together; asking for metrics tells them at once.
+    # The records of a moment are reported together; a request for metrics reports them at once.
     talkative.client.get("/metrics")
     log = talkative.log()
     assert reply.headers["x-request-id"] in log

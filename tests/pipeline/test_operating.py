@@ -46,9 +46,9 @@ class Difference:
 
 
 def test_it_says_that_it_lives_and_is_ready(gateway: Gateway) -> None:
-    for path, told in (("/healthz", {"status": "ok"}), ("/readyz", {"status": "ready"})):
+    for path, expected in (("/healthz", {"status": "ok"}), ("/readyz", {"status": "ready"})):
         response = gateway.client.get(path)
-        assert (response.status_code, response.json()) == (200, told)
+        assert (response.status_code, response.json()) == (200, expected)
 
 
 @pytest.mark.parametrize("path", ["/%6detrics", "/%68ealthz", "/oauth/%74oken", "/%6fwner"])
@@ -131,12 +131,12 @@ def test_a_gateway_whose_database_cannot_be_written_lives_but_is_not_ready(
         assert gateway.client.get("/healthz").status_code == 200
         response = gateway.client.get("/readyz")
         assert (response.status_code, response.json()) == (503, {"status": "not ready"})
-    # On a busy machine a second may be too short for a database that nobody holds up.
+    # On a busy machine a second may be too short for a database that is not blocked.
     eventually(lambda: gateway.client.get("/readyz").status_code, lambda status: status == 200)
     assert gateway.stop() == 0
 
 
-def test_whoever_asks_all_the_time_whether_it_is_ready_costs_few_writes(gateway: Gateway) -> None:
+def test_constant_readiness_probes_cost_few_writes(gateway: Gateway) -> None:
     name, asked = "tollway_database_write_seconds_count", 200
     before = sample(metrics(gateway), name)
     for _ in range(asked):

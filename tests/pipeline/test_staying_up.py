@@ -42,7 +42,7 @@ def files_limited_to(size_bytes: int, worker: int) -> Iterator[None]:
 )
 def test_a_connection_that_says_nothing_is_closed_in_time(quick: Gateway, begun: bytes) -> None:
     spoken = talk(quick.port, begun)
-    # A gateway that is not told to hurry waits for 10 s.
+    # By default a gateway waits for 10 s.
     assert spoken.is_closed and spoken.elapsed_s < 9
 
 

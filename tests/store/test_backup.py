@@ -25,7 +25,7 @@ COMMIT = "UPDATE pair SET value = value + 1; INSERT INTO ballast (content) VALUE
 
 
 class Busy:
-    """Another connection that commits as fast as it can, until it is told to stop."""
+    """Another connection that commits as fast as it can, until it is stopped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -95,15 +95,15 @@ def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
 
     async def apply(database: Database) -> int:
         nodes = [retention_of(database, keep_orders_days=30) for _ in range(4)]
-        told = await asyncio.gather(*(node.apply(NOW_MS) for node in nodes))
-        return sum(_of("orders", dropped).rows for dropped in told)
+        runs = await asyncio.gather(*(node.apply(NOW_MS) for node in nodes))
+        return sum(_of("orders", dropped).rows for dropped in runs)
 
     ((rows,),) = store.run("SELECT count(*) FROM shop_order")
     dropped = 0
     # Whoever comes second leaves the rest of its turn to the first, until the next time.
     while store.run("SELECT FROM shop_order LIMIT 1"):
         more = store.do(apply)
-        assert more, "nobody drops what is left"
+        assert more, "what is left is not dropped"
         dropped += more
     assert dropped == rows
 
@@ -198,7 +198,7 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
     async def work(database: Database) -> None:
         async def store_late() -> None:
             await forgotten.wait()
-            # On a day that has no count yet, so that nobody waits for one.
+            # On a day that has no count yet, so that no write waits for one.
             late = order("late", confirm_time=OLD_MS + 3 * 86_400_000)
             await store_orders(database, sealer_of(store), [late])
             stored.set()

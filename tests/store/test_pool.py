@@ -45,7 +45,7 @@ class Runtime:
         return await asyncpg.connect(self._url)
 
     def hurry(self) -> None:
-        """From now on nobody waits for long; connecting in so short a time might take too long."""
+        """From now on no task waits for long; connecting in so short a time might take too long."""
         self.pool._patience_s = HASTY_S
 
     async def pid(self) -> int:
@@ -86,11 +86,11 @@ def test_a_connection_is_used_again(url: str) -> None:
     run(url, work)
 
 
-def test_whoever_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
+def test_a_task_that_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
     async def work(world: Runtime) -> None:
         async with world.all_in_use():
             waiting = [asyncio.ensure_future(world.pid()) for _ in range(20)]
-            # One who goes away takes nobody's turn along.
+            # A cancelled task does not lose the slot of another.
             await asyncio.sleep(0)
             waiting.pop(0).cancel()
         assert len(set(await asyncio.gather(*waiting))) <= SIZE
@@ -129,11 +129,11 @@ def test_one_that_was_lost_is_not_used_again(url: str) -> None:
             lost = session.get_server_pid()
             session.terminate()
         assert await world.pid() != lost
-        # Lost while nobody used it.
+        # Lost while it was idle.
         lost = await world.pid()
         await asyncio.to_thread(run_on, url, f"SELECT pg_terminate_backend({lost}, 10000)")
         async with asyncio.timeout(PATIENT_S):
-            while await world.pid() == lost:  # noqa: ASYNC110 - nothing tells of it but asking
+            while await world.pid() == lost:  # noqa: ASYNC110 - it can only be polled
                 await asyncio.sleep(0)
 
     run(url, work)
@@ -166,7 +166,7 @@ def test_after_a_renewal_all_are_new(url: str, is_renewed: bool) -> None:
 
 
 @pytest.mark.parametrize(("later_s", "made"), [(299, 2), (301, 3)])
-def test_what_nobody_needs_is_closed_after_five_minutes(
+def test_idle_connections_are_closed_after_five_minutes(
     url: str, later_s: float, made: int
 ) -> None:
     async def work(world: Runtime) -> None:

@@ -7,7 +7,7 @@ thread and no open database, and the descriptors of a fork are those it was sent
 
 A request is JSON and three descriptors on a socket. The answers on it are the process id and, once
 the fork has ended, its status. When the standard input of this process ends, so does everything
-that it has started: nobody is left to stop it.
+that it has started: no process is left to stop it.
 """
 
 import atexit
@@ -56,10 +56,10 @@ class Forks:
     def __init__(self, path: str) -> None:
         # A worker whose main process was killed is then waited for here as well.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        self._told: dict[int, socket.socket] = {}
+        self._waiting: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX)
-        # Under its name only once it listens: whoever finds it may connect.
+        # Under its name only once it listens: a process that finds it may connect.
         self._listener.bind(f"{path}.new")
         self._listener.listen()
         Path(f"{path}.new").rename(path)
@@ -67,7 +67,7 @@ class Forks:
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # Ctrl+C is for whoever started this; the end of its input tells this process.
+        # Ctrl+C is for the program that started this; this process ends with its input.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for each in (self._listener, self._woken, sys.stdin):
             self._selector.register(each, selectors.EVENT_READ)
@@ -96,7 +96,7 @@ class Forks:
             return dict(json.loads(request))
         for file in files:
             os.close(file)
-        self._told[pid] = connection
+        self._waiting[pid] = connection
         connection.sendall(b"%d\n" % pid)
         return None
 
@@ -104,7 +104,7 @@ class Forks:
         """Closes all that belongs to this process; a fork has no part in it."""
         signal.set_wakeup_fd(-1)
         self._selector.close()
-        for each in (self._listener, self._woken, self._wakes, *self._told.values()):
+        for each in (self._listener, self._woken, self._wakes, *self._waiting.values()):
             each.close()
 
     def _reap(self) -> None:
@@ -113,7 +113,7 @@ class Forks:
                 self._tell(*ended)
 
     def _tell(self, pid: int, status: int) -> None:
-        if (connection := self._told.pop(pid, None)) is not None:
+        if (connection := self._waiting.pop(pid, None)) is not None:
             # Whoever started it may be gone.
             with suppress(OSError):
                 connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
@@ -144,7 +144,7 @@ def _run(module: str, arguments: list[str], folder: str, environment: dict[str, 
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    # Found out anew, from the environment.
+    # Read again from the environment.
     tempfile.tempdir = None
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

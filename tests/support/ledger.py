@@ -1,4 +1,4 @@
-"""Accounts for tests: what an operator would do, and what is in the books afterwards."""
+"""Accounts for tests: what an operator would do, and what is in the ledger afterwards."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -78,5 +78,5 @@ def amount_left(store: Store, caller: Caller, unit: str) -> int:
 
 
 def newest_entry(store: Store, caller: Caller, unit: str) -> Entry:
-    """What was entered last in a balance's books."""
+    """The last entry of a balance."""
     return store.do(lambda database: newest_entries(database, caller.account_id, unit, 1))[0]

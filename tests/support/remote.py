@@ -1,4 +1,4 @@
-"""What tests of remote carriers share: a carrier that is connected, and the books of a customer."""
+"""What tests of remote carriers share: a connected carrier, and the ledger of a customer."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _DAY_S = 86_400
 _carriers = count(1)
 
 
-class Books(NamedTuple):
+class LedgerState(NamedTuple):
     """A customer's credits, and the kinds of all entries from the oldest."""
 
     available: int
@@ -62,14 +62,14 @@ def connected_carrier(
 
 
 def left_pending(
-    books: Store, carrier: FakeCarrier, fault: str, *, clock_ahead_s: int = 0, **link: Any
+    store: Store, carrier: FakeCarrier, fault: str, *, clock_ahead_s: int = 0, **link: Any
 ) -> tuple[Caller, dict[str, Any]]:
     """A customer with a waybill whose answer never came before the deadline, and no gateway that
     would settle it."""
-    customer = new_customer(books)
+    customer = new_customer(store)
     whole_link = {**PATIENT, **link}
-    body = request(connected_carrier(books, carrier, **whole_link))
-    gateway = Gateway(books, clock_ahead_s=clock_ahead_s, reconcile_interval_s=3600)
+    body = request(connected_carrier(store, carrier, **whole_link))
+    gateway = Gateway(store, clock_ahead_s=clock_ahead_s, reconcile_interval_s=3600)
     carrier.misbehave(fault, message=ISSUE)
     # A carrier that does not want to tell is not asked again, so that no deadline is waited for.
     carrier.misbehave("refuse", message=LOOK_UP)
@@ -77,7 +77,7 @@ def left_pending(
     assert (reply.code, "credits are held" in reply.msg) == (101, True)
     assert gateway.stop() == 0
     carrier.misbehave("none")
-    age_past_deadline(books, whole_link["deadline_ms"])
+    age_past_deadline(store, whole_link["deadline_ms"])
     return customer, body
 
 
@@ -109,10 +109,10 @@ def kill_while_asking(
     gateway.stop()
 
 
-def books_of(store: Store, caller: Caller) -> Books:
-    """The books, which must add up."""
+def ledger_of(store: Store, caller: Caller) -> LedgerState:
+    """The ledger of a caller, which must add up."""
 
-    async def work(database: Database) -> Books:
+    async def work(database: Database) -> LedgerState:
         entries: list[Entry] = []
         balances = None
         # A gateway may be settling something between the two: then they are read again.
@@ -124,7 +124,7 @@ def books_of(store: Store, caller: Caller) -> Books:
         charged = -sum(entry.amount for entry in entries if entry.kind == "charge")
         assert charged == balance.posted
         kinds = [entry.kind for entry in entries]
-        return Books(balance.amount, balance.held, balance.posted, kinds)
+        return LedgerState(balance.amount, balance.held, balance.posted, kinds)
 
     return store.do(work)
 

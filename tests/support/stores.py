@@ -42,7 +42,7 @@ class Store:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a gateway or a command must be told to work on it."""
+        """The settings with which a gateway or a command uses it."""
         files = {"TOLLWAY_KEY_FILE": self.key_file, "TOLLWAY_SECRET_FILE": self.secret_file}
         return {
             "TOLLWAY_DATABASE": self.url,
@@ -50,7 +50,7 @@ class Store:
         }
 
     def copied_to(self, path: Path) -> "Store":
-        """Another database with the same content; nobody may be using this one."""
+        """Another database with the same content; no process may be using this one."""
         for ending in (".keys", ".secret"):
             file = Path(f"{self.path}{ending}")
             if file.exists():

@@ -24,7 +24,7 @@ _orders = count(1)
 
 
 def new_carrier(store: Store, numbers: int, area: ServiceArea | None = None) -> str:
-    """A carrier of its own for one test, whose pool nobody else drinks from."""
+    """A carrier of its own for one test, whose pool no other test uses."""
     wp_code = f"T{next(_numbers)}"
 
     async def work(database: Database) -> None:

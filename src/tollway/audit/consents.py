@@ -1,8 +1,8 @@
 """Reads under a grant: each has its grant, and each charge of an owner's data has its read.
 
-What was done under a grant is written down by owner and grant, not by account and request. So a
-read is joined to its charge by the request's id, and whether any charge has no read is seen from
-their numbers.
+Reads under a grant are stored by owner and grant, not by account and request. So a read is joined
+to its charge by the request's id, and a charge without a read is noticed by comparing their
+numbers.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ _unequal = select(_counted).where(_counted.c.charges != _counted.c.uses)
 def _tell_use(row: Row) -> Iterator[Breach]:
     consent_id, request_id, account_id = row
     if account_id is None:
-        difference = f"request {request_id} was made under consent {consent_id}, which is not there"
+        difference = f"request {request_id} was made under consent {consent_id}, which is missing"
         yield Breach("consent_missing", None, None, difference)
     else:
         difference = (
@@ -89,7 +89,7 @@ def _tell_unequal(row: Row) -> Iterator[Breach]:
     account_id, charges, uses = row
     difference = (
         f"{charges} calls that need a consent were charged, "
-        f"but {uses} of these are written down under one"
+        f"but {uses} of these are recorded under one"
     )
     yield Breach("consent_use_differs", account_id, None, difference)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.accounts import ACCOUNTS, UNCHARGED
+from tollway.audit.accounts import ACCOUNTS, NOT_CHARGED
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
@@ -31,7 +31,7 @@ CHECKS = (
     BALANCES,
     ENTRIES,
     CHARGED_ONCE,
-    UNCHARGED,
+    NOT_CHARGED,
     HOLDS,
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,

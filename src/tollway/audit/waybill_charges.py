@@ -35,7 +35,7 @@ _each = (
         _charged_for_it.label("charged"),
         waybill.c.issued_at_s,
     )
-    # Those of the first versions do not name their request; the sums below go over them too.
+    # Without a request it cannot be compared alone; the sums below include it.
     .where(_is_paid, waybill.c.request_id.is_not(None))
     .subquery("each")
 )
@@ -50,7 +50,7 @@ _mispaid = select(*(_each.c[name] for name in _TOLD)).where(
     _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
 )
 
-# Laid under each other and added up, because either side may be missing.
+# A union that is added up, and not a join, because either side may be missing.
 _laid_under = union_all(
     select(
         waybill.c.account_id,

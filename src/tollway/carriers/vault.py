@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from tollway.store.keys import Signer, load_signer
+from tollway.store.keys import KeyedSigner, load_signer
 from tollway.store.sealing import Sealer, load_sealer
 
 _DIGEST_BYTES = 12
@@ -30,7 +30,9 @@ class Fingerprints(msgspec.Struct, frozen=True):
 class Vault:
     """The keys for waybills, each used for its one purpose."""
 
-    def __init__(self, sealer: Sealer, fingerprinter: Signer, label_signer: Signer) -> None:
+    def __init__(
+        self, sealer: Sealer, fingerprinter: KeyedSigner, label_signer: KeyedSigner
+    ) -> None:
         self.sealer = sealer
         self._fingerprinter = fingerprinter
         self.label_signer = label_signer

@@ -1,4 +1,4 @@
-"""Which day it is where the gateway's dates are kept."""
+"""Which day it is in the gateway's time zone."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta

@@ -86,7 +86,7 @@ class Gateway:
         )
 
     def _routes(self) -> list[Route]:
-        """What is answered beside the operations."""
+        """The paths that are not operations."""
         settings, resources, database = self._settings, self._resources, self._database
         mapped = settings.http_status == "mapped"
         description = openapi(OPERATIONS, settings.public_address, mapped=mapped)

@@ -1,4 +1,8 @@
-"""What the OpenAPI document says of answers: the envelope, and an example for every reason."""
+"""The OpenAPI document, made from the descriptors of the operations.
+
+It describes every operation with its parameters, its answers and an example for every reason, and
+the requests for a receipt and for a token.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,7 +188,7 @@ def describe_token(answer: Json) -> Json:
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
-    """Every name a field goes by; where there are two, neither alone is required."""
+    """Every name of a field; where there are two, neither alone is required."""
     spelled = []
     for name, field, required in fields:
         schema = {**field.kind.schema(), "description": field.meaning}

@@ -1,4 +1,4 @@
-"""What machines ask of a running gateway: is it alive, is it ready, how is it doing, what is it."""
+"""The paths for monitoring and tools: /healthz, /readyz, /metrics and /openapi.json."""
 
 from collections.abc import Awaitable, Callable
 from time import monotonic
@@ -19,8 +19,8 @@ def probe_routes(
     is_ready: Callable[[], Awaitable[bool]],
     description: dict[str, Any],
 ) -> list[Route]:
-    # Both take the event loop as long as a few calls: here one for all who ask at the same time,
-    # there one for good.
+    # Both take the event loop as long as a few calls. So the metrics are rendered once for all
+    # requests at the same time, and the description once for the whole run.
     shared_metrics = SingleFlight(metrics)
     described = JSONResponse(description).body
 
@@ -51,8 +51,8 @@ _REMEMBERED_S = 1.0
 
 
 class Readiness:
-    """One attempt at a time, shared by all who ask meanwhile; that it succeeded is remembered for a
-    second. A failure is not, so that the end of an outage is seen at once."""
+    """Whether the database takes writes. Requests at the same time share one attempt. A success
+    counts for a second; a failure does not, so that the end of an outage is seen at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,7 @@
-"""What a gateway has open while it serves: databases, keys, the way to carriers."""
+"""What a gateway has open while it serves: databases, keys, connections to carriers.
+
+From these it makes the two sides that a call can work on, live data and the sandbox.
+"""
 
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes

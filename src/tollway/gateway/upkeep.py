@@ -1,4 +1,4 @@
-"""The regular work beside the calls: tidying up, dropping, settling what is pending."""
+"""The background work of a gateway: sweeping, dropping old rows, reconciling pending waybills."""
 
 import logging
 from collections.abc import Awaitable
@@ -24,7 +24,7 @@ logger = logging.getLogger("tollway.gateway")
 
 
 class Upkeep:
-    """What is done for a gateway's database every now and then."""
+    """The regular work on a gateway's database."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Upkeep:
         await self.tidy()
 
     async def tidy(self) -> None:
-        """The part of it that is small enough to be done before a stop."""
+        """The short part of the regular work, also done before a stop."""
         now_ms = Runtime().at_ms()
         await _try("reporting this node", self._presence.refresh(now_ms))
         await _try("storing when tokens were used", self._record_use())
@@ -69,7 +69,7 @@ class Upkeep:
         await self._retention.apply(Runtime().at_ms())
 
     async def reconcile(self) -> None:
-        """Settles the waybills that wait for their carrier; logs those that wait too long."""
+        """Reconciles the waybills that wait for their carrier; logs those that wait too long."""
         overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
         holds = await count_open_holds(
             self._database, await common_ms(self._database, Runtime().at_ms())

@@ -1,4 +1,4 @@
-"""What the ledger says when it cannot do what an operator asked."""
+"""Accounts: the customers of the gateway, opened, found, listed and closed."""
 
 import msgspec
 from sqlalchemy import bindparam, or_, select

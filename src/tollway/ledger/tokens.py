@@ -1,9 +1,9 @@
-"""What a token looks like: tw_live_ or tw_test_, 32 random characters, 6 of checksum.
+"""Tokens: what they look like, and how they are issued, listed, revoked and marked as used.
 
-The checksum lets a mistyped token be refused without asking the database, and lets secret scanners
-recognise a leaked one. A token has 190 random bits, so a plain SHA-256 of it is safe to store.
-
-The secret of a client looks the same but for its prefix, tw_secret_: neither passes for the other.
+A token is tw_live_ or tw_test_, 32 random characters, and 6 of checksum. The checksum lets the
+gateway refuse a mistyped token without a query, and lets secret scanners recognise a leaked one. A
+token has 190 random bits, so a plain SHA-256 of it is safe to store. The secret of a client looks
+the same but for its prefix, tw_secret_: neither passes for the other.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def mint(kind: str, pick: Callable[[str], str]) -> str:
 
 
 def is_well_formed(text: str, kinds: Sequence[str] = TOKENS) -> bool:
-    """Whether a text can be a token, or whatever else is of one of these kinds."""
+    """Whether a text has the form of a token or secret of one of these kinds."""
     prefix = next((_PREFIXES[kind] for kind in kinds if text.startswith(_PREFIXES[kind])), None)
     return (
         prefix is not None
@@ -141,7 +141,7 @@ async def put_token(
     lifetime_s: int | None,
     client_id: str | None = None,
 ) -> IssuedToken:
-    """Makes a token for an account that is there and open."""
+    """Makes a token for an account that exists and is open."""
     text, now_s = mint(kind, runtime.pick), runtime.at_s()
     issued = Token(
         id=runtime.new_id("tok_"),

@@ -85,8 +85,8 @@ class Enveloper:
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
-            # Where the account stands, on every authenticated answer.
-            admission = call.admission or self._throttle.standing(call)
+            # The rate limit, on every authenticated answer.
+            admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
         if reason == "THROTTLED":

@@ -31,7 +31,7 @@ logger = logging.getLogger("tollway.retention")
 
 # One node at a time drops rows: the key of a lock, any number that is the same on all nodes.
 _LOCK = 7012605120
-# The rest is left to the next run, so that other regular work gets its time.
+# The rest is left to the next run, so that other regular work is not delayed.
 _PIECES_MAX = 200
 _DAY_MS = DAY_S * 1000
 
@@ -100,7 +100,7 @@ class Retention:
 
     async def _drop_pieces(self, removals: Sequence[Removal]) -> int:
         """Removes in small pieces. Each run begins with another removal, so that one that is long
-        or fails does not keep the others from their time."""
+        or fails does not block the others."""
         budget, dropped, error = PieceBudget(_PIECES_MAX), 0, None
         first = self._runs % len(removals) if removals else 0
         for remove in (*removals[first:], *removals[:first]):

@@ -1,8 +1,7 @@
-"""The clock that all nodes of a database go by.
+"""The clock that all nodes of a database use.
 
-A shared database has one: its server's. What one node writes and another compares goes by that
-clock, so that no node's own clock decides for all. An embedded one is on this machine,
-and has this machine's.
+A shared database has one: its server's. Times that one node writes and another compares come from
+that clock, so that no node's own clock decides for all. An embedded database uses this machine's.
 """
 
 from sqlalchemy import BigInteger, cast, extract, func, select
@@ -24,6 +23,6 @@ async def common_ms(reader: Reader, own_ms: int) -> int:
 
 
 async def sure_ms(reader: Reader, own_ms: int) -> int:
-    """A time that has come by both clocks, for what cannot be undone: also the database's may have
-    been set, or be another one's since a failover."""
+    """The earlier time of both clocks, for what cannot be undone: the database's clock may have
+    been set too, or belong to another server since a failover."""
     return min(own_ms, await common_ms(reader, own_ms))

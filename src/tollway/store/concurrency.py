@@ -39,7 +39,7 @@ class BoundedSlots:
 
     @asynccontextmanager
     async def taken(self, patience_s: float | None, by: str | None = None) -> AsyncIterator[None]:
-        """Holds a slot meanwhile; fails if none was free in time."""
+        """Holds a slot in its block; fails if none is free in time."""
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(patience_s):

@@ -32,7 +32,7 @@ def open_database(
     call_timeout_s: float | None = None,
     connections: int | None = None,
 ) -> OpenDatabase:
-    """Opens a database. A gateway says how long a call may take; a command takes its time."""
+    """Opens a database. A gateway sets how long a call may take; a command has no such limit."""
     if is_shared(url):
         from tollway.store.postgresql.database import (  # noqa: PLC0415
             CONNECTIONS_MAX,
@@ -67,7 +67,7 @@ def open_reading(
 
 
 def is_shared(url: str) -> bool:
-    """Whether it is a database that several gateways serve, and not a file of one."""
+    """Whether several gateways can serve the database; a file can be served by one only."""
     scheme, mark, _ = url.partition("://")
     return bool(mark) and scheme.lower() in _POSTGRESQL
 
@@ -87,7 +87,7 @@ def sqlite_path(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """A database URL as it may be shown: of a shared one its user, hosts and name alone."""
+    """A database URL as it may be shown: a shared one with user, hosts and name only."""
     if not is_shared(url):
         return url if url.startswith(_SQLITE_PREFIX) else _beginning(url)
     parts = parts_of(url)
@@ -107,7 +107,7 @@ def unverified_links(settings: Settings) -> list[str]:
 
 
 def _beginning(url: str) -> str:
-    """What can be shown of something else than we know: a password may come after it."""
+    """The part of an unknown URL that can be shown: a password may follow it."""
     found = _SCHEME.match(url)
     if found is not None:
         return found[0]
@@ -136,7 +136,7 @@ def _own_file(url: str, setting: str, chosen: str, ending: str) -> Path:
         return Path(chosen)
     if is_shared(url):
         raise StoreError(
-            f"A PostgreSQL database has no place for files beside it: set {setting} to a file that "
-            "is the same on every node."
+            f"A PostgreSQL database has no folder for this file: set {setting} to a file that is "
+            "the same on every node."
         )
     return Path(sqlite_path(url) + ending)

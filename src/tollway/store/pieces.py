@@ -1,5 +1,5 @@
-"""Long work in small pieces, each in a commit of its own, so that paid calls beside it wait for one
-piece at most."""
+"""Long work in small pieces, each in a commit of its own, so that paid calls wait for one piece at
+most."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

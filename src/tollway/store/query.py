@@ -1,7 +1,7 @@
-"""A query written once as a SQLAlchemy Core expression and compiled once per dialect.
+"""Queries: written once as a SQLAlchemy Core expression, compiled once per dialect.
 
 Only the text is used: it runs on the raw driver, because executing through SQLAlchemy would cost
-more than most of the queries themselves.
+more than most of the queries themselves. `upsert` makes the query that most loaders use.
 """
 
 from collections.abc import Callable, Generator, Mapping

@@ -1,7 +1,7 @@
-"""The gateway's Prometheus metrics, one object that every part gets.
+"""The gateway's Prometheus metrics: one object that every part gets, merged over all workers.
 
 What is counted on every call is kept in plain numbers and turned into Prometheus families on
-request; the client library's own counters take a lock per count, which a call would feel.
+request; the client library's own counters take a lock per count, which would slow calls down.
 """
 
 from bisect import bisect_left

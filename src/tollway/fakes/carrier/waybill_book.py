@@ -51,7 +51,7 @@ DIGIT = "#"
 OrderKey = tuple[str, str, str]
 
 
-class Desk:
+class WaybillBook:
     """Works on a journal; every # of the numbers' format is a digit of a running number."""
 
     def __init__(self, journal: Journal, numbers_format: str) -> None:
@@ -74,7 +74,7 @@ class Desk:
         raise MessageError("S04", f"There is no message {message.kind}.", message.object_id)
 
     def refuse(self, message: Message, reason: str) -> dict[str, Any]:
-        """Says no, because the carrier was told to."""
+        """Refuses, because a fault says so."""
         self._journal.write("refused", message=message.kind, reason=reason, **_order(message))
         return _no(message, "REFUSED", reason)
 

@@ -1,4 +1,4 @@
-"""What a caller sends."""
+"""The coupon-claim query: its request, its response, and its descriptor."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo

@@ -56,7 +56,7 @@ class OrdersHandler:
     def _filter(self, request: OrdersRequest) -> Filter:
         start_ms = self._milliseconds(request.start_time, 0)
         end_ms = self._milliseconds(request.end_time, _FOREVER_MS)
-        # No order lies outside of this, and the engines' whole numbers end somewhere.
+        # No order is outside of these bounds, and the engines' integers are bounded.
         start_ms, end_ms = (min(max(each, 0), _FOREVER_MS) for each in (start_ms, end_ms))
         return Filter(request.owner_id, start_ms, end_ms, request.remarkTag, request.remarkTagName)
 

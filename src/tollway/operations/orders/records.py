@@ -12,7 +12,7 @@ Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 Text = Annotated[str, msgspec.Meta(max_length=2000)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
-# Less is a time in seconds, and would be taken for one long ago.
+# A smaller number is a time in seconds, which would be read as a time long ago.
 Milliseconds = Annotated[int, msgspec.Meta(ge=10**11, lt=253_402_300_800_000)]
 
 _FEN_MAX = 10**14

@@ -1,8 +1,8 @@
-"""The work of waybill issuing: looks for the waybill, or has one issued.
+"""The work of waybill issuing: finds the waybill of an order, or has one issued.
 
 With a pool of this gateway all of it happens in the transaction that charges. So a number is taken
 exactly when its waybill is stored and paid, and of many equal requests at once the first issues and
-the others find. A remote carrier is asked between two commits (`remote_issue.py`).
+the others find its waybill. A remote carrier is asked between two commits (`remote_issue.py`).
 """
 
 from functools import partial
@@ -65,7 +65,7 @@ class ShopCodes:
         return None if row is None else row[0]
 
 
-# Who and what the waybill is for, and how the shop was proved: not what stands on it.
+# Who and what the waybill is for, and how the shop was checked: not what is printed on it.
 _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
@@ -75,13 +75,13 @@ class WaybillHandler:
     def __init__(
         self,
         shop_codes: ShopCodes,
-        asking: RemoteIssuer,
+        issuer: RemoteIssuer,
         vault: Vault,
         runtime: Runtime,
         public_address: str,
     ) -> None:
         self._shop_codes = shop_codes
-        self._asking = asking
+        self._issuer = issuer
         self._vault = vault
         self._runtime = runtime
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
@@ -115,7 +115,7 @@ class WaybillHandler:
         return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
-        """The waybill that is there already, free of charge, in the very answer it had before."""
+        """The waybill that was issued before, free of charge, with the same answer."""
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)
@@ -123,7 +123,7 @@ class WaybillHandler:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
         if stored.waybill.state == "pending":
             again = partial(self._issue, request, call)
-            return ActResult(b"", is_paid=False, then=partial(self._asking.join, stored, again))
+            return ActResult(b"", is_paid=False, then=partial(self._issuer.join, stored, again))
         answer = issued(stored, self._vault)
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
@@ -173,7 +173,7 @@ class WaybillHandler:
         draft = Draft(_label(request, carrier), self._template_url(request))
         sealed = seal_draft(draft, self._vault, made.context)
         stored = self._stored(request, made, sealed)
-        return await self._asking.begin(transaction, stored, carrier, opened, charge)
+        return await self._issuer.begin(transaction, stored, carrier, opened, charge)
 
     def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
         prints = self._vault.fingerprints(_content(request), made.context)

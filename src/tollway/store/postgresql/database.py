@@ -1,10 +1,10 @@
 """The shared database: reads and writes on the connections of a pool.
 
 Every wait is bounded. A task that gets no free connection in time gets StoreBusyError, and
-StoreUnavailableError if no server answers. Once it is back, the next call connects again.
+StoreUnavailableError if no server answers. Once a server is back, the next call connects again.
 
 When one connection is lost, all others are replaced when they are next needed: they may lead to a
-host that is no longer the one that takes writes.
+host that no longer takes writes.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from tollway.store.query import CompiledQuery, Query
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
-# Reads leave these to writes: three charge, one stores pushes, one is for all the rest.
+# Reads leave these to writes: three for charging, one for pushes, one for all the rest.
 _KEPT_FOR_WRITES = 5
 _WAIT_FOR_CONNECTION_S = 1.0
 _MORE_TRIES = 8
@@ -121,7 +121,7 @@ class PostgresqlDatabase:
         task = asyncio.create_task(self._write(commit))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
-        # Shielded, because a commit that has begun must be seen to its end: its money is spent.
+        # Shielded: a commit that has begun must be waited for, because its money may be spent.
         return await asyncio.shield(task)
 
     async def _write(self, commit: Callable[[], Awaitable[T]]) -> T:
@@ -135,8 +135,8 @@ class PostgresqlDatabase:
             self._metrics.wrote(perf_counter() - began_s)
 
     async def _once_more(self, commit: Callable[[], Awaitable[T]]) -> T:
-        """Tries again what others came in the way of, until it is seen that it is no accident."""
-        # One at a time: what met each other here does not do so twice.
+        """Tries again after a conflict with another transaction, a few times at most."""
+        # One at a time: two tasks of this process do not conflict with each other again.
         async with self._rivals:
             for attempt in range(1, _MORE_TRIES):
                 try:
@@ -152,7 +152,7 @@ class PostgresqlDatabase:
                     transaction = session.transaction()
                     await transaction.start()
             except BaseException:
-                # It may have begun, or not.
+                # The commit may have been made, or not.
                 session.terminate()
                 raise
             worked_in = PostgresqlTransaction(session)
@@ -178,11 +178,11 @@ class PostgresqlDatabase:
                     async with waited_for(session):
                         return await fetch(session, compiled, arguments)
             except StoreUnavailableError as error:
-                # The server commits by itself, perhaps just before it was lost.
+                # The server commits by itself, perhaps just before the connection was lost.
                 raise StoreDoubtError(str(error)) from error
 
     async def close(self) -> None:
-        """Finishes what was handed in, then closes the connections."""
+        """Finishes the writes that have begun, then closes the connections."""
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._changes.close()
         await self._pool.close()
@@ -215,8 +215,8 @@ class PostgresqlDatabase:
                 with _closed_is_lost(session):
                     yield session
             except StoreUnavailableError:
-                # Lost, or to a host that no longer takes writes. So may be all others, unless they
-                # were made since.
+                # Lost, or to a host that no longer takes writes. All others may be too, unless they
+                # were made later.
                 is_news = self._pool.is_current(session)
                 session.terminate()
                 if is_news:
@@ -234,7 +234,7 @@ class PostgresqlDatabase:
         self._pool.abandon()
 
     def _move(self, is_silent: bool) -> None:
-        """To another host; what was asked of one that is silent is not waited for."""
+        """Changes to another host; queries to a silent one are not waited for."""
         if is_silent:
             self._pool.abandon()
         else:
@@ -243,7 +243,7 @@ class PostgresqlDatabase:
 
 @contextmanager
 def _closed_is_lost(session: Connection) -> Iterator[None]:
-    """The driver stumbles over a connection that was ended between two of its steps."""
+    """The driver raises odd errors for a connection that was closed between two of its steps."""
     try:
         yield
     except AttributeError as error:

@@ -1,8 +1,8 @@
-"""The connections to PostgreSQL: made when they are needed, and used again.
+"""The pool of connections to PostgreSQL: made when they are needed, and used again.
 
-The driver has a pool too, but a short read on it took longer for the pool than for the read: there,
-giving a connection back is a task of its own, because anything may have been set on it. On ours
-nothing ever is, so here it is a line.
+The driver has a pool too, but a short read on it spent more time in the pool than in the read:
+there, returning a connection runs a task that resets it. Our code never sets anything on a
+connection, so returning one costs nothing.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from tollway.store.nodes import count_serving
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import Query
 
-# What was needed in the busiest minute is not kept for the rest of the day.
+# Connections of the busiest minute are not kept for the rest of the day.
 _IDLE_S = 300.0
-# A server's process has a memory of all that it ever looked at.
+# A server process caches everything that it ever looked at.
 _LIFE_S = 3600.0
 
 
@@ -47,7 +47,7 @@ class Pool:
         self._patience_s = patience_s
         self._clock = clock
         self._slots = asyncio.Semaphore(size)
-        # The last one to come back is the first to go out, so that the others can grow old.
+        # Last in, first out, so that idle connections can expire.
         self._free: list[_Member] = []
         self._members: set[_Member] = set()
         self._generation = 0
@@ -63,13 +63,13 @@ class Pool:
             self._give_back(member)
 
     def renew(self) -> None:
-        """From now on, only connections are used that were made later."""
+        """From now on, only newly made connections are used."""
         self._generation += 1
         while self._free:
             self._drop(self._free.pop())
 
     def abandon(self) -> None:
-        """Closes those in use too: tasks that wait for an answer there get an error."""
+        """Closes the connections in use too: tasks that wait for an answer there get an error."""
         self.renew()
         for member in self._members:
             member.connection.terminate()
@@ -82,7 +82,7 @@ class Pool:
         )
 
     async def close(self) -> None:
-        """Waits until all have come back, but not without an end."""
+        """Waits until all are returned, for a bounded time."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -170,7 +170,7 @@ _ALLOWED = Query(
 
 async def crowding(reader: Reader, processes: int, connections: int, own_ms: int) -> list[str]:
     """A sentence if the server may run out of connections once these processes serve as well, each
-    with a pool of so many; those that serve already are taken to have as many."""
+    with a pool of so many; the processes that serve already are assumed to have as many."""
     if not reader.is_shared:
         return []
     ((by_server, by_role, by_database),) = await reader.fetch_all(_ALLOWED)

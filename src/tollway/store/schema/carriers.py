@@ -1,4 +1,4 @@
-"""The tables of carriers: number pools, links, and the waybills that were asked for."""
+"""The tables of carriers: number pools, links to remote carriers, and waybills."""
 
 from sqlalchemy import (
     BigInteger,
@@ -43,7 +43,7 @@ waybill_number = Table(
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
 # is its print data (while it is pending, its label without the number), `fingerprints` show whether
-# another request says the same. `refusal` is why a pending one came to nothing.
+# another request says the same. `refusal` is why the carrier issued nothing.
 waybill = Table(
     "waybill",
     metadata,

@@ -193,8 +193,8 @@ idempotency_key = Table(
 )
 is_reserved = func.length(idempotency_key.c.sealed) == 0
 
-# What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
-# kind, and the number, balance and time that the last of them had. `waybills` is the part of
+# What the oldest entries of a balance add up to, once they are dropped: the sums of their amounts
+# by kind, and the number, balance and time that the last of them had. `waybills` is the part of
 # `charge` that was for waybills.
 archived_balance = Table(
     "archived_balance",
