@@ -29,6 +29,10 @@ class StoreLockedError(StoreBusyError):
     """Another writer held a row for longer than was to be waited for."""
 
 
+class StoreCrowdedError(StoreBusyError):
+    """No connection to the database was free in time."""
+
+
 class StoreUnavailableError(StoreError):
     """The database cannot be reached or written: disk full, input/output error, shut down."""
 
