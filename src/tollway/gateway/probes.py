@@ -1,7 +1,6 @@
 """The paths for monitoring and tools: /healthz, /readyz, /metrics and /openapi.json."""
 
 from collections.abc import Awaitable, Callable
-from time import monotonic
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -9,15 +8,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tollway.gateway.readiness import Readiness, Unready
 from tollway.store.concurrency import SingleFlight
-from tollway.store.database import Database, StoreError
-from tollway.store.versions import write_nothing_new
+
+_SENTENCES = {
+    Unready.DRAINING: "The gateway is about to stop: send calls elsewhere.",
+    Unready.UNAVAILABLE: "The database cannot be reached or takes no writes.",
+    Unready.BUSY: "The database does not take a write in time.",
+    Unready.NO_CONNECTIONS: "There is no free connection to the database.",
+}
+_SHORT = "Connections to the database are short: calls may wait for one."
 
 
 def probe_routes(
-    metrics: Callable[[], Awaitable[bytes]],
-    is_ready: Callable[[], Awaitable[bool]],
-    description: dict[str, Any],
+    metrics: Callable[[], Awaitable[bytes]], readiness: Readiness, description: dict[str, Any]
 ) -> list[Route]:
     # Both take the event loop as long as a few calls. So the metrics are rendered once for all
     # requests at the same time, and the description once for the whole run.
@@ -28,10 +32,14 @@ def probe_routes(
         return JSONResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
-        ready = await is_ready()
-        return JSONResponse(
-            {"status": "ready" if ready else "not ready"}, status_code=200 if ready else 503
-        )
+        reason = await readiness.problem()
+        if reason is not None:
+            content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
+            return JSONResponse(content, status_code=503)
+        # Not a reason to get no calls: all nodes are short at the same time.
+        if readiness.is_short_of_connections:
+            return JSONResponse({"status": "ready", "warning": _SHORT})
+        return JSONResponse({"status": "ready"})
 
     async def show_metrics(_: Request) -> Response:
         return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
@@ -45,27 +53,3 @@ def probe_routes(
         Route("/readyz", readyz),
         Route("/metrics", show_metrics),
     ]
-
-
-_REMEMBERED_S = 1.0
-
-
-class Readiness:
-    """Whether the database takes writes. Requests at the same time share one attempt. A success
-    counts for a second; a failure does not, so that the end of an outage is seen at once."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._attempt = SingleFlight(self._try)
-        self._good_until_s = float("-inf")
-
-    async def takes_writes(self) -> bool:
-        return monotonic() < self._good_until_s or await self._attempt()
-
-    async def _try(self) -> bool:
-        try:
-            await self._database.write(write_nothing_new)
-        except StoreError:
-            return False
-        self._good_until_s = monotonic() + _REMEMBERED_S
-        return True
