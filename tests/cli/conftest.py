@@ -16,7 +16,7 @@ from tests.support.engines import Engine
 from tests.support.migrations import become_next_version
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
-from tollway.cli.main import main
+from tollway.__main__ import main
 from tollway.ledger.charging import Charge, post_charges
 from tollway.store.database import Transaction
 from tollway.store.open import OpenDatabase

@@ -30,7 +30,7 @@ HEAVY = {
 }
 _PROBE = """
 import sys
-from tollway.cli.main import main
+from tollway.__main__ import main
 try:
     main(sys.argv[1:])
 finally:

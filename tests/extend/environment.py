@@ -43,7 +43,7 @@ class Environment:
         venv.create(folder / "env", symlinks=True)
         self._install_dependencies()
         self._write_pip()
-        self.shell(f"pip install --quiet {ROOT}")
+        self._install_project()
 
     @property
     def variables(self) -> dict[str, str]:
@@ -81,19 +81,25 @@ class Environment:
     def _install_dependencies(self) -> None:
         """The locked ones, from what uv has kept; without that, those of this environment, which
         are the same."""
-        done = subprocess.run(
-            [
-                *(Path(sys.executable).parent / "uv", "pip", "install", "--quiet", "--offline"),
-                *("--no-deps", "--require-hashes", "--requirement"),
-                ROOT / "requirements" / "runtime.lock",
-                *("--python", self._programs / "python"),
-            ],
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode:
+        lock = ROOT / "requirements" / "runtime.lock"
+        if not self._is_installed_by_uv("--require-hashes", "--requirement", str(lock)):
             (packages,) = (self.folder / "env" / "lib").glob("python*/site-packages")
             (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+
+    def _install_project(self) -> None:
+        # Without what uv has kept: it would not notice that a module has changed.
+        if not self._is_installed_by_uv("--no-cache", "--no-build-isolation", str(ROOT)):
+            self.shell(f"pip install --quiet {ROOT}")
+
+    def _is_installed_by_uv(self, *what: str) -> bool:
+        uv = Path(sys.executable).parent / "uv"
+        if not uv.exists():
+            return False
+        where = ("--offline", "--no-deps", "--python", self._programs / "python")
+        done = subprocess.run(
+            [uv, "pip", "install", *where, *what], capture_output=True, check=False
+        )
+        return done.returncode == 0
 
     def _write_pip(self) -> None:
         """The pip of this environment, for the new one: to install another takes longer."""

@@ -1,5 +1,6 @@
 """An installed operation that is wrong: its callers get code 200, pay nothing, and others go on."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, credits_left, new_caller
+from tests.support.ledger import RUNTIME, Caller, credits_left, new_caller
 from tests.support.stores import Store
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
@@ -75,14 +76,19 @@ def store(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
     return Store(tmp_path_factory.mktemp("faulty") / "tollway.db")
 
 
+def install(packages: Path, name: str, refers_to: str) -> None:
+    """What an installer writes about a package."""
+    about = packages / f"{name}-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[tollway.operations]\n{name} = {refers_to}\n")
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[Gateway]:
     packages = tmp_path_factory.mktemp("packages")
     (packages / "faulty.py").write_text(SOURCE)
-    about = packages / "faulty-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[tollway.operations]\nfaulty = faulty:SUBJECT\n")
+    install(packages, "faulty", "faulty:SUBJECT")
     started = OtherGateway(packages, store)
     yield started
     assert started.stop() == 0
@@ -94,7 +100,7 @@ def caller(store: Store) -> Caller:
 
     async def work(database: Database) -> None:
         await grant(database, made.account_id, Permission("faulty", None, 1000))
-        await top_up(database, WORLD, made.account_id, "credits", 100)
+        await top_up(database, RUNTIME, made.account_id, "credits", 100)
 
     store.do(work)
     return made
@@ -121,3 +127,25 @@ def test_200_and_nothing_is_charged(
     assert served.get(PATH, token=caller.token, query={"how": "works"}).code == 0
     assert credits_left(store, caller) == 97
     assert "a call failed unexpectedly" in served.log()
+
+
+@pytest.mark.sqlite
+def test_a_package_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    install(tmp_path, "broken", "no_such_module:SUBJECT")
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{tmp_path}"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tollway", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run("--version").returncode == 0
+    listed = run("operation", "list")
+    assert (listed.returncode, listed.stdout) == (1, "")
+    assert listed.stderr.startswith("The package broken cannot be used, because no_such_module")
+    assert listed.stderr.count("\n") == 1

@@ -43,7 +43,7 @@ _CODES = {
     BUSY: apsw.SQLITE_BUSY,
     CORRUPT: apsw.SQLITE_CORRUPT,
 }
-_CHANGES = {"xWrite", "xTruncate", "xSync"}
+CHANGES = {"xWrite", "xTruncate", "xSync"}
 _SHM_UNLOCK = 1
 
 
@@ -209,7 +209,7 @@ class _Call:
         fault = None if unlocks else self._disk.fault_of(self._name)
         if fault is None:
             return self._do(*arguments)
-        if self._name in _CHANGES and fault.how == AFTER:
+        if self._name in CHANGES and fault.how == AFTER:
             self._do(*arguments)
         elif self._name == "xWrite" and fault.how == HALF:
             file, data, length, offset = arguments
@@ -218,7 +218,7 @@ class _Call:
 
     def _do(self, *arguments: Any) -> int:
         result = self._function(*arguments)
-        if self._name in _CHANGES and result == apsw.SQLITE_OK:
+        if self._name in CHANGES and result == apsw.SQLITE_OK:
             self._disk.done(self._name, *arguments)
         return result
 

@@ -18,11 +18,11 @@ from itertools import count
 import apsw
 from sqlalchemy import text
 
-from tests.faults.batches import Call, Kind, calls_of
-from tests.faults.disk import AFTER, BEFORE, BUSY, HALF, KINDS, Fault
+from tests.faults.batches import Batch, Call
+from tests.faults.disk import AFTER, BEFORE, BUSY, CHANGES, HALF, KINDS, Fault
 from tests.faults.gateway import FEW_CALLS, FEW_CREDITS, Answer, FaultyGateway
 from tests.support.all_operations import good_request
-from tests.support.ledger import CALLS, CREDITS, WORLD
+from tests.support.ledger import CALLS, CREDITS, RUNTIME
 from tests.support.remote import age_pending
 from tollway.audit.report import audit
 from tollway.contract.reasons import Reason
@@ -63,18 +63,18 @@ class Trials:
         self._requests: defaultdict[str, set[str]] = defaultdict(set)
         self.figures: Counter[str] = Counter()
 
-    async def of_batch(
-        self, batch: list[Kind], fault_at: Callable[[int], Fault]
-    ) -> AsyncIterator[str]:
+    async def of_batch(self, batch: Batch, fault_at: Callable[[int], Fault]) -> AsyncIterator[str]:
         """What is wrong after any of the trials of a batch: one for each of its calls to the disk.
 
-        Ends after a trial after which anything is wrong.
+        Ends when anything is wrong.
         """
         self.figures["batches"] += 1
         spared = 0
         for at in count(1):
             fault = fault_at(at)
-            wrong = await self._trial(calls_of(batch), fault)
+            if batch.connects:
+                await self._faulty.lose_connection()
+            wrong = await self._trial(batch.calls(), fault)
             spared += not self._faulty.disk.failed
             self.figures["faults"] += bool(self._faulty.disk.failed)
             is_last = spared == _SPARED_MAX
@@ -105,7 +105,7 @@ class Trials:
         for unit, amount in ((CREDITS, FEW_CREDITS), (CALLS, FEW_CALLS)):
             missing = amount - await amount_left(self._database, account_id, unit)
             if missing:
-                await top_up(self._database, WORLD, account_id, unit, missing)
+                await top_up(self._database, RUNTIME, account_id, unit, missing)
 
     def _note(self, answers: list[Answer]) -> None:
         for each in answers:
@@ -121,8 +121,8 @@ class Trials:
 
     async def _after_a_kill(self, answers: list[Answer]) -> list[str]:
         """What would be wrong if the gateway had been killed now, and begun again."""
-        if all(each.is_success for each in answers):
-            return []
+        if not CHANGES.intersection(self._faulty.disk.failed):
+            return []  # No commit has failed.
         path = self._faulty.store.path
         copy = path.with_name("killed.db")
         copy.with_name("killed.db-shm").unlink(missing_ok=True)
@@ -142,7 +142,8 @@ class Trials:
     async def _when_repeated(self, answers: list[Answer]) -> list[str]:
         """Sends everything again that had no success, and something new."""
         again = [each.call for each in answers if not self._is_final(each)]
-        if any(each.is_in_doubt for each in answers):
+        remote = self._faulty.callers.remote
+        if any(each.is_in_doubt and remote in each.call.body.values() for each in answers):
             # As long as a waybill is young, its repetition waits for the first call to end it.
             age_pending(self._faulty.store)
         again.append(Call(self._faulty.callers.rich[0], PRODUCT_ANALYSIS, self._question))
@@ -191,4 +192,4 @@ async def _charges(database: OpenDatabase) -> dict[str, int]:
 
 
 async def _damage(database: OpenDatabase) -> list[str]:
-    return [str(breach) for breach in (await audit(database, WORLD.at_ms())).damage]
+    return [str(breach) for breach in (await audit(database, RUNTIME.at_ms())).damage]

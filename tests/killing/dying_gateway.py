@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.killing.boundaries import Boundary
 from tests.killing.dying import doom
-from tollway.cli.main import main
+from tollway.__main__ import main
 
 
 def live(port: int, boundary: list[Any] | None, sabotage: str | None, report_file: str) -> None:

@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 import tollway.fakes.carrier.server
 import tollway.gateway.server  # noqa: F401 - loaded here, once
 from tests.support.commands import all_commands
-from tollway.cli.main import main
+from tollway.__main__ import main
 
 REQUEST_MAX = 1_000_000
 _PR_SET_CHILD_SUBREAPER = 36

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from tollway.fakes.carrier.faults import FaultError, Faults
-from tollway.fakes.carrier.journal import Journal
 from tollway.fakes.carrier.server import Carrier, serve
-from tollway.fakes.carrier.waybill_book import DIGIT, WaybillBook
+from tollway.fakes.carrier.waybill_book import DIGIT, Journal, WaybillBook
 
 
 def main() -> int:
