@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
 from tollway.carriers import CarrierError
@@ -46,7 +46,7 @@ def _issue(store: Store, wp_code: str, order_sn: str) -> str:
         assert number is not None
         made = Waybill(
             account_id="a",
-            object_id=WORLD.new_id("wb_"),
+            object_id=RUNTIME.new_id("wb_"),
             owner_id="shop",
             order_sn=order_sn,
             wp_code=wp_code,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
@@ -17,8 +17,8 @@ from tollway.store.database import Database
 @pytest.fixture
 def account_id(books: Store) -> str:
     async def work(database: Database) -> str:
-        account = await open_account(database, WORLD, "acme")
-        await top_up(database, WORLD, account.id, CALLS, 1500)
+        account = await open_account(database, RUNTIME, "acme")
+        await top_up(database, RUNTIME, account.id, CALLS, 1500)
         return account.id
 
     return books.do(work)

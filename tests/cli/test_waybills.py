@@ -8,7 +8,7 @@ import zxingcpp
 from PIL import Image
 
 from tests.cli.conftest import Command
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import request
 from tollway.carriers.connectors.http_exchange import open_client
@@ -31,9 +31,9 @@ def issue(books: Store, wp_code: str, order_sn: str) -> None:
     async def work(database: OpenDatabase) -> ActResult:
         vault = load_vault(key_path(books.url, books.key_file))
         remotes = Remotes(open_client())
-        reconciler = Reconciler(database, remotes, vault, WORLD)
-        asking = RemoteIssuer(remotes, reconciler, vault, WORLD)
-        handler = WaybillHandler(ShopCodes(database), asking, vault, WORLD, "http://t")
+        reconciler = Reconciler(database, remotes, vault, RUNTIME)
+        asking = RemoteIssuer(remotes, reconciler, vault, RUNTIME)
+        handler = WaybillHandler(ShopCodes(database), asking, vault, RUNTIME, "http://t")
         act = await handler(wanted, CallInfo("acc_1", 10))
         charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)
         return await database.write(lambda transaction: act(transaction, charge))

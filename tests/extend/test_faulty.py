@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, credits_left, new_caller
+from tests.support.ledger import RUNTIME, Caller, credits_left, new_caller
 from tests.support.stores import Store
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
@@ -100,7 +100,7 @@ def caller(store: Store) -> Caller:
 
     async def work(database: Database) -> None:
         await grant(database, made.account_id, Permission("faulty", None, 1000))
-        await top_up(database, WORLD, made.account_id, "credits", 100)
+        await top_up(database, RUNTIME, made.account_id, "credits", 100)
 
     store.do(work)
     return made

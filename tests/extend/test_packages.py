@@ -30,7 +30,7 @@ from tests.support.browsers import Browser
 from tests.support.consent import PASSWORD
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import WORLD, Caller, credits_left, new_caller
+from tests.support.ledger import RUNTIME, Caller, credits_left, new_caller
 from tests.support.orders import order, put_orders, sealer_of
 from tests.support.owners import shop
 from tests.support.receipts import receipt_of
@@ -75,7 +75,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Store:
 
     async def work(database: Database) -> None:
         for owner in (Owner(OwnerKind.SHOP, SHOP.id, SHOP.name, None, "qinghe", 0), EMPTY_SHOP):
-            await add_owner(database, WORLD, owner, PASSWORD)
+            await add_owner(database, RUNTIME, owner, PASSWORD)
 
     made.do(work)
     return made
@@ -140,10 +140,10 @@ def new_counter(store: Store, *owner_ids: str, kind: str = "live", rate: int = 1
 
     async def work(database: Database) -> None:
         await grant(database, made.account_id, Permission(NAME, None, rate))
-        await top_up(database, WORLD, made.account_id, "credits", CREDITS)
+        await top_up(database, RUNTIME, made.account_id, "credits", CREDITS)
         for owner_id in owner_ids:
             wanted = GrantRequest(made.account_id, OwnerKind.SHOP, owner_id, SCOPE)
-            await give_grant(database, WORLD, wanted, lifetime_s=3600, granted_by="operator")
+            await give_grant(database, RUNTIME, wanted, lifetime_s=3600, granted_by="operator")
 
     store.do(work)
     return made

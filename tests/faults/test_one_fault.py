@@ -32,7 +32,7 @@ from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 
-WORLD = Runtime()
+RUNTIME = Runtime()
 # Any table will do to see whether an act was done.
 ADD = Query(
     product.insert().values(
@@ -120,8 +120,8 @@ def on_bench(tmp_path: Path) -> OnBench:
 
         async def work() -> None:
             database = open_database(store.url, Metrics())
-            account = (await open_account(database, WORLD, "account")).id
-            await top_up(database, WORLD, account, "credits", 100)
+            account = (await open_account(database, RUNTIME, "account")).id
+            await top_up(database, RUNTIME, account, "credits", 100)
             try:
                 await test(Bench(database, disk, store.path, account))
             finally:

@@ -22,7 +22,7 @@ from tests.faults.batches import Batch, Call
 from tests.faults.disk import AFTER, BEFORE, BUSY, CHANGES, HALF, KINDS, Fault
 from tests.faults.gateway import FEW_CALLS, FEW_CREDITS, Answer, FaultyGateway
 from tests.support.all_operations import good_request
-from tests.support.ledger import CALLS, CREDITS, WORLD
+from tests.support.ledger import CALLS, CREDITS, RUNTIME
 from tests.support.remote import age_pending
 from tollway.audit.report import audit
 from tollway.contract.reasons import Reason
@@ -105,7 +105,7 @@ class Trials:
         for unit, amount in ((CREDITS, FEW_CREDITS), (CALLS, FEW_CALLS)):
             missing = amount - await amount_left(self._database, account_id, unit)
             if missing:
-                await top_up(self._database, WORLD, account_id, unit, missing)
+                await top_up(self._database, RUNTIME, account_id, unit, missing)
 
     def _note(self, answers: list[Answer]) -> None:
         for each in answers:
@@ -192,4 +192,4 @@ async def _charges(database: OpenDatabase) -> dict[str, int]:
 
 
 async def _damage(database: OpenDatabase) -> list[str]:
-    return [str(breach) for breach in (await audit(database, WORLD.at_ms())).damage]
+    return [str(breach) for breach in (await audit(database, RUNTIME.at_ms())).damage]

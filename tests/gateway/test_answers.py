@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clients import OwnClient, ask, ask_multipart, basic, new_client, obtain, revoke
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.postgresql import Server
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
@@ -108,7 +108,7 @@ def test_401_is_the_same_for_every_client_that_is_none(
 ) -> None:
     other, revoked, closed = (new_client(store) for _ in range(3))
     revoke(store, revoked)
-    store.do(lambda database: close_account(database, WORLD, closed.caller.account_id))
+    store.do(lambda database: close_account(database, RUNTIME, closed.caller.account_id))
     unknown = mint(SECRET, lambda alphabet: alphabet[7])
     pairs = [
         ("", ""),

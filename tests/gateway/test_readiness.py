@@ -17,8 +17,7 @@ from tests.support.metrics import metrics, sample
 from tests.support.postgresql import locked, new_database, run_on
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.gateway.probes import probe_routes
-from tollway.gateway.readiness import Readiness
+from tollway.gateway.probes import Readiness, probe_routes
 from tollway.store.database import Database
 
 

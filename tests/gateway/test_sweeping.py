@@ -9,7 +9,7 @@ from tests.support import forks
 from tests.support.clients import OwnClient, new_client, obtain
 from tests.support.counted_writes import CountedWrites
 from tests.support.gateway import Gateway
-from tests.support.ledger import CALLS, WORLD, new_caller, newest_entry
+from tests.support.ledger import CALLS, RUNTIME, new_caller, newest_entry
 from tests.support.stores import Store
 from tollway.ledger.clients import _SWEEP, sweep_client_tokens
 from tollway.ledger.tokens import list_tokens
@@ -20,7 +20,7 @@ DAY_S = 24 * 3600
 
 def _age(store: Store, client_id: str, seconds: int) -> None:
     """As if its tokens had expired so long ago."""
-    expired_s = WORLD.at_s() - seconds
+    expired_s = RUNTIME.at_s() - seconds
     store.run(f"UPDATE token SET expires_at_s = {expired_s} WHERE client_id = '{client_id}'")
 
 
@@ -73,7 +73,7 @@ def test_very_many_go_in_pieces(own_store: Store) -> None:
 
     async def sweep(database: Database) -> list[int]:
         counted = CountedWrites(database)
-        swept = await sweep_client_tokens(counted, WORLD.at_s())
+        swept = await sweep_client_tokens(counted, RUNTIME.at_s())
         return [swept, counted.writes]
 
     # Pieces of 500 rows, each in a commit of its own.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Answer, HeardAnswers
-from tests.support.ledger import WORLD, Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tollway.audit.report import audit
 
@@ -43,7 +43,7 @@ def breaches_at_any_time(store: Store, notes: HeardAnswers, journal: Journal) ->
     # Noted first, read then: whatever was acknowledged must be there already.
     answers = list(notes.answers)
     rows = Rows(store)
-    report = store.do(lambda database: audit(database, WORLD.at_ms()))
+    report = store.do(lambda database: audit(database, RUNTIME.at_ms()))
     return [
         # What is overdue when a life begins is settled in the course of it.
         *(f"audit: {breach}" for breach in report.breaches if breach.name != "hold_overdue"),

@@ -15,7 +15,7 @@ from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
 
-WORLD = Runtime()
+RUNTIME = Runtime()
 # Any table will do to see whether an act is there.
 DO = Query(
     product.insert().values(
@@ -42,8 +42,8 @@ class Outcome:
 
     def __init__(self, store: Store, name: str, credit: int, acts: list[Act | None]) -> None:
         async def work(database: Database) -> None:
-            account = (await open_account(database, WORLD, name)).id
-            await top_up(database, WORLD, account, "credits", credit)
+            account = (await open_account(database, RUNTIME, name)).id
+            await top_up(database, RUNTIME, account, "credits", credit)
             charges = [
                 Charge(account, "credits", 10, "waybills", f"{name}.{position}", "tok_x", 0, each)
                 for position, each in enumerate(acts)

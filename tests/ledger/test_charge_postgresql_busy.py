@@ -20,10 +20,10 @@ from tests.ledger.test_charge_postgresql import (
     ACCOUNTS,
     OPENINGS,
     ROWS,
+    SPECS,
     UNITS,
     USES,
-    WISHES,
-    GrantRequest,
+    ChargeSpec,
     charge_of,
     comparable,
 )
@@ -62,11 +62,11 @@ LOCKS = st.builds(
 )
 NO_LOCKS = Locks(frozenset(), frozenset(), frozenset())
 STEPS = st.lists(
-    st.tuples(LOCKS | st.just(NO_LOCKS), st.lists(WISHES, min_size=1, max_size=20)),
+    st.tuples(LOCKS | st.just(NO_LOCKS), st.lists(SPECS, min_size=1, max_size=20)),
     min_size=1,
     max_size=3,
 )
-Steps = list[tuple[Locks, list[GrantRequest]]]
+Steps = list[tuple[Locks, list[ChargeSpec]]]
 
 
 class Pair(NamedTuple):
@@ -89,16 +89,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return make_pair(tmp_path_factory.mktemp("busy"))
 
 
-def charges_of(name: str, nth: int, batch: Sequence[GrantRequest]) -> list[Charge]:
+def charges_of(name: str, nth: int, batch: Sequence[ChargeSpec]) -> list[Charge]:
     return [
         replace(
-            charge_of(
-                grant_request, f"{name}{grant_request.account}", f"{name}.{nth}.{position:03}"
-            ),
+            charge_of(spec, f"{name}{spec.account}", f"{name}.{nth}.{position:03}"),
             operation=OPERATIONS[position % 2],
             limit=LIMIT,
         )
-        for position, grant_request in enumerate(batch)
+        for position, spec in enumerate(batch)
     ]
 
 
@@ -239,9 +237,7 @@ def test_whatever_is_locked_the_rest_is_settled_and_the_end_is_the_same(
 
 
 RICH: Openings = {(account, unit): 100 for account in ACCOUNTS for unit in UNITS}
-MIXED = [
-    GrantRequest(account, unit, 2, None, "shop 1") for account in ACCOUNTS for unit in UNITS
-] * 3
+MIXED = [ChargeSpec(account, unit, 2, None, "shop 1") for account in ACCOUNTS for unit in UNITS] * 3
 
 
 def test_of_a_batch_only_what_is_locked_is_busy(pair: Pair) -> None:
@@ -250,9 +246,8 @@ def test_of_a_batch_only_what_is_locked_is_busy(pair: Pair) -> None:
     # operation; what lies in both comes once.
     steps = [(NO_LOCKS, MIXED), (locks, MIXED)]
     busy = [
-        (grant_request.account == "b" and grant_request.unit == "credits")
-        or (grant_request.account == "Ω" and nth % 2 == 0)
-        for nth, grant_request in enumerate(MIXED)
+        (spec.account == "b" and spec.unit == "credits") or (spec.account == "Ω" and nth % 2 == 0)
+        for nth, spec in enumerate(MIXED)
     ]
     assert check(pair, RICH, steps) == sum(busy) > 0
 

@@ -23,7 +23,7 @@ from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
-WORLD = Runtime()
+RUNTIME = Runtime()
 Shortages = list[tuple[str, str, int]]
 
 
@@ -88,8 +88,8 @@ def on_bench(
 
     def run(test: Callable[[Bench], Awaitable[None]]) -> None:
         async def work(database: Database) -> None:
-            account = await open_account(database, WORLD, new_name())
-            await top_up(database, WORLD, account.id, "credits", 100)
+            account = await open_account(database, RUNTIME, new_name())
+            await top_up(database, RUNTIME, account.id, "credits", 100)
             await test(Bench(database, account.id))
 
         store.do(work)
@@ -185,8 +185,8 @@ def test_a_call_that_waited_too_long_is_not_charged(
     store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        account = await open_account(database, WORLD, new_name())
-        await top_up(database, WORLD, account.id, "credits", 100)
+        account = await open_account(database, RUNTIME, new_name())
+        await top_up(database, RUNTIME, account.id, "credits", 100)
         bench = Bench(database, account.id, timeout_s=-1)
         with pytest.raises(StoreBusyError):
             await bench.settle(0)

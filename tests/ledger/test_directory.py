@@ -17,14 +17,14 @@ from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.versions import Versions
 
-WORLD = Runtime()
+RUNTIME = Runtime()
 NAME = "orders"
 
 
 async def new_token(database: Database, name: str, **options: object) -> IssuedToken:
-    account = await open_account(database, WORLD, name)
+    account = await open_account(database, RUNTIME, name)
     await grant(database, account.id, Permission(NAME, 3, 20))
-    return await issue_token(database, WORLD, account.id, **options)  # type: ignore[arg-type]
+    return await issue_token(database, RUNTIME, account.id, **options)  # type: ignore[arg-type]
 
 
 def test_a_valid_token_leads_to_its_account_and_permissions(
@@ -71,9 +71,9 @@ def test_a_change_is_seen_after_the_next_refresh(
         await directory.refresh()
         assert await directory.caller(hashed)
         if how == "revoked":
-            await revoke_token(database, WORLD, issued.token.id)
+            await revoke_token(database, RUNTIME, issued.token.id)
         elif how == "closed":
-            await close_account(database, WORLD, account)
+            await close_account(database, RUNTIME, account)
         else:
             await grant(database, account, Permission(NAME, 4, None))
         await directory.refresh()
@@ -109,7 +109,7 @@ def test_what_a_balance_held_is_only_remembered_until_something_changed(
         assert directory.remembered_amount(account, "credits") == -1
         assert await directory.amount_left(account, "credits") == 0
         assert directory.remembered_amount(account, "credits") == 0
-        await top_up(database, WORLD, account, "credits", 9)
+        await top_up(database, RUNTIME, account, "credits", 9)
         await directory.refresh()
         assert directory.remembered_amount(account, "credits") == -1
         assert await directory.amount_left(account, "credits") == 9

@@ -23,7 +23,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
 AT_S = 1_767_225_600.25
-WORLD = Runtime(now_s=lambda: AT_S)
+RUNTIME = Runtime(now_s=lambda: AT_S)
 
 
 @settings(max_examples=40)
@@ -32,17 +32,17 @@ def test_every_change_is_explained_and_none_goes_below_zero(
     store: Store, new_name: Callable[[], str], amounts: list[int]
 ) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
+        account = (await open_account(database, RUNTIME, new_name())).id
         left, expected = 0, []
         for amount in amounts:
             if amount == 0 or left + amount < 0:
                 with pytest.raises(LedgerError):
-                    await top_up(database, WORLD, account, "credits", amount)
+                    await top_up(database, RUNTIME, account, "credits", amount)
                 continue
             left += amount
             kind = "top_up" if amount > 0 else "correction"
             expected.append((len(expected) + 1, kind, amount, left))
-            added = await top_up(database, WORLD, account, "credits", amount)
+            added = await top_up(database, RUNTIME, account, "credits", amount)
             assert (added.number, added.kind, added.amount, added.balance_after) == expected[-1]
         assert await amount_left(database, account, "credits") == left
         entries = await newest_entries(database, account, "credits", 100)
@@ -61,9 +61,9 @@ def test_an_amount_out_of_bounds_is_refused_in_words(
     store: Store, new_name: Callable[[], str], amount: int
 ) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
+        account = (await open_account(database, RUNTIME, new_name())).id
         with pytest.raises(LedgerError, match="whole number up to"):
-            await top_up(database, WORLD, account, "credits", amount)
+            await top_up(database, RUNTIME, account, "credits", amount)
         assert await list_balances(database, account) == []
 
     store.do(work)
@@ -73,8 +73,8 @@ def test_what_the_operator_noted_and_when_is_kept(
     store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
-        await top_up(database, WORLD, account, "credits", 5, "发票 7")
+        account = (await open_account(database, RUNTIME, new_name())).id
+        await top_up(database, RUNTIME, account, "credits", 5, "发票 7")
         (entry,) = await newest_entries(database, account, "credits", 10)
         assert (entry.note, entry.at_ms) == ("发票 7", 1_767_225_600_250)
         assert (entry.operation, entry.request_id, entry.token_id) == (None, None, None)
@@ -84,11 +84,11 @@ def test_what_the_operator_noted_and_when_is_kept(
 
 def test_a_closed_account_takes_no_more_entries(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
-        await top_up(database, WORLD, account, "credits", 5)
-        await close_account(database, WORLD, account)
+        account = (await open_account(database, RUNTIME, new_name())).id
+        await top_up(database, RUNTIME, account, "credits", 5)
+        await close_account(database, RUNTIME, account)
         with pytest.raises(LedgerError, match="closed"):
-            await top_up(database, WORLD, account, "credits", 5)
+            await top_up(database, RUNTIME, account, "credits", 5)
         assert await amount_left(database, account, "credits") == 5
 
     store.do(work)
@@ -96,11 +96,11 @@ def test_a_closed_account_takes_no_more_entries(store: Store, new_name: Callable
 
 def test_units_are_balances_of_their_own(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
-        await top_up(database, WORLD, account, "credits", 5)
+        account = (await open_account(database, RUNTIME, new_name())).id
+        await top_up(database, RUNTIME, account, "credits", 5)
         with pytest.raises(LedgerError, match="less than 1 calls:orders"):
-            await top_up(database, WORLD, account, "calls:orders", -1)
-        await top_up(database, WORLD, account, "calls:orders", 7)
+            await top_up(database, RUNTIME, account, "calls:orders", -1)
+        await top_up(database, RUNTIME, account, "calls:orders", 7)
         balances = [(b.unit, b.amount) for b in await list_balances(database, account)]
         assert balances == [("calls:orders", 7), ("credits", 5)]
 
@@ -112,8 +112,8 @@ def test_entries_are_paged_from_the_newest_back_and_found_by_request(
 ) -> None:
     async def work(database: Database) -> None:
         name = new_name()
-        account = (await open_account(database, WORLD, name)).id
-        await top_up(database, WORLD, account, "credits", 100)
+        account = (await open_account(database, RUNTIME, name)).id
+        await top_up(database, RUNTIME, account, "credits", 100)
         charges = [
             Charge(account, "credits", 1, "orders", f"{name}.{number}", "tok_x", number)
             for number in range(9)

@@ -15,7 +15,7 @@ from tollway.ledger.holds import capture, release, reserve
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
-WORLD = Runtime()
+RUNTIME = Runtime()
 End = Callable[..., Awaitable[object]]
 
 
@@ -26,9 +26,9 @@ class Holder:
         self._store = store
 
         async def work(database: Database) -> str:
-            account = await open_account(database, WORLD, name)
+            account = await open_account(database, RUNTIME, name)
             if credit:
-                await top_up(database, WORLD, account.id, "credits", credit)
+                await top_up(database, RUNTIME, account.id, "credits", credit)
             return account.id
 
         self.account_id = store.do(work)

@@ -17,7 +17,7 @@ from tests.support.consent import (
     new_person,
 )
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
@@ -163,7 +163,7 @@ def test_302_for_another_account_an_expired_and_a_revoked_grant(
     given = allow(store, other, person)
     assert_seen(store, lambda: ask(gateway, other, person.id).code, 0)
     assert credits_left(store, other) == 99
-    store.do(lambda database: revoke_grant(database, WORLD, given.id))
+    store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
     assert_seen(store, lambda: ask(gateway, other, person.id).code, 302)
     left = credits_left(store, other)
     assert ask(gateway, other, person.id).code == 302

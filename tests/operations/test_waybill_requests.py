@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.gateway import Gateway, reply_of
-from tests.support.ledger import WORLD, Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
@@ -169,7 +169,7 @@ def test_a_cancelled_waybill_frees_its_key_but_not_its_number(
     body = request(wp_code)
     first = issue(gateway, customer.token, body).data
     number = first["waybillCode"]
-    cancelled = store.do(lambda database: cancel_waybill(database, number, wp_code, WORLD.at_s()))
+    cancelled = store.do(lambda database: cancel_waybill(database, number, wp_code, RUNTIME.at_s()))
     assert cancelled.state == "cancelled"
     changed = {**body, "receiver_name": "李四"}
     second = issue(gateway, customer.token, changed).data

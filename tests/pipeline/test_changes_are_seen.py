@@ -7,7 +7,7 @@ import msgspec
 from tests.support import forks
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
-from tests.support.ledger import CALLS, WORLD, Caller, new_caller
+from tests.support.ledger import CALLS, RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.ledger.accounts import close_account
 from tollway.ledger.entries import top_up
@@ -25,7 +25,7 @@ def test_a_revoked_token_is_refused(
     gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     assert gateway.get(token=caller.token, query=question).code == 0
-    store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+    store.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
 
 
@@ -51,7 +51,7 @@ def test_a_closed_account_is_refused(
     gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     assert gateway.get(token=caller.token, query=question).code == 0
-    store.do(lambda database: close_account(database, WORLD, caller.account_id))
+    store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
 
 
@@ -62,7 +62,7 @@ def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, st
         return gateway.get(token=caller.token, query=question).code
 
     assert [code(), code()] == [0, 204]
-    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 1))
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 1))
     assert_seen(store, code, 0)
     assert code() == 204
 
@@ -70,7 +70,7 @@ def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, st
 def test_a_correction_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:
     caller = new_caller(store, calls=5)
     assert gateway.get(token=caller.token, query=question).code == 0
-    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, -4))
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, -4))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 204)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.changes import assert_seen
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.ledger import WORLD, Caller, calls_left, new_caller
+from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.rates import at_once
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -204,8 +204,8 @@ def test_401_is_the_same_for_every_bad_credential(
 ) -> None:
     revoked, closed = new_caller(store), new_caller(store)
     expired = new_caller(store, lifetime_s=0)
-    store.do(lambda database: revoke_token(database, WORLD, revoked.token_id))
-    store.do(lambda database: close_account(database, WORLD, closed.account_id))
+    store.do(lambda database: revoke_token(database, RUNTIME, revoked.token_id))
+    store.do(lambda database: close_account(database, RUNTIME, closed.account_id))
     unknown = "tw_live_" + "0" * 32
     last = revoked.token[-1]
     mistyped = revoked.token[:-1] + ("a" if last != "a" else "b")

@@ -15,7 +15,7 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
 from tests.support.postgresql import locked, waiting
@@ -148,7 +148,7 @@ def strange_clients() -> list[bytes]:
         secret = mint(SECRET, secrets.choice)
         form = {
             "grant_type": GRANT_TYPE,
-            "client_id": WORLD.new_id("cli_"),
+            "client_id": RUNTIME.new_id("cli_"),
             "client_secret": secret,
         }
         body = urlencode(form).encode()

@@ -8,8 +8,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from tollway.gateway.probes import probe_routes
-from tollway.gateway.readiness import Readiness
+from tollway.gateway.probes import Readiness, probe_routes
 from tollway.store.database import Database
 
 # What is tested here is made without a database.

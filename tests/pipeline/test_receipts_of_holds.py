@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.receipts import ask_receipt
 from tests.support.stores import Store
 from tollway.ledger.charges import Charge, GrantKey
@@ -94,7 +94,7 @@ def test_when_it_is_captured_the_receipt_says_charged(
 ) -> None:
     charge = hold_for(store, payer)
     answer_timed_out(store, charge)
-    store.do(lambda database: top_up(database, WORLD, payer.account_id, "credits", 5))
+    store.do(lambda database: top_up(database, RUNTIME, payer.account_id, "credits", 5))
     hold_id = f"hold of {charge.request_id}"
     write(store, lambda tx: capture(tx, payer.account_id, hold_id, LATER_MS))
     receipt = receipt_for(gateway, payer, charge)

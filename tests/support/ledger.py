@@ -16,7 +16,7 @@ from tollway.store.database import Database
 
 CALLS = PRODUCT_ANALYSIS.balance_unit
 CREDITS = "credits"
-WORLD = Runtime()
+RUNTIME = Runtime()
 _numbers = count(1)
 
 
@@ -43,14 +43,14 @@ def new_caller(
     """A new account that can call these operations, with calls of each that takes calls."""
 
     async def work(database: Database) -> Caller:
-        account = await open_account(database, WORLD, f"caller {next(_numbers)}")
+        account = await open_account(database, RUNTIME, f"caller {next(_numbers)}")
         for operation in operations if granted else ():
             await grant(database, account.id, Permission(operation.name, price, rate_limit))
         amounts = {each.balance_unit: calls for each in operations if each.unit is Unit.CALLS}
         for unit, amount in {**amounts, CREDITS: credits_}.items():
             if amount:
-                await top_up(database, WORLD, account.id, unit, amount)
-        issued = await issue_token(database, WORLD, account.id, kind=kind, lifetime_s=lifetime_s)
+                await top_up(database, RUNTIME, account.id, unit, amount)
+        issued = await issue_token(database, RUNTIME, account.id, kind=kind, lifetime_s=lifetime_s)
         return Caller(account.id, issued.text, issued.token.id)
 
     return store.do(work)

@@ -10,8 +10,7 @@ from starlette.routing import Route
 from tollway.consent.links import ConsentLinks
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
-from tollway.gateway.probes import probe_routes
-from tollway.gateway.readiness import Readiness
+from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
 from tollway.gateway.worker_group import Worker, WorkerGroup

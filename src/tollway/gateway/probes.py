@@ -1,6 +1,8 @@
-"""The paths for monitoring and tools: /healthz, /readyz, /metrics and /openapi.json."""
+"""The paths for monitoring and tools, and whether a gateway should get calls, and if not, why."""
 
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from time import monotonic
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -8,8 +10,67 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tollway.gateway.readiness import Readiness, Unready
 from tollway.store.concurrency import SingleFlight
+from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
+from tollway.store.versions import write_nothing_new
+
+_REMEMBERED_S = 1.0
+
+
+class Unready(StrEnum):
+    """Why a gateway should get no calls."""
+
+    DRAINING = "draining"
+    UNAVAILABLE = "database_unavailable"
+    BUSY = "database_busy"
+    NO_CONNECTIONS = "no_connections"
+
+
+class Readiness:
+    """One attempt to write at a time, shared by all who ask meanwhile; that it succeeded is
+    remembered for a second. A failure is not, so that the end of an outage is seen at once."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        is_draining: Callable[[], bool],
+        is_crowded: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._is_draining = is_draining
+        self._is_crowded = is_crowded
+        self._attempt = SingleFlight(self._try)
+        self._good_until_s = float("-inf")
+        self._last_problem: Unready | None = None
+
+    async def problem(self) -> Unready | None:
+        if self._is_draining():
+            return Unready.DRAINING
+        if monotonic() >= self._good_until_s:
+            self._last_problem = await self._attempt()
+        return self._last_problem
+
+    @property
+    def is_short_of_connections(self) -> bool:
+        """Whether calls may have to wait for a connection, also while the gateway is ready."""
+        return self._is_crowded()
+
+    def by_reason(self) -> dict[str, bool]:
+        """For the metrics, which must not wait: what the last attempt found."""
+        found = Unready.DRAINING if self._is_draining() else self._last_problem
+        return {reason.value: reason is found for reason in Unready}
+
+    async def _try(self) -> Unready | None:
+        try:
+            await self._database.write(write_nothing_new)
+        except StoreError as error:
+            if isinstance(error, StoreCrowdedError) or self._is_crowded():
+                return Unready.NO_CONNECTIONS
+            return Unready.BUSY if isinstance(error, StoreBusyError) else Unready.UNAVAILABLE
+        self._good_until_s = monotonic() + _REMEMBERED_S
+        return None
+
 
 _SENTENCES = {
     Unready.DRAINING: "The gateway is about to stop: send calls elsewhere.",

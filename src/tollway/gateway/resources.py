@@ -7,10 +7,9 @@ from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.grant_cache import GrantCache
-from tollway.contract.calendar import Calendar
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import Calendar, Runtime
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Services
 from tollway.pipeline.call import AnswerStore, Side

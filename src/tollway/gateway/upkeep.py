@@ -5,9 +5,9 @@ import time
 from collections.abc import Awaitable
 
 from tollway.carriers.connectors.breaker import State
-from tollway.carriers.pool_levels import numbers_left
+from tollway.carriers.pools import numbers_left
 from tollway.carriers.reconciling import Reconciler
-from tollway.gateway.readiness import Readiness
+from tollway.gateway.probes import Readiness
 from tollway.gateway.resources import Resources
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.holds import count_open_holds

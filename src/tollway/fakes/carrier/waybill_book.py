@@ -1,7 +1,7 @@
 """What the carrier does: issues, looks up and cancels waybills, each in its journal first.
 
 The journal is one JSON object a line, on disk before the answer. It is read back at the start, so a
-carrier that was killed goes on where it was.
+carrier that was killed continues where it was.
 """
 
 import json
@@ -22,12 +22,12 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         whole, _, torn = path.read_bytes().rpartition(b"\n")
         if torn:
-            # The carrier ended within a write, and nobody was told of it.
+            # The carrier was killed during a write, and has not answered that message.
             os.truncate(self._file, len(whole) + 1 if whole else 0)
         self.lines: list[Line] = [json.loads(line) for line in whole.splitlines()]
 
-    def write(self, event: str, **told: str) -> Line:
-        line: Line = {"event": event, **told}
+    def write(self, event: str, **facts: str) -> Line:
+        line: Line = {"event": event, **facts}
         os.write(self._file, self._encoded(line))
         os.fsync(self._file)
         self.lines.append(line)

@@ -1,4 +1,4 @@
-"""The work of the coupon-claim query: reads one page, and writes it for the wire.
+"""The work of the coupon-claim query: reads one page, and encodes it for the wire.
 
 Nothing is cached: a page is read from its rows each time, at the same cost for every page. Any
 account may ask for any sid.

@@ -1,6 +1,6 @@
-"""Where `database_cost.py` measures: an embedded database and a PostgreSQL, and what they count.
+"""The two databases that `database_cost.py` measures, SQLite and PostgreSQL, and what they count.
 
-The PostgreSQL is the one of the tests, with everything on that keeps what was committed.
+The PostgreSQL is the one of the tests, with durable commits.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _DURABLE = {
     "fsync": "on",
     "full_page_writes": "on",
     "autovacuum": "on",
-    # No checkpoint comes in between, so that what follows one can be told apart.
+    # No checkpoint comes in between: its cost is measured apart.
     "checkpoint_timeout": "1h",
     "max_wal_size": "16GB",
     "logging_collector": "on",
@@ -56,7 +56,7 @@ class Sizes(NamedTuple):
     indexes: int
 
 
-class SqlitePlace:
+class SqliteBench:
     """A file. Its log and its processor time are the gateway's own."""
 
     title = "SQLite"
@@ -74,16 +74,16 @@ class SqlitePlace:
         return Sizes(self._ask(size.format("entry")), self._ask(size.format("entry_request")))
 
     def count_statements(self, *, is_on: bool) -> None:
-        """There is nothing between the gateway and the file that would count them."""
+        """Nothing between the gateway and the file counts them."""
 
     def statements(self) -> int:
         return 0
 
     def tidy(self) -> None:
-        """There is nothing to tidy up here."""
+        """Nothing to do here."""
 
     def remove(self) -> None:
-        """Goes with its folder."""
+        """It is deleted with its folder."""
 
     def _ask(self, query: str) -> int:
         connection = apsw.Connection(str(self._path))
@@ -93,7 +93,7 @@ class SqlitePlace:
             connection.close()
 
 
-class PostgresqlPlace:
+class PostgresqlBench:
     """A server of its own. Its log has every statement while they are counted."""
 
     title = "PostgreSQL"
@@ -179,19 +179,19 @@ def spent_by(main: int) -> Spent:
 
 
 def prepare(url: str, accounts: int, last: date) -> list[str]:
-    """Figures of a year, and accounts that may call as fast as they can; gives their tokens."""
+    """Figures of a year, and accounts that may call as fast as they can; returns their tokens."""
 
     async def work() -> list[str]:
-        database, world = open_database(url, Metrics()), Runtime()
+        database, runtime = open_database(url, Metrics()), Runtime()
         await migrate(database)
         await fill_figures(database, products=24, days=365, last=last)
         tokens = []
         for number in range(accounts):
-            account = await open_account(database, world, f"account {number}")
+            account = await open_account(database, runtime, f"account {number}")
             operation = PRODUCT_ANALYSIS.name
             await grant(database, account.id, Permission(operation, None, _RATE))
-            await top_up(database, world, account.id, PRODUCT_ANALYSIS.balance_unit, 10**9)
-            tokens.append((await issue_token(database, world, account.id, kind="live")).text)
+            await top_up(database, runtime, account.id, PRODUCT_ANALYSIS.balance_unit, 10**9)
+            tokens.append((await issue_token(database, runtime, account.id, kind="live")).text)
         await database.close()
         return tokens
 
