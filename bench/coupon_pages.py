@@ -20,8 +20,8 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from tollway.contract.operation import CallInfo
-from tollway.operations.coupon_claims.handler import WINDOW_MAX_S, CouponClaimsHandler
-from tollway.operations.coupon_claims.operation import CouponClaimsRequest
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
+from tollway.operations.coupon_claims.operation import WINDOW_MAX_S, CouponClaimsRequest
 from tollway.operations.coupon_claims.records import ClaimRow
 from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.store.database import Database

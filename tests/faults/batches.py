@@ -15,6 +15,8 @@ from tollway.operations.orders.operation import ORDERS
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.waybills.operation import WAYBILLS
 
+# How many batches open a connection, which takes as many calls to the disk as all the rest.
+_CONNECTS = 1 / 8
 _numbers = count(1)
 
 
@@ -43,8 +45,17 @@ class Callers(NamedTuple):
 Kind = Callable[[], list[Call]]
 
 
-def random_batch(kinds: "Kinds", chance: random.Random) -> list[Kind]:
-    """A batch that can be sent again and again."""
+class Batch(NamedTuple):
+    """Calls that are sent at the same moment. If it `connects`, a connection is opened for them."""
+
+    kinds: list[Kind]
+    connects: bool = False
+
+    def calls(self) -> list[Call]:
+        return [call for kind in self.kinds for call in kind()]
+
+
+def random_batch(kinds: "Kinds", chance: random.Random) -> Batch:
     makers = chance.choices(
         (
             kinds.plain,
@@ -58,11 +69,7 @@ def random_batch(kinds: "Kinds", chance: random.Random) -> list[Kind]:
         ),
         k=chance.randint(1, 3),
     )
-    return [maker(chance) for maker in makers]
-
-
-def calls_of(batch: list[Kind]) -> list[Call]:
-    return [call for kind in batch for call in kind()]
+    return Batch([maker(chance) for maker in makers], chance.random() < _CONNECTS)
 
 
 class Kinds:

@@ -11,7 +11,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from tests.faults.batches import Kind, Kinds, random_batch
+from tests.faults.batches import Batch, Kinds, random_batch
 from tests.faults.disk import Fault
 from tests.faults.gateway import faulty_gateway
 from tests.faults.trials import Trials, random_fault
@@ -58,7 +58,7 @@ def run_random(
 
 
 def run(
-    batches: list[Callable[[Kinds], list[Kind]]],
+    batches: list[Callable[[Kinds], Batch]],
     fault_at: Callable[[int], Fault],
     today: date,
     carrier: FakeCarrier,

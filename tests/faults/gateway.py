@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Iterable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from tollway.gateway.worker_group import WorkerGroup
 from tollway.ledger import refused_calls
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
+from tollway.store.database import StoreUnavailableError, Transaction
 from tollway.store.key_check import files_of, use_files
 from tollway.store.open import OpenDatabase, open_database
 from tollway.telemetry.logs import LogWriter
@@ -34,7 +35,7 @@ from tollway.telemetry.metrics import Metrics
 FEW_CREDITS, FEW_CALLS = 12, 2
 _PLENTY = 10**9
 _NUMBERS = 5000
-_CHECKPOINT_PAGES = 200
+_CHECKPOINT_PAGES = 100
 _LATER_S = 3600
 _CONTENT_TYPES = {
     Encoding.QUERY: b"",
@@ -76,6 +77,15 @@ class FaultyGateway(NamedTuple):
     async def send(self, calls: Iterable[Call]) -> list[Answer]:
         """Sends calls at the same moment, so that they share their commits."""
         return await asyncio.gather(*map(self._send, calls))
+
+    async def lose_connection(self) -> None:
+        """The next commit needs a new connection, as after an error of the store."""
+
+        async def fail(_: Transaction) -> None:
+            raise StoreUnavailableError("lost")
+
+        with suppress(StoreUnavailableError):
+            await self.gateway._database.write(fail)
 
     async def _send(self, call: Call) -> Answer:
         operation = call.operation

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.faults.batches import Kind, Kinds
+from tests.faults.batches import Batch, Kinds
 from tests.faults.campaign import Outcome, run, run_random
 from tests.faults.disk import AFTER, BUSY, IOERR, Fault
 from tests.support.fake_carrier import FakeCarrier
@@ -29,8 +29,8 @@ def test_any_call_to_the_disk_may_fail(today: date, carrier: FakeCarrier) -> Non
     assert outcome.figures["faults"] > BATCHES and outcome.figures["acknowledged"]
 
 
-def waybill(kinds: Kinds) -> list[Kind]:
-    return [kinds.pool(random.Random(1))]
+def waybill(kinds: Kinds) -> Batch:
+    return Batch([kinds.pool(random.Random(1))])
 
 
 def sync_of_commit(attempt: int) -> Fault:
@@ -38,8 +38,8 @@ def sync_of_commit(attempt: int) -> Fault:
     return Fault(1 if attempt <= 2 else NEVER, IOERR, name="xSync")
 
 
-def several(kinds: Kinds) -> list[Kind]:
-    return [kinds.plain(random.Random(1)), *waybill(kinds)]
+def several(kinds: Kinds) -> Batch:
+    return Batch([kinds.plain(random.Random(1)), kinds.pool(random.Random(1))])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_controls_are_found(
     of: type,
     what: str,
     instead: object,
-    batch: Callable[[Kinds], list[Kind]],
+    batch: Callable[[Kinds], Batch],
     fault_at: Callable[[int], Fault],
 ) -> None:
     outcome = Outcome()

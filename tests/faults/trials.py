@@ -18,7 +18,7 @@ from itertools import count
 import apsw
 from sqlalchemy import text
 
-from tests.faults.batches import Call, Kind, calls_of
+from tests.faults.batches import Batch, Call
 from tests.faults.disk import AFTER, BEFORE, BUSY, CHANGES, HALF, KINDS, Fault
 from tests.faults.gateway import FEW_CALLS, FEW_CREDITS, Answer, FaultyGateway
 from tests.support.all_operations import good_request
@@ -63,18 +63,18 @@ class Trials:
         self._requests: defaultdict[str, set[str]] = defaultdict(set)
         self.figures: Counter[str] = Counter()
 
-    async def of_batch(
-        self, batch: list[Kind], fault_at: Callable[[int], Fault]
-    ) -> AsyncIterator[str]:
+    async def of_batch(self, batch: Batch, fault_at: Callable[[int], Fault]) -> AsyncIterator[str]:
         """What is wrong after any of the trials of a batch: one for each of its calls to the disk.
 
-        Ends after a trial after which anything is wrong.
+        Ends when anything is wrong.
         """
         self.figures["batches"] += 1
         spared = 0
         for at in count(1):
             fault = fault_at(at)
-            wrong = await self._trial(calls_of(batch), fault)
+            if batch.connects:
+                await self._faulty.lose_connection()
+            wrong = await self._trial(batch.calls(), fault)
             spared += not self._faulty.disk.failed
             self.figures["faults"] += bool(self._faulty.disk.failed)
             is_last = spared == _SPARED_MAX

@@ -41,12 +41,6 @@ class CarrierLine(msgspec.Struct, frozen=True):
     link: CarrierLink | None
 
 
-class Disconnected(msgspec.Struct, frozen=True):
-    """The carrier whose link is gone."""
-
-    wp_code: str
-
-
 @command(carriers, "add")
 async def add(
     session: Session,
@@ -168,7 +162,7 @@ async def disconnect_carrier(session: Session, carrier: CarrierArgument) -> Outp
     """Remove a carrier's link: its numbers come from the pool again."""
     await disconnect(await session.open(), carrier)
     return Output(
-        Disconnected(carrier),
+        {"wp_code": carrier},
         f"Carrier {carrier} is no longer connected: its numbers are in the pool.",
     )
 

@@ -22,21 +22,6 @@ keys = add_group(commands, "keys")
 retention = add_group(commands, "retention")
 
 
-class Migration(msgspec.Struct, frozen=True):
-    """The schema's revision before and after."""
-
-    before: str | None
-    after: str
-
-
-class Accepted(msgspec.Struct, frozen=True):
-    """A file that the database is used with from now on, and the ids of keys that are gone."""
-
-    setting: str
-    file: str
-    gone: list[int]
-
-
 @command(commands, "migrate")
 async def migrate(session: Session) -> Output:
     """Create the database, or bring its schema up to date."""
@@ -52,7 +37,7 @@ async def migrate(session: Session) -> Output:
         sentence = f"The database is up to date, at schema {after}."
     else:
         sentence = f"The schema went from {before} to {after}."
-    return Output(Migration(before, after), sentence)
+    return Output({"before": before, "after": after}, sentence)
 
 
 @command(keys, "accept")
@@ -76,7 +61,7 @@ async def accept(
     if gone and which != SECRET_FILE:
         named = " and ".join(f"key {key_id}" for key_id in gone)
         shown.append(f"What was sealed with {named} as it was before cannot be read any more.")
-    return Output(Accepted(which, str(file.path), gone), *shown)
+    return Output({"setting": which, "file": str(file.path), "gone": gone}, *shown)
 
 
 @command(retention, "apply")

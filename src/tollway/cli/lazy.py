@@ -22,7 +22,7 @@ class _TextsAsGiven:
     """Takes texts and flags as they were given.
 
     Typer converts them with pydantic, to the same outcome, and pydantic alone takes longer to load
-    than typer. Numbers, paths and choices still go that way.
+    than typer. It still converts numbers, paths and choices.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -78,7 +78,7 @@ def lazy_group(entries: Mapping[str, Entry]) -> type[Group]:
 
 @cache
 def _commands_of(module: str) -> Mapping[str, object]:
-    # What is loaded stays: to look for garbage in it meanwhile takes an eighth of the time.
+    # What is loaded stays: looking for garbage in it would take an eighth of the time.
     gc.disable()
     try:
         return get_group(import_module(f"tollway.cli.{module}").commands).commands

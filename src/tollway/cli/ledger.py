@@ -46,15 +46,6 @@ class Format(StrEnum):
     JSON_ARRAY = "array"
 
 
-class Export(msgspec.Struct, frozen=True):
-    """What was written, and where to."""
-
-    account_id: str
-    file: str
-    format: Format
-    entries: int
-
-
 @command(ledger, "show")
 async def show(
     session: Session,
@@ -106,7 +97,7 @@ async def export(
 ) -> Output | None:
     """Write all entries of an account, the oldest first, as CSV or JSON Lines.
 
-    With --json, the entries are one JSON array; or, when they go to a file, one JSON object tells
+    With --json, the entries are one JSON array; or, when they go to a file, one JSON object says
     what was written.
     """
     format_ = Format.JSON_LINES if is_lines else Format.CSV
@@ -120,10 +111,8 @@ async def export(
         written = await _write(entries, format_, stream, session.settings.zone)
     if out is None:
         return None
-    return Output(
-        Export(found.id, str(out), format_, written),
-        f"{written:,} entries of account {account} are in {out}.",
-    )
+    value = {"account_id": found.id, "file": str(out), "format": format_, "entries": written}
+    return Output(value, f"{written:,} entries of account {account} are in {out}.")
 
 
 @command(commands, "receipt")

@@ -99,6 +99,8 @@ def _checked_path(source: str, target: str) -> str:
 async def _move(path: str, session: Session, *, should_restart: bool) -> Move:
     """Moves the file to the database of the settings, compares both, and audits the outcome."""
     settings = session.settings
+    # Before anything else: a URL that cannot be read is refused by this.
+    target_name = without_password(settings.database)
     files = _files_to_place(path, settings)
     tables = moved_tables(ALL_TABLES)
     with open_source(path, tables) as source:
@@ -114,7 +116,6 @@ async def _move(path: str, session: Session, *, should_restart: bool) -> Move:
             breaches = [] if different else await _breaches(session)
             if not different and not breaches:
                 await target.finish()
-    target_name = without_password(settings.database)
     return Move(path, target_name, counts, list(map(str, files)), different, breaches)
 
 

@@ -95,8 +95,8 @@ def _print_table(table: Table, zone: ZoneInfo) -> None:
 def _narrowed(widths: list[int]) -> list[int]:
     """Takes from the widest columns until a row fits the terminal; other readers get whole rows."""
     if sys.stdout.isatty():
-        room = get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
-        while sum(widths) > room and max(widths) > _COLUMN_MIN:
+        available = get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
+        while sum(widths) > available and max(widths) > _COLUMN_MIN:
             widths[widths.index(max(widths))] -= 1
     return widths
 
@@ -108,14 +108,14 @@ def _lines_of(
     folded = [_folded(cell, width) for cell, width in zip(cells, widths, strict=True)]
     lines = []
     for parts in zip_longest(*folded, fillvalue=""):
-        padded = (
-            f"{' ' * (width - _width(part))}{part}"
-            if is_number
-            else f"{part}{' ' * (width - _width(part))}"
-            for part, width, is_number in zip(parts, widths, are_numbers, strict=True)
-        )
+        padded = map(_padded, parts, widths, are_numbers)
         lines.append(_GAP.join(padded).rstrip())
     return lines
+
+
+def _padded(text: str, width: int, is_number: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if is_number else text + space
 
 
 def _folded(text: str, width: int) -> list[str]:

@@ -11,7 +11,7 @@ _ROWS_MAX = 10_000
 
 
 def argument(metavar: str, meaning: str, **more: Any) -> Any:
-    """How an argument is declared: what stands for it, and what it is."""
+    """How an argument is declared: its name in the help, and what it is."""
     return typer.Argument(metavar=metavar, help=meaning, **{"show_default": False, **more})
 
 

@@ -1,6 +1,6 @@
 """`tollway restore`: a backup becomes the database again, if nothing at all is wrong with it.
 
-It is copied, the copy is checked, and only then is anything put in its place.
+It is copied, the copy is checked, and only then does it replace anything.
 """
 
 import hashlib

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from tollway.carriers.connectors.http_exchange import open_client
@@ -36,21 +35,6 @@ CarrierOption = Annotated[
 ]
 
 
-class WaybillSheet(msgspec.Struct, frozen=True):
-    """Everything there is to see about one waybill."""
-
-    waybill: Waybill
-    label: Label
-
-
-class LabelFile(msgspec.Struct, frozen=True):
-    """The label that was written."""
-
-    number: str
-    file: str
-    bytes: int
-
-
 @command(waybills, "list")
 async def list_(
     session: Session,
@@ -68,19 +52,20 @@ async def list_(
 
 @command(waybills, "show")
 async def show(session: Session, number: NumberArgument, carrier: CarrierOption = None) -> Output:
-    """Show one waybill with what stands on its label."""
+    """Show one waybill with what its label says."""
     stored = await find_by_number(await session.open(), number, carrier)
-    sheet = WaybillSheet(stored.waybill, await _label(session, stored))
-    shown: list[str | Table] = [_table_of([sheet.waybill])]
-    for mark, party in (("To", sheet.label.recipient), ("From", sheet.label.sender)):
+    label = await _label(session, stored)
+    parties = []
+    for mark, party in (("To", label.recipient), ("From", label.sender)):
         where = party.address
         address = f"{where.province} {where.city} {where.district} {where.detail}"
-        shown.append(f"{mark}: {party.name}, {party.mobile}, {address}")
-    return Output(sheet, *shown)
+        parties.append(f"{mark}: {party.name}, {party.mobile}, {address}")
+    value = {"waybill": stored.waybill, "label": label}
+    return Output(value, _table_of([stored.waybill]), *parties)
 
 
 @command(waybills, "label")
-async def label(
+async def write_label(
     session: Session,
     number: NumberArgument,
     out: Annotated[
@@ -105,9 +90,8 @@ async def label(
     content = write(await _label(session, stored), fonts)
     with new_file(out) as unfinished:
         unfinished.write_bytes(content)
-    return Output(
-        LabelFile(number, str(out), len(content)), f"The label of waybill {number} is in {out}."
-    )
+    value = {"number": number, "file": str(out), "bytes": len(content)}
+    return Output(value, f"The label of waybill {number} is in {out}.")
 
 
 @command(waybills, "cancel")

@@ -8,8 +8,9 @@ raw value (a string from a query or form, anything from JSON) and returns the ty
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
+from zoneinfo import ZoneInfo
 
 from tollway.contract.language import Phrase
 
@@ -169,7 +170,10 @@ class Choice:
         return {"type": "integer", "enum": [value for value, _ in self.meanings]}
 
 
-_WALL_TIME = "%Y-%m-%d %H:%M:%S"
+# Hours up to 23, because newer versions of Python take 24:00:00 for the next day's midnight.
+_WALL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} ([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 # A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
 _MILLISECONDS_FROM = 100_000_000_000
 _NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
@@ -201,8 +205,8 @@ class Seconds:
 class Moment:
     """A point in time: seconds, milliseconds, or a wall-clock time in the gateway's time zone.
 
-    Timestamps become milliseconds; a wall-clock time stays a naive datetime, because only the
-    handler knows the zone.
+    Timestamps become milliseconds; a wall-clock time stays a naive datetime, because the zone is a
+    setting: `milliseconds_of` takes both.
     """
 
     @property
@@ -223,12 +227,20 @@ class Moment:
 
     @staticmethod
     def _wall_time(raw: object) -> datetime:
-        if not isinstance(raw, str) or len(raw) != 19 or not raw.isascii():
+        # Matched first because fromisoformat takes many more forms.
+        if not isinstance(raw, str) or not _WALL_TIME.fullmatch(raw):
             raise Unfit(_NOT_MOMENT)
         try:
-            return datetime.strptime(raw, _WALL_TIME)  # noqa: DTZ007 - the handler adds the zone
+            return datetime.fromisoformat(raw)
         except ValueError:
             raise Unfit(_NOT_MOMENT) from None
 
     def schema(self) -> dict[str, object]:
         return {"type": ["string", "integer"]}
+
+
+def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
+    """What a `Moment` was read as, in milliseconds since 1970."""
+    if isinstance(moment, int):
+        return moment
+    return (moment.replace(tzinfo=zone) - _EPOCH) // _MILLISECOND

@@ -1,8 +1,11 @@
 """The descriptor of an operation: the one source of its routing, validation, charging and docs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -29,6 +32,11 @@ _OF_ANY_CALL = (
 )
 _OF_CONSENT = (Reason.OWNER_UNKNOWN, Reason.NOT_AUTHORIZED)
 _OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT)
+
+
+# Raises a Refusal if parameters that are each valid do not go together. Wall-clock times are in the
+# zone.
+RequestCheck = Callable[[Any, ZoneInfo], None]
 
 
 class Encoding(Enum):
@@ -81,6 +89,8 @@ class Operation:
     unit: Unit
     default_price: int
     consent: ConsentNeed | None = None
+    # Runs when a request is decoded: what is wrong with the parameters comes before consent.
+    check: RequestCheck | None = None
     # What only this operation can be refused for; `reasons` adds what any call can.
     own_reasons: tuple[Reason, ...] = ()
     # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.

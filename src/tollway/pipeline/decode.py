@@ -1,7 +1,8 @@
 """Stage: from the request's bytes to one typed request. Nothing is parsed before this stage."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -23,8 +24,10 @@ class Decode:
     again and again, and a request never changes.
     """
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:
+        self._zone = zone
         self._decoders = {each.name: Decoder(each.request_type) for each in operations}
+        self._checks = {each.name: each.check for each in operations}
         self._from_query = lru_cache(maxsize=4096)(self._decode_query)
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
@@ -34,10 +37,17 @@ class Decode:
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> msgspec.Struct:
-        return self._decoders[operation_name].decode(read_query(query))
+        return self._decode(operation_name, read_query(query))
 
     async def _read_body(self, call: Call) -> None:
         body = await call.read_body()
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
         raw = _BODY_READERS[call.operation.encoding](content_type, body)
-        call.request = self._decoders[call.operation_name].decode(raw)
+        call.request = self._decode(call.operation_name, raw)
+
+    def _decode(self, operation_name: str, raw: Mapping[str, object]) -> msgspec.Struct:
+        request = self._decoders[operation_name].decode(raw)
+        check = self._checks[operation_name]
+        if check is not None:
+            check(request, self._zone)
+        return request

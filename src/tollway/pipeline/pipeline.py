@@ -78,7 +78,7 @@ class Pipeline:
                 self.authenticate,
                 permit,
                 throttle,
-                Decode(OPERATIONS),
+                Decode(OPERATIONS, parts.settings.zone),
                 Consent(parts.links),
                 self._replay,
                 Perform(),

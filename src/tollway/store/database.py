@@ -34,7 +34,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreDoubtError(StoreUnavailableError):
-    """The database was lost during a commit: whether it was made is not known here."""
+    """The database failed during a commit: whether it was made is not known here."""
 
 
 class Timings(Protocol):

@@ -1,4 +1,4 @@
-"""The work of the coupon-claim query: checks the window, reads one page, writes it for the wire.
+"""The work of the coupon-claim query: reads one page, and writes it for the wire.
 
 Nothing is kept in memory: a page is read from its rows each time, at the same cost wherever it
 lies. Any account may ask for any sid.
@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import encode_data
 from tollway.contract.operation import CallInfo
-from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.operation import (
     CouponClaims,
     CouponClaimsRequest,
@@ -17,8 +16,6 @@ from tollway.operations.coupon_claims.operation import (
 )
 from tollway.operations.coupon_claims.queries import Claim, Window, read_page
 from tollway.store.database import Database
-
-WINDOW_MAX_S = 7 * 24 * 3600
 
 
 class CouponClaimsHandler:
@@ -29,7 +26,6 @@ class CouponClaimsHandler:
         self._zone = zone
 
     async def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
-        _check_window(request)
         window = Window(request.sid, request.type, request.startTime, request.endTime)
         offset = (request.page - 1) * request.limit
         total, claims = await read_page(self._database, window, offset, request.limit)
@@ -55,20 +51,6 @@ class CouponClaimsHandler:
             endTime=str(claim.end_at_s),
             appKey=claim.app_key,
             sid=sid,
-        )
-
-
-def _check_window(request: CouponClaimsRequest) -> None:
-    span_s = request.endTime - request.startTime
-    if span_s <= 0:
-        raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
-    if span_s > WINDOW_MAX_S:
-        raise Refusal(
-            Reason.WINDOW_TOO_LONG,
-            start="startTime",
-            end="endTime",
-            span_s=span_s,
-            limit_s=WINDOW_MAX_S,
         )
 
 

@@ -1,14 +1,16 @@
 """What a caller sends."""
 
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tollway.contract.fields import Choice, Field, Seconds, Text, Whole
 from tollway.contract.operation import Encoding, Operation, Unit
-from tollway.contract.reasons import Reason
+from tollway.contract.reasons import Reason, Refusal
 
 LIMIT_MAX = 1000
+WINDOW_MAX_S = 7 * 24 * 3600
 # Beyond every list there will ever be, and small enough for any client's integers.
 _PAGE_MAX = 2_147_483_647
 
@@ -59,6 +61,20 @@ class CouponClaims(msgspec.Struct, frozen=True):
     withholding_money: int
 
 
+def check_window(request: CouponClaimsRequest, _: ZoneInfo) -> None:
+    span_s = request.endTime - request.startTime
+    if span_s <= 0:
+        raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
+    if span_s > WINDOW_MAX_S:
+        raise Refusal(
+            Reason.WINDOW_TOO_LONG,
+            start="startTime",
+            end="endTime",
+            span_s=span_s,
+            limit_s=WINDOW_MAX_S,
+        )
+
+
 COUPON_CLAIMS = Operation(
     name="coupon_claims",
     title="Coupon-claim query",
@@ -69,5 +85,6 @@ COUPON_CLAIMS = Operation(
     response_type=CouponClaims,
     unit=Unit.CREDITS,
     default_price=1,
+    check=check_window,
     own_reasons=(Reason.WINDOW_BACKWARDS, Reason.WINDOW_TOO_LONG),
 )

@@ -1,32 +1,24 @@
-"""The work of the paged order query: checks the filters, reads one page, masks the receivers."""
+"""The work of the paged order query: reads one page, and masks the receivers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import encode_data
+from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
-from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.orders.masking import (
     masked_address,
     masked_name,
     masked_phone,
     masked_remark,
 )
-from tollway.operations.orders.operation import (
-    ENHANCED_ONLY,
-    NORMAL,
-    OrderEntry,
-    OrderPage,
-    OrdersRequest,
-)
+from tollway.operations.orders.operation import OrderEntry, OrderPage, OrdersRequest
 from tollway.operations.orders.queries import Filter, OrderFacts, read_page, search_page
 from tollway.operations.orders.records import open_receiver
 from tollway.operations.orders.schema import DAY_MS
 from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 # The first day of the year 10000: later than any order, and the end of a day.
 _FOREVER_MS = 253_402_300_800_000
 assert _FOREVER_MS % DAY_MS == 0
@@ -41,7 +33,6 @@ class OrdersHandler:
         self._zone = zone
 
     async def __call__(self, request: OrdersRequest, call: CallInfo) -> bytes:
-        _check_edition(request)
         wanted = self._filter(request)
         offset, size = request.page * request.pageSize, request.pageSize
         if request.remark is not None:
@@ -65,18 +56,12 @@ class OrdersHandler:
     def _filter(self, request: OrdersRequest) -> Filter:
         start_ms = self._milliseconds(request.start_time, 0)
         end_ms = self._milliseconds(request.end_time, _FOREVER_MS)
-        if request.start_time is not None and request.end_time is not None and end_ms <= start_ms:
-            raise Refusal(Reason.WINDOW_BACKWARDS, start="start_time", end="end_time")
         # No order lies outside of this, and the engines' whole numbers end somewhere.
         start_ms, end_ms = (min(max(each, 0), _FOREVER_MS) for each in (start_ms, end_ms))
         return Filter(request.owner_id, start_ms, end_ms, request.remarkTag, request.remarkTagName)
 
     def _milliseconds(self, moment: int | datetime | None, otherwise: int) -> int:
-        if moment is None:
-            return otherwise
-        if isinstance(moment, int):
-            return moment
-        return (moment.replace(tzinfo=self._zone) - _EPOCH) // _MILLISECOND
+        return otherwise if moment is None else milliseconds_of(moment, self._zone)
 
     def _entry(self, owner_id: str, order: OrderFacts, price: int) -> OrderEntry:
         receiver = open_receiver(self._sealer, owner_id, order.order_sn, order.sealed)
@@ -104,11 +89,3 @@ class OrdersHandler:
             remark_tag_name=order.remark_tag_name,
             withholding_money=price,
         )
-
-
-def _check_edition(request: OrdersRequest) -> None:
-    if request.vvtype != NORMAL:
-        return
-    for field in ENHANCED_ONLY:
-        if getattr(request, field) is not None:
-            raise Refusal(Reason.FILTER_NEEDS_ENHANCED, field=field)

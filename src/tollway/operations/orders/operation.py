@@ -2,12 +2,13 @@
 
 from datetime import datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Moment, Text, Whole
+from tollway.contract.fields import Choice, Field, Moment, Text, Whole, milliseconds_of
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
-from tollway.contract.reasons import Reason
+from tollway.contract.reasons import Reason, Refusal
 
 ENHANCED, NORMAL = 1, 2
 _TAGS = Choice(((1, "red"), (2, "yellow"), (3, "green"), (4, "blue"), (5, "purple")))
@@ -89,6 +90,18 @@ class OrderPage(msgspec.Struct, frozen=True):
     withholding_money: int
 
 
+def check_filters(request: OrdersRequest, zone: ZoneInfo) -> None:
+    if request.vvtype == NORMAL:
+        for field in ENHANCED_ONLY:
+            if getattr(request, field) is not None:
+                raise Refusal(Reason.FILTER_NEEDS_ENHANCED, field=field)
+    start, end = request.start_time, request.end_time
+    if start is None or end is None:
+        return
+    if milliseconds_of(end, zone) <= milliseconds_of(start, zone):
+        raise Refusal(Reason.WINDOW_BACKWARDS, start="start_time", end="end_time")
+
+
 ORDERS = Operation(
     name="orders",
     title="Paged order query",
@@ -105,5 +118,6 @@ ORDERS = Operation(
         scope="orders",
         asks="read the orders of your shop, with the receivers masked",
     ),
+    check=check_filters,
     own_reasons=(Reason.FILTER_NEEDS_ENHANCED, Reason.WINDOW_BACKWARDS),
 )

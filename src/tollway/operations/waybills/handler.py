@@ -37,7 +37,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.answers import issued, refused
-from tollway.operations.waybills.operation import NORMAL, SHOP_CODE, WaybillRequest
+from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
@@ -91,11 +91,8 @@ class WaybillHandler:
         return partial(self._issue, request, call)
 
     async def _check_shop_code(self, request: WaybillRequest) -> None:
-        if request.shopCode is None:
-            if request.vvtype == NORMAL:
-                expected = SHOP_CODE.expected
-                raise Refusal(Reason.PARAMETER_MISSING, field="shopCode", expected=expected)
-        elif request.shopCode != await self._shop_codes.code_of(request.owner_id):
+        code = request.shopCode
+        if code is not None and code != await self._shop_codes.code_of(request.owner_id):
             raise Refusal(Reason.SHOP_CODE_WRONG)
 
     async def _issue(

@@ -1,15 +1,16 @@
 """What a caller sends."""
 
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tollway.contract.fields import Choice, Field, Text
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
-from tollway.contract.reasons import Reason
+from tollway.contract.reasons import Reason, Refusal
 
 ENHANCED, NORMAL = 1, 2
-SHOP_CODE = Text(max_length=64)
+_SHOP_CODE = Text(max_length=64)
 _ID = Text(max_length=64)
 _REGION = Text(max_length=64)
 _PHONE = Text(max_length=32)
@@ -48,7 +49,7 @@ class WaybillRequest(msgspec.Struct, frozen=True):
     receiver_phone: Annotated[str, Field(_PHONE, "Receiver phone.")]
     receiver_name: Annotated[str, Field(_NAME, "Receiver name.")]
     shopCode: Annotated[
-        str | None, Field(SHOP_CODE, "Shop association code; required when vvtype is 2.")
+        str | None, Field(_SHOP_CODE, "Shop association code; required when vvtype is 2.")
     ] = None
     vvtype: Annotated[int, Field(_EDITIONS, "Edition; the enhanced one when left out.")] = ENHANCED
 
@@ -64,6 +65,12 @@ class WaybillResult(msgspec.Struct, frozen=True):
     code: int
     errorMsg: str | None
     withholding_money: int
+
+
+def check_shop_code(request: WaybillRequest, _: ZoneInfo) -> None:
+    if request.vvtype == NORMAL and request.shopCode is None:
+        expected = _SHOP_CODE.expected
+        raise Refusal(Reason.PARAMETER_MISSING, field="shopCode", expected=expected)
 
 
 WAYBILLS = Operation(
@@ -82,6 +89,7 @@ WAYBILLS = Operation(
         scope="waybills",
         asks="issue waybills for your shop",
     ),
+    check=check_shop_code,
     own_reasons=(
         Reason.SHOP_CODE_WRONG,
         Reason.CARRIER_UNKNOWN,
