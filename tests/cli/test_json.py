@@ -61,6 +61,7 @@ LINK = {
     "url",
     "provider_id",
     "to_code",
+    "protocol",
     "deadline_ms",
     "settle_after_s",
     "changed_at_s",
@@ -80,7 +81,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("client list acme", [CLIENT]),
     ("credit add acme 10 --calls product_analysis", ENTRY),
     ("permission add acme product_analysis --price 3", PERMISSION),
-    ("account show acme", {"account", "balances", "grants", "tokens"}),
+    ("account show acme", {"account", "balances", "permissions", "tokens"}),
     ("permission revoke acme product_analysis", PERMISSION),
     ("operation list", [OPERATION]),
     ("operation close product_analysis", OPERATION),
@@ -140,7 +141,9 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert (entry["balance_after"], entry["note"]) == (7, "a note")
     tollway("permission", "add", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
-    assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
+    assert sheet["permissions"] == [
+        {"operation": "product_analysis", "price": None, "rate_limit": 25}
+    ]
     assert sheet["balances"] == [
         {"unit": "credits", "amount": 7, "held": 0, "posted": 0, "entries": 1}
     ]

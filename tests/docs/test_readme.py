@@ -102,7 +102,7 @@ def _serve(command: list[str], folder: Path) -> None:
     assert server.stdout is not None
     try:
         assert any("Ctrl+C" in line for line in server.stdout), "it did not start"
-        for path in ("/readyz", "/owner", "/console.css", "/templates/waybill/1"):
+        for path in ("/readyz", "/owner", "/pages.css", "/templates/waybill/1"):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
                 assert answer.status == 200
     finally:

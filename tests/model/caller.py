@@ -63,7 +63,7 @@ class Caller:
                 self._ask_as_another(client, due)
             self._ask_receipt(client, due)
             return
-        if 0.06 < dice < 0.09:
+        if 0.06 < dice < 0.12:
             self._refill_one()
         ask = self._calls.any_call(self.account, operations)
         if dice > 0.995:
@@ -76,7 +76,7 @@ class Caller:
         left = self.account.balances.get(unit, 0)
         if left < _LITTLE:
             self._top_up(unit, self._refill)
-        elif self._chance.random() < 0.01:
+        elif self._chance.random() < 0.005:
             self._top_up(unit, -self._chance.randint(1, left))
 
     def _top_up(self, unit: str, amount: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.forks import programs, run
 from tests.support.stores import Store
 
-_TIMEOUT_S = 120
+_TIMEOUT_S = 600
 # No limit that these campaigns could reach.
 RATE = 1_000_000
 

@@ -10,8 +10,10 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.metrics import all_of, metrics, sample
 from tests.support.pair import Pair
 from tests.support.postgresql import Server, run_on
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.records import ProductRecord
@@ -127,6 +129,21 @@ def test_a_replica_that_falls_behind_is_passed_over_until_it_has_caught_up(
         finally:
             run_on(pair.standby.url, "SELECT pg_wal_replay_resume()")
         readings.until_from("replica", pair)
+
+
+def test_a_metric_says_whether_the_replica_is_used(
+    pair: Pair, gateway: Gateway, readings: Readings
+) -> None:
+    def is_used() -> float:
+        return sample(metrics(gateway), "tollway_replica_used")
+
+    readings.until_from("replica", pair)
+    assert is_used() == 1
+    connections = all_of(metrics(gateway), "tollway_database_connections")
+    assert sum(count for labels, count in connections.items() if 'database="replica"' in labels) > 0
+    with pair.standby.held():
+        eventually(is_used, lambda told: told == 0)
+    eventually(is_used, lambda told: told == 1)
 
 
 def test_new_figures_are_seen_at_once_although_the_replica_has_not_got_them(

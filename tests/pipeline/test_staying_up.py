@@ -57,7 +57,8 @@ def test_a_log_that_cannot_be_written_takes_nothing_with_it(quick: Gateway) -> N
 def test_a_gateway_that_cannot_write_is_not_ready_until_it_can(quick: Gateway) -> None:
     (worker,) = quick.workers()
     with files_limited_to(0, worker):
-        assert quick.client.get("/readyz").status_code == 503
+        answer = quick.client.get("/readyz")
+        assert (answer.status_code, answer.json()["reason"]) == (503, "database_unavailable")
     assert quick.client.get("/readyz").status_code == 200
 
 

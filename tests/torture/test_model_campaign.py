@@ -32,22 +32,25 @@ def test_100000_answers_are_those_of_the_model(
     world: World, tmp_path: Path, seed: int, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began_s = monotonic()
+
+    def say() -> None:
+        with capsys.disabled():
+            figures = f"{campaign.figures()}, {rounds} restarts, {monotonic() - began_s:,.0f} s"
+            print(f"\nseed {seed}, {engine}: {figures}")  # noqa: T201
+
     with open_campaign(world, tmp_path, seed) as campaign:
         rounds = 0
         while campaign.answers < ANSWERS:
             campaign.be_quiet(QUIET_STEPS)
             campaign.be_busy(BUSY_ANSWERS)
+            campaign.restart()
             rounds += 1
             if rounds % ROUNDS_TO_A_CHECK == 0:
                 campaign.check()
-            campaign.restart()
+                say()
         campaign.close_an_account()
         campaign.check()
-        with capsys.disabled():
-            print(  # noqa: T201
-                f"\nseed {seed}, {engine}: {campaign.figures()}, {rounds} restarts, "
-                f"{monotonic() - began_s:,.0f} s"
-            )
+        say()
 
 
 @pytest.mark.parametrize("what", SABOTAGES)

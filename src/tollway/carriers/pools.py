@@ -9,14 +9,14 @@ from contextlib import suppress
 from itertools import islice
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.carriers import waybill_number
+from tollway.store.schema.carriers import carrier, waybill_number
 
 # The owner_id of the pool that all shops share.
 SHARED = ""
@@ -156,3 +156,36 @@ async def _store(
         if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):
             known.append(Rejected(position, number, "it was loaded before"))
     return known
+
+
+COUNTED_MAX = 100_000
+
+_WITH_POOL = Query(
+    select(carrier.c.wp_code)
+    .where(
+        exists().where(
+            waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
+        )
+    )
+    .order_by(carrier.c.wp_code)
+)
+_left = (
+    select(waybill_number.c.number)
+    .where(
+        waybill_number.c.wp_code == bindparam("of_carrier"),
+        waybill_number.c.owner_id == SHARED,
+        waybill_number.c.is_taken == 0,
+    )
+    .limit(COUNTED_MAX)
+    .subquery()
+)
+_COUNT = Query(select(func.count()).select_from(_left))
+
+
+async def numbers_left(database: Database) -> dict[str, int]:
+    """By carrier; one without a shared pool, such as one that is asked for numbers, is left out."""
+    left = {}
+    for (wp_code,) in await database.fetch_long(_WITH_POOL):
+        ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code)
+        left[str(wp_code)] = int(count)
+    return left

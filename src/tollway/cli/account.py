@@ -63,7 +63,7 @@ async def show(session: Session, account: AccountArgument) -> Output:
         empty="It may call nothing: `tollway permission add` enables an operation.",
     )
     return Output(
-        {"account": found, "balances": balances, "grants": permissions, "tokens": tokens},
+        {"account": found, "balances": balances, "permissions": permissions, "tokens": tokens},
         f"Account {found.name} ({found.id}), "
         f"opened {session.local_time(found.opened_at_s)}{closed}.",
         "",

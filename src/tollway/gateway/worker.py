@@ -85,6 +85,7 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
+        yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
         # At once: what is pending at the start was left by the process before.
         interval_s = self._settings.reconcile_interval_s
         yield _regularly("reconciliation", upkeep.reconcile, interval_s)

@@ -5,7 +5,8 @@ import multiprocessing
 from contextlib import suppress
 from pathlib import Path
 
-from tollway.telemetry.metrics import Metrics, merged, snapshot
+from tollway.telemetry.merging import merged, snapshot
+from tollway.telemetry.metrics import Metrics
 
 _ANSWER_TIMEOUT_S = 1.0
 

@@ -9,7 +9,7 @@ nothing were stored, and finds what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import Integer, and_, bindparam, or_, select, tuple_
+from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
@@ -57,6 +57,7 @@ _KEEP = Query(
         where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
     )
 )
+_OLDEST = Query(select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
 # The sweep skips locked rows: they go the next time.
@@ -109,6 +110,13 @@ async def keep(
 async def free_key(transaction: Transaction, account_id: str, key: str, request_id: str) -> None:
     """Frees a key that a request has reserved: nothing was done."""
     await transaction.execute(_FREE, of_account=account_id, of_key=key, reserved_by=request_id)
+
+
+async def oldest_kept_s(reader: Reader, now_ms: int) -> float:
+    """How old the oldest kept answer is; more than a day and a few minutes, and the sweep does not
+    keep up."""
+    ((at_ms,),) = await reader.fetch_all(_OLDEST)
+    return 0 if at_ms is None else max(0, now_ms - int(at_ms)) / 1000
 
 
 async def sweep_kept(database: Database, now_ms: int) -> int:

@@ -55,6 +55,8 @@ class Retention:
         self._database = database
         subjects = (each.retained for each in SUBJECTS if each.retained is not None)
         self._runs = 0
+        # By kind: whether the last run left rows for the next one.
+        self.unfinished: dict[str, bool] = {}
         self._kept = [(each, each.keep_days(settings)) for each in (*subjects, *LEDGER_ROWS)]
 
     async def apply(self, now_ms: int) -> list[Dropped]:
@@ -91,17 +93,22 @@ class Retention:
 
     async def _drop(self, kept: Retained, before_ms: int) -> int:
         dropped, may_go_on = 0, True
-        if self._database.is_shared:
-            dropped, may_go_on = await self._drop_months(kept, before_ms)
-        if may_go_on:
-            removals = await kept.removals(self._database, before_ms)
-            dropped += await self._drop_pieces(removals)
+        budget, is_unfinished = PieceBudget(_PIECES_MAX), True
+        try:
+            if self._database.is_shared:
+                dropped, may_go_on = await self._drop_months(kept, before_ms)
+            if may_go_on:
+                removals = await kept.removals(self._database, before_ms)
+                dropped += await self._drop_pieces(removals, budget)
+                is_unfinished = budget.pieces == 0
+        finally:
+            self.unfinished[kept.kind] = is_unfinished
         return dropped
 
-    async def _drop_pieces(self, removals: Sequence[Removal]) -> int:
+    async def _drop_pieces(self, removals: Sequence[Removal], budget: PieceBudget) -> int:
         """Removes in small pieces. Each run begins with another removal, so that one that is long
         or fails does not block the others."""
-        budget, dropped, error = PieceBudget(_PIECES_MAX), 0, None
+        dropped, error = 0, None
         first = self._runs % len(removals) if removals else 0
         for remove in (*removals[first:], *removals[:first]):
             try:

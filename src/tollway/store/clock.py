@@ -4,6 +4,8 @@ A shared database has one: its server's. Times that one node writes and another 
 that clock, so that no node's own clock decides for all. An embedded database uses this machine's.
 """
 
+from collections.abc import Callable
+
 from sqlalchemy import BigInteger, cast, extract, func, select
 
 from tollway.store.database import Reader
@@ -20,6 +22,16 @@ async def common_ms(reader: Reader, own_ms: int) -> int:
         return own_ms
     ((its_ms,),) = await reader.fetch_all(_NOW)
     return int(its_ms)
+
+
+async def clock_offset_s(reader: Reader, now_s: Callable[[], float]) -> float | None:
+    """This machine's clock minus the database's, as exact as a round trip allows; None if the
+    database is on this machine."""
+    if not reader.is_shared:
+        return None
+    before_s = now_s()
+    its_ms = await common_ms(reader, 0)
+    return (before_s + now_s()) / 2 - its_ms / 1000
 
 
 async def sure_ms(reader: Reader, own_ms: int) -> int:

@@ -19,6 +19,8 @@ class BoundedSlots:
     def __init__(self, number: int, busy: str) -> None:
         self._free = asyncio.Semaphore(number)
         self._busy = busy
+        # Tasks that wait in `take`.
+        self.waiting = 0
         # A lock is dropped with the last task that waits for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -28,11 +30,14 @@ class BoundedSlots:
             # Without a timer, which would take longer than all the rest.
             await self._free.acquire()
             return
+        self.waiting += 1
         try:
             async with asyncio.timeout(patience_s):
                 await self._free.acquire()
         except TimeoutError as error:
             raise StoreBusyError(self._busy) from error
+        finally:
+            self.waiting -= 1
 
     def leave(self) -> None:
         self._free.release()

@@ -29,6 +29,10 @@ class StoreLockedError(StoreBusyError):
     """Another writer held a row for longer than the lock timeout."""
 
 
+class StoreCrowdedError(StoreBusyError):
+    """No connection to the database was free in time."""
+
+
 class StoreUnavailableError(StoreError):
     """The database cannot be reached or written: disk full, input/output error, shut down."""
 

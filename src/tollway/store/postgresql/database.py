@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import (
@@ -46,6 +46,15 @@ _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
 
 T = TypeVar("T")
+
+
+class ConnectionUse(NamedTuple):
+    """How many connections are used, are idle, are waited for; how many the server refused."""
+
+    in_use: int
+    idle: int
+    waiting: int
+    refused: int
 
 
 class PostgresqlDatabase:
@@ -223,6 +232,16 @@ class PostgresqlDatabase:
                     self._pool.renew()
                     self._changes.renew()
                 raise
+
+    def connection_use(self) -> ConnectionUse:
+        waiting = self._pool.waiting + self._reads.waiting
+        return ConnectionUse(self._pool.in_use, self._pool.idle, waiting, self._hosts.refused)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether connections are short: all are in use and more are asked for, or the server just
+        refused another one."""
+        return self._hosts.is_crowded or (self._pool.is_full and self._pool.waiting > 0)
 
     @property
     def is_silent(self) -> bool:

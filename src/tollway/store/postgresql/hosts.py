@@ -22,7 +22,7 @@ _HOST_TIMEOUT_S = 2.0
 # A command may wait longer than a call, and a machine may be busy for longer than that.
 _PATIENT_HOST_TIMEOUT_S = 10.0
 _STATEMENTS_KEPT = 256
-# How long a host counts as silent.
+# How long a host counts as silent, or as out of connections.
 _VERDICT_S = 3.0
 # How soon after a failure the hosts are tried again.
 _AGAIN_AFTER_S = 0.1
@@ -50,6 +50,9 @@ class Hosts:
         # then its running queries need not be waited for.
         self.on_move: Callable[[bool], None] = _do_nothing
         self._silent_since_s = float("-inf")
+        # Connections that a server refused because it has too many; when the last one was.
+        self.refused = 0
+        self._refused_at_s = float("-inf")
         # The result of an attempt counts only if no later one has succeeded.
         self._successes = 0
         self._good = 0
@@ -66,6 +69,11 @@ class Hosts:
     def is_silent(self) -> bool:
         """Whether the last good host, and every other one, just failed to answer in time."""
         return monotonic() - self._silent_since_s < _VERDICT_S
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether just now a server refused a connection because it has too many."""
+        return monotonic() - self._refused_at_s < _VERDICT_S
 
     async def connect(self) -> Connection:
         """A connection to the last good host, or else to the next good one."""
@@ -87,6 +95,8 @@ class Hosts:
             try:
                 made = await self._try(index)
             except StoreError as error:
+                if isinstance(error.__cause__, asyncpg.TooManyConnectionsError):
+                    self.refused, self._refused_at_s = self.refused + 1, monotonic()
                 is_silent |= attempt == 0 and isinstance(error.__cause__, TimeoutError)
                 problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
                 continue

@@ -13,7 +13,7 @@ from time import monotonic
 
 from sqlalchemy import select, text
 
-from tollway.store.database import Reader, StoreBusyError, StoreUnavailableError
+from tollway.store.database import Reader, StoreCrowdedError, StoreUnavailableError
 from tollway.store.nodes import count_serving
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import Query
@@ -52,6 +52,8 @@ class Pool:
         self._members: set[_Member] = set()
         self._generation = 0
         self._is_closed = False
+        # Tasks that wait for a connection to come back, or to be made.
+        self.waiting = 0
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
@@ -81,6 +83,19 @@ class Pool:
             for member in self._members
         )
 
+    @property
+    def in_use(self) -> int:
+        return len(self._members) - len(self._free)
+
+    @property
+    def idle(self) -> int:
+        return len(self._free)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all connections that it may have are in use."""
+        return self.in_use >= self._size
+
     async def close(self) -> None:
         """Waits until all are returned, for a bounded time."""
         if self._is_closed:
@@ -102,12 +117,15 @@ class Pool:
         if self._free and not self._slots.locked():
             await self._slots.acquire()
             return await self._member()
+        self.waiting += 1
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._slots.acquire()
                 return await self._member()
         except TimeoutError as error:
-            raise StoreBusyError("all connections to the database are in use") from error
+            raise StoreCrowdedError("all connections to the database are in use") from error
+        finally:
+            self.waiting -= 1
 
     async def _member(self) -> _Member:
         """For a task that holds a slot."""

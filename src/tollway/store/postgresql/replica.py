@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import select, text
 
 from tollway.store.database import Row, StoreError, StoreUnavailableError, Transaction
-from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.database import ConnectionUse, PostgresqlDatabase
 from tollway.store.postgresql.errors import RightsError, RivalError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import fetch
@@ -91,12 +91,21 @@ class ReadingDatabase:
         self._figures = -1
         # How often that was forgotten: a check that began before no longer counts.
         self._forgotten = 0
-        self._is_used = False
+        self._was_used = False
         # The logged reasons why it is not used.
         self._reasons: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
         self.change_mark = primary.change_mark
         replica.check_connections(self._check)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether reads go to the replica at the moment."""
+        return monotonic() - self._level_at_s <= self._lag_s
+
+    def connection_use(self) -> ConnectionUse:
+        """Of the connections to the replica."""
+        return self._replica.connection_use()
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         rows = await self._from_replica(lambda: self._replica.fetch_all(query, **values))
@@ -144,7 +153,7 @@ class ReadingDatabase:
     async def _is_usable(self) -> bool:
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._follow())
-        if monotonic() - self._level_at_s > self._lag_s:
+        if not self.is_used:
             return False
         if self._figures < self._versions.figures:
             forgotten = self._forgotten
@@ -212,13 +221,13 @@ class ReadingDatabase:
 
     def _tell(self, reason: str) -> None:
         """Logs whether the replica is used when that changes; each reason why not once."""
-        if monotonic() - self._level_at_s <= self._lag_s:
-            if not self._is_used:
+        if self.is_used:
+            if not self._was_used:
                 logger.info("the replica keeps up, and is read from")
-            self._is_used = True
+            self._was_used = True
             self._reasons.clear()
         elif reason not in self._reasons:
-            self._is_used = False
+            self._was_used = False
             self._reasons.add(reason)
             logger.warning("the replica is not read from, but the primary: %s", reason)
 
