@@ -170,7 +170,7 @@ def test_loading_takes_few_commits(empty_store: Store) -> None:
         await database.close()
 
     asyncio.run(load())
-    told = re.search(r"tollway_database_write_seconds_count (\S+)", metrics.render().decode())
-    assert told is not None and 0 < float(told[1]) <= 100
+    found = re.search(r"tollway_database_write_seconds_count (\S+)", metrics.render().decode())
+    assert found is not None and 0 < float(found[1]) <= 100
     (pool,) = empty_store.do(list_pools)
     assert pool.left == 100_000

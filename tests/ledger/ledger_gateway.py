@@ -95,14 +95,14 @@ class BooksGateway:
     def __init__(self, path: Path, tamper: Tamper) -> None:
         self._first_path = path
         self._tamper = tamper
-        self._lives = 0
+        self._restarts = 0
         self._open(path)
 
     def _open(self, path: Path) -> None:
-        self._lives += 1
+        self._restarts += 1
         self._path = path
         self._real = open_database(f"sqlite:///{path}", _METRICS)
-        image = self._first_path.with_suffix(f".{self._lives}.db")
+        image = self._first_path.with_suffix(f".{self._restarts}.db")
         self.database = Mortal(self._tamper(self._real), path, image)
         versions = Versions(self.database)
         directory = Directory(self.database, versions)
@@ -122,15 +122,15 @@ class BooksGateway:
     async def crash(self) -> None:
         """Ends this life, if it has not ended yet, and begins the next."""
         self.database.die()
-        image = self._first_path.with_suffix(f".{self._lives}.db")
+        image = self._first_path.with_suffix(f".{self._restarts}.db")
         await self.close()
         self._open(image)
 
     async def answer(self, calls: list[Wanted]) -> list[Outcome]:
         """Calls that come at the same moment, and so share their commits."""
-        return await asyncio.gather(*map(self._walk, calls))
+        return await asyncio.gather(*map(self._pass_through, calls))
 
-    async def _walk(self, wanted: Wanted) -> Outcome:
+    async def _pass_through(self, wanted: Wanted) -> Outcome:
         call = _call(wanted, BY_NAME[wanted.operation])
         try:
             try:

@@ -177,7 +177,7 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
         late.keep_next_back()
         slow = asyncio.create_task(directory.refresh())
         await late.has_come.wait()
-        # Whoever comes while it is not yet known what changed must ask too.
+        # A call that comes before the change is known must look it up too.
         assert (directory.known_caller(hashed) is None) == (table == "operation_state")
         await set_closed(database, "waybills", is_closed=True)
         await directory.refresh()

@@ -19,7 +19,7 @@ def person(store: Store) -> Person:
 
 @pytest.fixture
 def asker(store: Store, person: Person) -> Asker:
-    """Somebody whom that person lets ask."""
+    """An account that has a grant of that person."""
     made = new_asker(store)
     allow(store, made, person)
     return made

@@ -163,7 +163,7 @@ def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
     answers = [reply.json() for reply in replies]
     assert {answer["code"] for answer in answers} == {0}
     assert all(answer["data"] == answers[0]["data"] for answer in answers)
-    # Whoever was charged answers for itself; all the others name that one request.
+    # One request was charged; the answers of all others name it.
     payers = [each for each in replies if "x-replay-of" not in each.headers]
     assert len(payers) == 1
     named = {each.headers["x-replay-of"] for each in replies if each is not payers[0]}

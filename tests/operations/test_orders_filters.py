@@ -41,7 +41,7 @@ _OF_ONE_PAGE = {"SCAN keys", "SCAN page", "SCAN page LEFT-JOIN", "SCAN alone", "
     ],
 )
 @pytest.mark.sqlite
-def test_no_query_walks_through_orders_that_are_not_asked_for(
+def test_no_query_scans_orders_that_are_not_asked_for(
     own_store: Store, query: Query, index: str
 ) -> None:
     text = query.sqlite.text

@@ -108,7 +108,7 @@ def test_the_shop_code(gateway: Gateway, customer: Caller, wp_code: str) -> None
 
 
 def test_100_carrier_unknown(gateway: Gateway, store: Store, customer: Caller) -> None:
-    reply = issue(gateway, customer.token, request("NOBODY"))
+    reply = issue(gateway, customer.token, request("UNKNOWN"))
     assert (reply.code, reply.data) == (100, {})
     assert "wp_code" in reply.msg
     assert credits_left(store, customer) == 10_000

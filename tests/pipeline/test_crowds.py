@@ -1,4 +1,4 @@
-"""Whoever sends how much: no crowd takes the connections to the database that others need."""
+"""However much one kind of request sends, it does not take the connections that others need."""
 
 import secrets
 import time

@@ -29,7 +29,7 @@ HOLDS = {
         "VALUES ('{0}', 'the same', 'another', 9000000000000, '', '')"
     ),
 }
-SOMEBODY_WAITS = """
+WAITS_FOR_A_LOCK = """
 SELECT FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'tollway' AND wait_event_type = 'Lock'"""
 
@@ -67,7 +67,7 @@ def calls(served: Gateway, question: dict[str, str]) -> Iterator[Calls]:
 
 
 def wait_for_a_lock(store: Store) -> None:
-    eventually(lambda: store.run(SOMEBODY_WAITS), bool)
+    eventually(lambda: store.run(WAITS_FOR_A_LOCK), bool)
 
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS.keys())

@@ -1,4 +1,4 @@
-"""Whoever asks for metrics and the description how often: calls hardly feel it."""
+"""However often metrics and the OpenAPI document are requested, calls are hardly delayed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -127,7 +127,7 @@ REFUSALS: dict[str, tuple[Operation, dict[str, Any], dict[str, Any]]] = {
     "CREDITS_USED_UP": (COUPON_CLAIMS, {"credits_": 0}, {}),
     "CALLS_USED_UP": (PRODUCT_ANALYSIS, {"calls": 0}, {}),
     "PERMISSION_MISSING": (COUPON_CLAIMS, {"granted": False}, {}),
-    "CARRIER_UNKNOWN": (WAYBILLS, {}, {"wp_code": "NOBODY"}),
+    "CARRIER_UNKNOWN": (WAYBILLS, {}, {"wp_code": "UNKNOWN"}),
 }
 
 

@@ -93,7 +93,7 @@ def test_a_change_is_seen_after_all_other_connections_were_closed(store: Store) 
 
 # Ends with 0 if it may lock the byte of the WAL index by which SQLite sees whether another process
 # has the database open. A process that can lock it alone rebuilds the index, whatever others do.
-WOULD_BEGIN_THE_INDEX_ANEW = """
+WOULD_REBUILD_THE_INDEX = """
 import fcntl, sys
 with open(sys.argv[1] + "-shm", "r+b") as index:
     fcntl.lockf(index, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)
@@ -102,7 +102,7 @@ with open(sys.argv[1] + "-shm", "r+b") as index:
 
 async def _another_process_would_rebuild_the_index(path: Path) -> bool:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WOULD_BEGIN_THE_INDEX_ANEW, str(path), stderr=asyncio.subprocess.PIPE
+        sys.executable, "-c", WOULD_REBUILD_THE_INDEX, str(path), stderr=asyncio.subprocess.PIPE
     )
     _, errors = await process.communicate()
     assert process.returncode == 0 or b"BlockingIOError" in errors

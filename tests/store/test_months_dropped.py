@@ -100,7 +100,7 @@ def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
 
     ((rows,),) = store.run("SELECT count(*) FROM shop_order")
     dropped = 0
-    # Whoever comes second leaves the rest of its turn to the first, until the next time.
+    # The second node leaves the rest of its run to the first, until the next time.
     while store.run("SELECT FROM shop_order LIMIT 1"):
         more = store.do(apply)
         assert more, "what is left is not dropped"
@@ -186,7 +186,7 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
     async def see_to_and_dally(transaction: Transaction, month: Month) -> int | None:
         rows = await RETAINED_ORDERS.forget_month(transaction, month)
         forgotten.set()
-        # Whoever stores an order now either waits for the end of this, or is done meanwhile.
+        # Storing an order now either waits for the end of this, or is done meanwhile.
         with suppress(TimeoutError):
             await asyncio.wait_for(stored.wait(), 0.5 if is_closed else 20)
         return rows

@@ -116,7 +116,7 @@ class Forks:
 
     def _tell(self, pid: int, status: int) -> None:
         if (connection := self._waiting.pop(pid, None)) is not None:
-            # Whoever started it may be gone.
+            # The process that started it may be gone.
             with suppress(OSError):
                 connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
             connection.close()

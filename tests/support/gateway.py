@@ -93,7 +93,7 @@ class Gateway:
         try:
             for line in self.process.stdout:
                 if self.base_url in line:
-                    # Whoever says so must be there to be called, in this very moment.
+                    # A gateway that says so must accept connections at this moment.
                     socket.create_connection(("127.0.0.1", self.port)).close()
                     return
         finally:

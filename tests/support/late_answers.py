@@ -68,7 +68,7 @@ class LateAnswers:
             held.let_go.set()
 
     def close(self) -> None:
-        # Whoever waits at the door is woken by this, and not by closing it.
+        # This wakes the thread in accept(); closing the socket would not.
         self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
 

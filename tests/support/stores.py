@@ -109,7 +109,7 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else can write meanwhile, as if another writer took its time."""
+        """No other process can write meanwhile, as if another writer took long."""
         if self.is_shared:
             with locked(self.url, *(name for (name,) in run_on(self.url, _TABLES))):
                 yield

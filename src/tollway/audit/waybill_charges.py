@@ -16,7 +16,7 @@ from tollway.store.schema.ledger import archived_balance, entry
 _is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)
 
-_TOLD = ("account_id", "object_id", "request_id", "price", "charged")
+_REPORTED = ("account_id", "object_id", "request_id", "price", "charged")
 _charged_for_it = (
     select(func.coalesce(-func.sum(entry.c.amount), 0))
     .where(
@@ -46,7 +46,7 @@ _is_carried = exists().where(
     archived_balance.c.unit == WAYBILLS.balance_unit,
     archived_balance.c.at_ms >= _each.c.issued_at_s * 1000 - _GRACE_MS,
 )
-_mispaid = select(*(_each.c[name] for name in _TOLD)).where(
+_mispaid = select(*(_each.c[name] for name in _REPORTED)).where(
     _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
 )
 

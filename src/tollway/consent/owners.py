@@ -23,7 +23,7 @@ PASSWORD_MAX = 200
 _hasher = PasswordHasher()
 # The hash of a password that no owner has. An unknown login is checked against it, so that refusing
 # it takes as long as refusing a known one.
-_NOBODYS = (
+_NO_OWNERS_HASH = (
     "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
     "Tg1Qvh9vpG1vNm+nYD/5vW925pQ6XipFk4uaYSMh2gA"
 )
@@ -38,7 +38,7 @@ def hash_password(password: str) -> str:
 def is_password(password_hash: str | None, password: str) -> bool:
     """Whether this is the password; always False, after the same work, where there is no hash."""
     try:
-        return _hasher.verify(password_hash or _NOBODYS, password)
+        return _hasher.verify(password_hash or _NO_OWNERS_HASH, password)
     except (VerificationError, InvalidHashError):
         return False
 

@@ -22,7 +22,7 @@ from tollway.store.versions import directory_changed
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
 # What a secret is compared with if the client does not exist: no text has this hash.
-_NOBODY = bytes(32)
+_NO_HASH = bytes(32)
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ async def recognise(reader: Reader, client_id: str, secret: str) -> Client | Non
     if not (_CLIENT_ID.fullmatch(client_id) and is_well_formed(secret, [SECRET])):
         return None
     row = await reader.fetch_one(_IN_FORCE, wanted=client_id)
-    hashed, *facts = row or (_NOBODY,)
+    hashed, *facts = row or (_NO_HASH,)
     # The same work for an unknown client, in the same time for every wrong secret.
     is_right = hmac.compare_digest(hashed, token_hash(secret))
     return Client(*facts) if is_right else None

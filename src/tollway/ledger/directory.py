@@ -24,7 +24,7 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import account, token
 from tollway.store.versions import Versions
 
-_PASSPORTS_MAX = 20_000
+_CALLERS_MAX = 20_000
 
 _FIND = Query(
     select(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s)
@@ -97,7 +97,7 @@ class Directory:
             expires_at_s,
             {permission.operation: permission for permission in permissions},
         )
-        if len(kept) >= _PASSPORTS_MAX:
+        if len(kept) >= _CALLERS_MAX:
             kept.clear()
         kept[hashed] = found
         return found
@@ -114,6 +114,6 @@ class Directory:
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
         """Keeps a balance that charging reported; charging alone decides what can be paid."""
-        if len(self._amounts) >= _PASSPORTS_MAX:
+        if len(self._amounts) >= _CALLERS_MAX:
             self._amounts.clear()
         self._amounts[account_id, unit] = left

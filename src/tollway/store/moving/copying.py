@@ -13,7 +13,7 @@ from tollway.store.moving.source import Source, columns_of, key_positions
 from tollway.store.moving.target import Target, shown_key
 
 # A wrong copy would have millions: the first ones show what happened.
-DIFFERENCES_TOLD_MAX = 100
+DIFFERENCES_SHOWN_MAX = 100
 _PROGRESS_ROWS = 1000
 _CHUNK_ROWS = 5000
 
@@ -61,7 +61,7 @@ async def differences(
                     progress(_PROGRESS_ROWS)
                 if difference is not None:
                     found.append(difference)
-                    if len(found) == DIFFERENCES_TOLD_MAX:
+                    if len(found) == DIFFERENCES_SHOWN_MAX:
                         return found
         progress(seen % _PROGRESS_ROWS)
     return found
