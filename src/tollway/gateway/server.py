@@ -135,13 +135,13 @@ def free_address(host: str, port: int) -> str:
 
 
 def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
-    log = configure_logging(settings.log_level)
+    log = configure_logging(settings.log_level, settings.port, number)
     return Application(settings, greeting, worker_group, number, log)
 
 
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.port)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:

@@ -6,7 +6,7 @@ request; the client library's own counters take a lock per count, which would sl
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import (
@@ -96,7 +96,7 @@ class Metrics(Collector):
     def pushed(self, kind: str, outcome: str) -> None:
         self._pushes[kind, outcome] += 1
 
-    def pushed_records(self, kind: str, **counts: int) -> None:
+    def pushed_records(self, kind: str, counts: Mapping[str, int]) -> None:
         for result, count in counts.items():
             self._pushed_records[kind, result] += count
 
