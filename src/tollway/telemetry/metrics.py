@@ -48,7 +48,8 @@ class Metrics(Collector):
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
         self.log_lines_dropped: Callable[[], int] = lambda: 0
-        self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
+        # From 0, so that the first one is seen as an increase.
+        self._receipts_dropped = {"too_fast": 0, "queue_full": 0}
         self._tokens_asked: defaultdict[str, int] = defaultdict(int)
         self._pushes: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._pushed_records: defaultdict[tuple[str, str], int] = defaultdict(int)
