@@ -52,10 +52,13 @@ _numbers = count(1)
 class Server:
     """A PostgreSQL of one's own, which can be stopped and started again.
 
-    One that follows another begins as its copy, and as its standby.
+    One that follows another begins as its copy, and as its standby; one can also begin with the
+    data directory of a base backup.
     """
 
-    def __init__(self, *, follows: "Server | None" = None, **options: str) -> None:
+    def __init__(
+        self, *, follows: "Server | None" = None, backup: Path | None = None, **options: str
+    ) -> None:
         # Not below pytest's folders, which other users may not enter.
         self._folder = Path(tempfile.mkdtemp(prefix="tollway-postgresql-"))
         self._data = self._folder / "data"
@@ -65,7 +68,10 @@ class Server:
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         if os.geteuid() == 0:
             shutil.chown(self._folder, "nobody")
-        if follows is None:
+        if backup is not None:
+            copy = ["cp", "-r", backup, self._data]
+            subprocess.run(copy, check=True, **_unprivileged(self._folder))
+        elif follows is None:
             self._run("initdb", "-N", "--auth=trust", "--username=postgres", "--encoding=UTF8")
         else:
             self._run("pg_basebackup", "-N", "-R", "-c", "fast", "-d", follows.url)
