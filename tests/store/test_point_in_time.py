@@ -1,18 +1,16 @@
 """A PostgreSQL database is restored as it was at any moment, with the settings of the page."""
 
-import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
 from tests.docs.pages import DOCS, blocks_of
 from tests.support.ledger import CALLS, RUNTIME, amount_left, new_caller
-from tests.support.postgresql import BIN, Server, run_on
+from tests.support.postgresql import BIN, Server, run_on, server_folder, unprivileged
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.audit.report import audit
@@ -24,11 +22,8 @@ pytestmark = pytest.mark.postgresql
 @pytest.fixture
 def backup(engine: str) -> Iterator[Path]:
     """A folder that the server may write to."""
-    folder = Path(mkdtemp(prefix="tollway-backup-"))
-    (folder / "wal").mkdir()
-    if os.geteuid() == 0:
-        for each in (folder, folder / "wal"):
-            shutil.chown(each, "nobody")
+    folder = server_folder()
+    subprocess.run(["mkdir", "wal"], check=True, **unprivileged(folder))
     yield folder
     shutil.rmtree(folder)
 
@@ -49,9 +44,8 @@ def test_what_was_committed_until_then_is_there_and_nothing_later(
     caller = new_caller(store, calls=1)
     (block,) = [each for each in blocks_of(DOCS / "operate/backup.md") if "basebackup" in each.text]
     command = block.text.removeprefix("$ ").replace("/backup", str(backup))
-    variables = {"PATH": f"{BIN}:/usr/bin:/bin", "SERVER": server.url}
-    who = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
-    subprocess.run(["bash", "-ec", command], env=variables, cwd=backup, check=True, **who)
+    command = f'export PATH="{BIN}:$PATH" SERVER="{server.url}"\n{command}'
+    subprocess.run(["bash", "-ec", command], check=True, **unprivileged(backup))
 
     store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 10))
     ((moment,),) = run_on(server.url, "SELECT clock_timestamp()::text")
