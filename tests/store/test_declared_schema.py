@@ -8,13 +8,12 @@ from pathlib import Path
 import apsw
 import asyncpg
 import pytest
-from sqlalchemy import Dialect
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy import create_mock_engine
 
 from tests.support.postgresql import new_database, run_on
 from tests.support.stores import Store
 from tollway.operations.catalogue import ALL_TABLES
+from tollway.store.schema import metadata
 
 # What PostgreSQL has besides: the revision, and the rate limit that all nodes share.
 UNDECLARED = {"alembic_version", "admission"}
@@ -43,13 +42,15 @@ LEFT JOIN pg_inherits ON inhrelid = indrelid
 WHERE owner.relnamespace = 'public'::regnamespace"""
 
 
-def declared(dialect: Dialect) -> list[str]:
+def declared(dialect: str) -> list[str]:
     """The statements that SQLAlchemy would make the tables with."""
-    return [
-        str(statement.compile(dialect=dialect))
-        for table in ALL_TABLES
-        for statement in (CreateTable(table), *map(CreateIndex, table.indexes))
-    ]
+    statements: list[str] = []
+    engine = create_mock_engine(
+        f"{dialect}://",
+        lambda made, *_: statements.append(str(made.compile(dialect=engine.dialect))),
+    )
+    metadata.create_all(engine, list(ALL_TABLES), checkfirst=False)
+    return statements
 
 
 def sqlite_schema(path: Path) -> set[tuple[str, str, str]]:
@@ -71,7 +72,7 @@ def _normal(text: str) -> str:
 def declared_sqlite(tmp_path: Path) -> set[tuple[str, str, str]]:
     path = tmp_path / "declared.db"
     connection = apsw.Connection(str(path))
-    for statement in declared(sqlite.dialect()):
+    for statement in declared("sqlite"):
         connection.execute(statement)
     connection.close()
     return sqlite_schema(path)
@@ -102,7 +103,7 @@ def declared_postgresql() -> str:
 
     async def make() -> None:
         connection = await asyncpg.connect(url)
-        await connection.execute(";".join(declared(postgresql.dialect())))
+        await connection.execute(";".join(declared("postgresql")))
         await connection.close()
 
     asyncio.run(make())

@@ -45,6 +45,8 @@ def warm_up(folder: str) -> None:
         arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
         with redirect_stdout(io.StringIO()), suppress(SystemExit):
             main(arguments)
+    # It is run as a program in every fork, and runpy warns of one that is loaded already.
+    del sys.modules["tollway.__main__"]
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
     gc.freeze()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    CompoundSelect,
     Integer,
     Select,
     String,
@@ -20,9 +21,19 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    text,
+    union_all,
 )
 
-from tollway.operations.orders.schema import DAY_HOURS, HOUR_MS, facet_of, order_count, shop_order
+from tollway.operations.orders.schema import (
+    DAY_HOURS,
+    HOUR_MS,
+    LONG_REMARK,
+    SHORT_REMARK,
+    facet_of,
+    order_count,
+    shop_order,
+)
 from tollway.store.database import Database
 from tollway.store.paging import Listing, beside, part_of, part_values, split_total, taken_apart
 from tollway.store.query import Query
@@ -66,7 +77,7 @@ _FACTS = [shop_order.c[name] for name in OrderFacts._fields]
 _NO_DAY = cast(null(), BigInteger)
 
 
-def by_key(keys: Select[Any]) -> Select[Any]:
+def by_key(keys: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     """The orders of one page, given the query for all keys in question.
 
     The keys first, from an index alone; then the orders by their keys. For a query of both at once,
@@ -172,7 +183,6 @@ _conditions = (
     shop_order.c.owner_id == bindparam("owner"),
     shop_order.c.newest_first > bindparam("after"),
     shop_order.c.newest_first <= bindparam("up_to"),
-    shop_order.c.remark.is_not(None),
     # Exact in both engines: LIKE would need escaping, and means another case in each of them.
     func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
     # PostgreSQL cannot infer the type of a parameter that is only compared with NULL.
@@ -182,11 +192,24 @@ _conditions = (
         shop_order.c.remark_tag_name == bindparam("tag_name"),
     ),
 )
-_key = [shop_order.c[name] for name in KEY]
-_keys = select(*_key).where(*_conditions).order_by(*_key)
-_page = by_key(_keys.limit(bindparam("take")).offset(bindparam("offset")))
-_count = select(func.count()).select_from(shop_order).where(*_conditions)
-_PAGE = Query(beside(_count.scalar_subquery(), _page, KEY))
+
+
+def _search(found: Select[Any] | CompoundSelect[Any]) -> Query:
+    keys = found.order_by(*KEY).limit(bindparam("take")).offset(bindparam("offset"))
+    count = select(func.count()).select_from(found.subquery())
+    return Query(beside(count.scalar_subquery(), by_key(keys), KEY))
+
+
+# Where short and long remarks have indexes of their own, each is searched by its own.
+_SEARCHES = {
+    "sqlite": _search(select(*_KEY).where(shop_order.c.remark.is_not(None), *_conditions)),
+    "postgresql": _search(
+        union_all(
+            select(*_KEY).where(text(SHORT_REMARK), *_conditions),
+            select(*_KEY).where(text(LONG_REMARK), *_conditions),
+        )
+    ),
+}
 
 
 async def search_page(
@@ -201,6 +224,7 @@ async def search_page(
         "tag": wanted.tag,
         "tag_name": wanted.tag_name,
     }
-    found = await database.fetch_long(_PAGE, account_id, **values, offset=offset, take=size)
+    query = _SEARCHES[database.dialect]
+    found = await database.fetch_long(query, account_id, **values, offset=offset, take=size)
     total, rows = split_total(found)
     return total, [OrderFacts._make(row) for row in rows]

@@ -135,10 +135,13 @@ CREATE INDEX shop_order_tag_name ON shop_order (owner_id, remark_tag_name, newes
 CREATE INDEX shop_order_tag_both
     ON shop_order (owner_id, remark_tag_name, remark_tag, newest_first, order_sn)
     WHERE remark_tag_name IS NOT NULL;
--- A search in remarks reads this index alone.
+-- A search in remarks reads this index alone, but for long ones: an entry takes 2,704 bytes.
 CREATE INDEX shop_order_remark
     ON shop_order (owner_id, newest_first, order_sn, remark, remark_tag, remark_tag_name)
-    WHERE remark IS NOT NULL;
+    WHERE length(remark) <= 250;
+CREATE INDEX shop_order_long_remark
+    ON shop_order (owner_id, newest_first, order_sn, remark_tag, remark_tag_name)
+    WHERE length(remark) > 250;
 
 -- How many orders each day (`hours` 24) or hour (`hours` 1) has, in all or with a tag.
 CREATE TABLE order_count (
