@@ -91,7 +91,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger show acme", [ENTRY]),
     ("ledger show --request none", []),
     ("ledger export acme", [ENTRY]),
-    ("ledger export acme --out ledger_store.csv", {"account_id", "file", "format", "entries"}),
+    ("ledger export acme --out ledger.csv", {"account_id", "file", "format", "entries"}),
     ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
     (f"carrier connect YTO {TO_CARRIER} --secret-file link.secret", LINK),
     ("carrier list", [CARRIER | {"link"}]),

@@ -107,7 +107,7 @@ def test_what_a_killed_gateway_left_beside_its_database_is_kept_too(
     with closing(apsw.Connection("ledger.db")) as gateway:
         gateway.execute("UPDATE account SET name = 'renamed'").fetchall()
         for name in ("ledger.db", "ledger.db-wal"):
-            shutil.copyfile(name, name.replace("ledger_store", "killed"))
+            shutil.copyfile(name, name.replace("ledger", "killed"))
     killed = ("--database", "sqlite:///killed.db")
     restored = tollway("restore", backup.name, "--replace", "--json", *killed).json
     assert tollway("account", "list", "--json", *killed).json[0]["name"] == "acme"
