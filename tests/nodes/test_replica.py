@@ -142,8 +142,8 @@ def test_a_metric_says_whether_the_replica_is_used(
     connections = all_of(metrics(gateway), "tollway_database_connections")
     assert sum(count for labels, count in connections.items() if 'database="replica"' in labels) > 0
     with pair.standby.held():
-        eventually(is_used, lambda used: used == 0)
-    eventually(is_used, lambda used: used == 1)
+        eventually(is_used, lambda found: found == 0)
+    eventually(is_used, lambda found: found == 1)
 
 
 def test_new_figures_are_seen_at_once_although_the_replica_has_not_got_them(
