@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tollway.carriers.labels.code128 import bar_widths
+from tollway.carriers.labels.drawing import bar_widths
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import pdf, png, zpl
 from tollway.carriers.labels.layout import SIZES, LabelSize

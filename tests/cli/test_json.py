@@ -91,7 +91,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger show acme", [ENTRY]),
     ("ledger show --request none", []),
     ("ledger export acme", [ENTRY]),
-    ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
+    ("ledger export acme --out ledger.csv", {"account_id", "file", "format", "entries"}),
     ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
     (f"carrier connect YTO {TO_CARRIER} --secret-file link.secret", LINK),
     ("carrier list", [CARRIER | {"link"}]),
@@ -113,10 +113,10 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
 )
 
 
-def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
-    books.path.with_name("link.secret").write_text("secret", "utf-8")
+def test_each_command_prints_one_json_value(tollway: Command, ledger_store: Store) -> None:
+    ledger_store.path.with_name("link.secret").write_text("secret", "utf-8")
     for line, shape in STEPS:
-        if books.is_shared and line.startswith(("backup", "restore")):
+        if ledger_store.is_shared and line.startswith(("backup", "restore")):
             continue  # Such a database is copied by its own tools.
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line
@@ -127,7 +127,7 @@ def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> N
             assert [set(item) for item in answer.json][:1] == shape, line
 
 
-def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None:
+def test_what_was_set_is_what_json_tells(tollway: Command, ledger_store: Store) -> None:
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     issued = tollway(
         "token", "issue", account_id, "--expires-days", "2", "--label", "x", "--json"

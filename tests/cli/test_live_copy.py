@@ -81,7 +81,7 @@ def test_an_audit_under_load_comes_out_clean(
     process: Command, own_store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     def audits() -> Iterator[Answer]:
-        """Until the books were seen to grow, twice: a busy machine may hold the clients up."""
+        """Until the ledger has grown twice: a busy machine may delay the clients."""
         seen: set[int] = set()
         deadline_s = time.monotonic() + DEADLINE_S
         while len(seen) < 3 and time.monotonic() < deadline_s:

@@ -65,11 +65,11 @@ def test_the_help_loads_no_command() -> None:
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_list_of_accounts_loads_one_engine_and_no_other_command(
-    tollway: Command, books: Store, form: list[str]
+    tollway: Command, ledger_store: Store, form: list[str]
 ) -> None:
     tollway("account", "open", "acme")
     loaded = loaded_by("account", "list", *form)
-    assert not loaded & (HEAVY - ({"asyncpg"} if books.is_shared else set()))
+    assert not loaded & (HEAVY - ({"asyncpg"} if ledger_store.is_shared else set()))
     assert "tollway.cli.account" in loaded
     assert "tollway.cli.ledger" not in loaded
 

@@ -46,7 +46,7 @@ def on_terminal(columns: int, *arguments: str) -> str:
 
 
 def test_columns_are_aligned_also_with_chinese_characters_and_numbers(
-    tollway: Command, books: Store
+    tollway: Command, ledger_store: Store
 ) -> None:
     tollway("carrier", "add", "YTO", "圆通速递")
     tollway("carrier", "add", "EMS", "Mail 邮")
@@ -64,7 +64,7 @@ def test_columns_are_aligned_also_with_chinese_characters_and_numbers(
     assert lines[-1] == "times in Asia/Shanghai"
 
 
-def test_a_table_is_folded_to_a_narrow_terminal_and_nothing_is_lost(books: Store) -> None:
+def test_a_table_is_folded_to_a_narrow_terminal_and_nothing_is_lost(ledger_store: Store) -> None:
     printed = on_terminal(60, "settings")
     assert printed.startswith("\x1b[1msetting")
     heading, rule, *rows = re.sub(r"\x1b\[\d*m", "", printed).splitlines()
@@ -75,7 +75,7 @@ def test_a_table_is_folded_to_a_narrow_terminal_and_nothing_is_lost(books: Store
 
 
 def test_a_terminal_that_is_wide_enough_shows_what_a_pipe_gets(
-    tollway: Command, books: Store
+    tollway: Command, ledger_store: Store
 ) -> None:
     shown = re.sub(r"\x1b\[\d*m", "", on_terminal(400, "settings"))
     assert shown == tollway("settings").out

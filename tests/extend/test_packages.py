@@ -324,8 +324,8 @@ def test_the_courier_gives_the_number_and_the_price_is_captured(
     (line,) = journal(courier, body, "issue")
     assert (line["account"], line["service"]) == ("shop-42", "express")
     assert reply.data["waybillCode"].startswith("SW")
-    books = ledger_of(extended, customer)
-    assert (books.available, books.held, books.posted) == (CREDITS - PRICE, 0, PRICE)
+    ledger = ledger_of(extended, customer)
+    assert (ledger.available, ledger.held, ledger.posted) == (CREDITS - PRICE, 0, PRICE)
 
 
 def test_what_the_courier_refuses_costs_nothing(
@@ -356,12 +356,12 @@ def test_101_while_the_outcome_is_unknown_the_price_is_held(
     body = parcel(wp_code)
     reply = issue(served, customer.token, body)
     assert reply.code == 101 and "credits are held" in reply.msg
-    books = ledger_of(extended, customer)
-    assert (books.available, books.held, books.posted) == (CREDITS - PRICE, PRICE, 0)
+    ledger = ledger_of(extended, customer)
+    assert (ledger.available, ledger.held, ledger.posted) == (CREDITS - PRICE, PRICE, 0)
     assert len(journal(courier, body, "issue")) == 1
     faults()
-    books = eventually(lambda: ledger_of(extended, customer), lambda books: books.held == 0)
-    assert books.posted == PRICE
+    ledger = eventually(lambda: ledger_of(extended, customer), lambda ledger: ledger.held == 0)
+    assert ledger.posted == PRICE
     after = issue(served, customer.token, body)
     assert after.headers["x-replay-of"] == reply.headers["x-request-id"]
     assert len(journal(courier, body, "issue")) == 1

@@ -36,7 +36,7 @@ def test_a_gateway_that_drains_says_so(own_store: Store) -> None:
     gateway = Gateway(own_store, drain_s=300)
     assert (_answer(gateway), _reasons(gateway)) == ((200, None), [])
     gateway.process.send_signal(signal.SIGTERM)
-    eventually(lambda: _answer(gateway), lambda found: found == (503, "draining"))
+    eventually(lambda: _answer(gateway), lambda answered: answered == (503, "draining"))
     assert _reasons(gateway) == ["draining"]
     assert "elsewhere" in gateway.client.get("/readyz").json()["message"]
     # A second signal ends the drain.
@@ -48,13 +48,13 @@ def test_a_database_that_takes_no_write_in_time_is_named(own_store: Store) -> No
     with own_store.held():
         assert _answer(gateway) == (503, "database_busy")
         assert _reasons(gateway) == ["database_busy"]
-    eventually(lambda: _answer(gateway), lambda found: found == (200, None))
+    eventually(lambda: _answer(gateway), lambda answered: answered == (200, None))
     assert _reasons(gateway) == []
     assert gateway.stop() == 0
 
 
 @pytest.mark.postgresql
-def test_a_server_that_refuses_further_connections_is_named(tmp_path: Path) -> None:
+def test_a_server_without_a_free_connection_is_named(tmp_path: Path) -> None:
     url = new_database()
     role = f"limited_{urlsplit(url).path[1:]}"
     run_on(url, f"CREATE ROLE {role} LOGIN")
@@ -65,13 +65,13 @@ def test_a_server_that_refuses_further_connections_is_named(tmp_path: Path) -> N
 
     run_on(url, f"ALTER ROLE {role} CONNECTION LIMIT 0")
     run_on(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'")
-    eventually(lambda: _answer(gateway), lambda found: found == (503, "no_connections"))
+    eventually(lambda: _answer(gateway), lambda answered: answered == (503, "no_connections"))
     assert _reasons(gateway) == ["no_connections"]
     found = metrics(gateway)
     assert sample(found, "tollway_database_connections_refused_total", database="primary") > 0
 
     run_on(url, f"ALTER ROLE {role} CONNECTION LIMIT -1")
-    eventually(lambda: _answer(gateway), lambda found: found == (200, None))
+    eventually(lambda: _answer(gateway), lambda answered: answered == (200, None))
     assert gateway.stop() == 0
 
 
@@ -81,7 +81,7 @@ def test_calls_that_wait_for_a_connection_are_seen_and_named(
 ) -> None:
     caller = new_caller(own_store)
     gateway = Gateway(own_store, database_connections=1)
-    eventually(lambda: _connections(gateway), lambda found: found == (0, 1, 0))
+    eventually(lambda: _connections(gateway), lambda answered: answered == (0, 1, 0))
     with (
         ThreadPoolExecutor() as pool,
         locked(own_store.url, "product", mode="ACCESS EXCLUSIVE"),
@@ -89,11 +89,11 @@ def test_calls_that_wait_for_a_connection_are_seen_and_named(
         url, sent = f"{gateway.base_url}{ANALYSIS}", {"Authorization": f"Bearer {caller.token}"}
         pool.submit(httpx.get, url, params=question, headers=sent, timeout=30)
         # What asks whether it is ready waits for the one connection, which that call has.
-        eventually(lambda: _answer(gateway), lambda found: found == (503, "no_connections"))
+        eventually(lambda: _answer(gateway), lambda answered: answered == (503, "no_connections"))
         waits = pool.submit(_answer, gateway)
         eventually(lambda: _connections(gateway)[2], lambda waiting: waiting > 0)
         waits.result()
-    eventually(lambda: _answer(gateway), lambda found: found == (200, None))
+    eventually(lambda: _answer(gateway), lambda answered: answered == (200, None))
     assert gateway.stop() == 0
 
 
@@ -122,8 +122,8 @@ def test_a_gateway_that_is_short_of_connections_is_ready_and_warns() -> None:
         assert answer.status_code == 200
         return answer.json()
 
-    found = asyncio.run(ask())
-    assert found["status"] == "ready" and "wait" in found["warning"]
+    answered = asyncio.run(ask())
+    assert answered["status"] == "ready" and "wait" in answered["warning"]
 
 
 async def _none() -> bytes:

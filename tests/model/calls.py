@@ -188,7 +188,7 @@ class Calls:
             "endTime": str(start_s + span_s),
             "page": str(chance.choice((1, 1, chance.randint(1, pages), pages, 2_147_483_647))),
             "limit": str(limit),
-            "sid": chance.choice((*records.SIDS * 5, "nobody")),
+            "sid": chance.choice((*records.SIDS * 5, "unknown")),
             "type": chance.choice("446"),
         }
 

@@ -39,10 +39,10 @@ class Operator:
 
     def permit(self, account: str, operation: str, price: int | None) -> None:
         own = () if price is None else ("--price", str(price))
-        self._json("grant", account, operation, "--rate", str(RATE), *own)
+        self._json("permission", "add", account, operation, "--rate", str(RATE), *own)
 
     def forbid(self, account: str, operation: str) -> None:
-        self._json("revoke-grant", account, operation)
+        self._json("permission", "revoke", account, operation)
 
     def set_price(self, operation: str, price: int) -> None:
         self._json("price", "set", operation, str(price))

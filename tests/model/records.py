@@ -77,10 +77,10 @@ def order(chance: Random, owner_id: str, shop: Shop) -> dict[str, Any]:
 
 def _address(chance: Random) -> str:
     street = chance.choice(("文三路", "粤海街道高新南七道", "Long Street "))
-    room = (
+    flat = (
         f"{chance.randint(1, 30)}幢{chance.randint(101, 2901)}室" if chance.random() < 0.5 else ""
     )
-    return f"{street}{chance.randint(1, 999)}号{room}"
+    return f"{street}{chance.randint(1, 999)}号{flat}"
 
 
 def claim(chance: Random, claims: Claims) -> dict[str, Any]:

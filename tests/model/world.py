@@ -33,7 +33,7 @@ class _Made(NamedTuple):
 
 
 class World:
-    """A database that nobody serves, and what is in it."""
+    """A database that no gateway serves yet, and what is in it."""
 
     def __init__(self, folder: Path, accounts: int) -> None:
         self._store = Store(folder / "world.db")

@@ -39,7 +39,7 @@ def test_it_is_reported_in_the_log_and_in_the_greeting(
     assert gateway.stop() == 0
     logged = [json.loads(line) for line in gateway.log().splitlines()]
     warned = [
-        (line["level"], line["message"]) for line in logged if "on the way" in line["message"]
+        (line["level"], line["message"]) for line in logged if "between here" in line["message"]
     ]
     assert warned == ([("warning", SENTENCE)] if is_elsewhere else [])
     assert greeting.count(SENTENCE) == is_elsewhere

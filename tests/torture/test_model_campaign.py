@@ -1,7 +1,7 @@
 """100,000 answers of a gateway compared with the model, on each engine, and more sabotages.
 
 Zero mismatches in 100,000 mean at most 0.003 % at 95 %. `SEED=… make torture` repeats what is sent
-in the quiet parts; what happens at once is scheduled anew.
+in the quiet parts; what happens at once is scheduled differently each time.
 """
 
 from pathlib import Path

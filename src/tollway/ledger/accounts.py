@@ -7,7 +7,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import account
+from tollway.store.schema.accounts import account
 from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100

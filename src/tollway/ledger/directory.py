@@ -21,7 +21,8 @@ from tollway.ledger.permissions import (
 )
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.ledger import account, token
+from tollway.store.schema.accounts import account
+from tollway.store.schema.ledger import token
 from tollway.store.versions import Versions
 
 _CALLERS_MAX = 20_000

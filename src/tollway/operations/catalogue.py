@@ -8,7 +8,15 @@ from tollway.contract.operation import Operation
 from tollway.operations import coupon_claims, orders, product_analysis, promotion_material, waybills
 from tollway.operations.installed import ENTRY_POINTS, with_installed
 from tollway.operations.subject import Subject
-from tollway.store.schema import carriers, consent, database, intake, ledger, metadata
+from tollway.store.schema import (
+    accounts,
+    carriers,
+    consent,
+    database,
+    intake,
+    ledger,
+    metadata,
+)
 
 _BUILT_IN = (
     product_analysis.SUBJECT,
@@ -23,5 +31,5 @@ OPERATIONS: tuple[Operation, ...] = tuple(each.operation for each in SUBJECTS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
 # Importing a schema file declares its tables; those of the subjects are imported by now.
-_COMMON = (carriers, consent, database, intake, ledger)
+_COMMON = (accounts, carriers, consent, database, intake, ledger)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)

@@ -1,14 +1,13 @@
 """Any page at the cost of the first.
 
-Skipping to a page far back costs as much as all the rows before it, and so does counting them. So
-what is listed keeps a count per bucket of time, written in the same transaction as its rows: the
-total is a sum of counts, and a page begins in the bucket in which their running sum passes the
-offset. A window's ends may cut a bucket in two: only of such a part the rows themselves are
-counted.
+Skipping to a page far back costs as much as all the rows before it, and so does counting them. So a
+list has a count per bucket of time, written in the same transaction as its rows: the total is a sum
+of counts, and a page begins in the bucket in which their running sum passes the offset. If an end
+of the window cuts a bucket in two, the rows of that part are counted.
 
-On a server every statement is a way there and back, so there all of this is one statement. In an
-embedded database a statement costs next to nothing and running sums do not, so there it is done in
-steps, all of which see the same moment. Both are made of the same parts.
+On a server every statement is a round trip, so there all of this is one statement. In an embedded
+database a statement costs next to nothing and running sums do not, so there it is done in steps,
+all of which see the same moment. Both are made of the same parts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

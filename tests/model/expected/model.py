@@ -103,8 +103,8 @@ class Model:
     def learn(
         self, ask: Ask, outcomes: Sequence[Outcome], request_id: str, at: Between
     ) -> list[Receipt]:
-        """Takes note of what a call came to: any of these outcomes, which cost the same and cannot
-        be told apart by the answer. The receipts of which it must have one; none if it has none."""
+        """Takes note of what a call came to: any of these outcomes, which cost the same and have
+        the same answer. The receipts of which it must have one; none if it has none."""
         token, outcome = self.tokens.get(ask.token or ""), outcomes[0]
         if token is None or token.is_test or outcome.code in (401, 404):
             return []

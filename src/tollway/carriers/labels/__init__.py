@@ -2,8 +2,7 @@
 
 print_data.py  what a label says, signed; it goes into the answer
 layout.py      the three kinds of paper, and what is where on each
-code128.py     the bars of the number
 fonts.py       a font that has Chinese characters
-drawing.py     the layout as dots
+drawing.py     the layout as dots, and the bars of the number
 formats.py     the dots as PNG or PDF, or as a ZPL printer's commands
 """

@@ -80,19 +80,23 @@ class Connection:
         return rows
 
     def fetch_steps(self, steps: Steps) -> list[Row]:
-        """What steps come to. In one read transaction, so that no commit comes between them."""
-        self._cursor.execute("BEGIN")
+        """The rows that steps return, read in one transaction, so that no commit comes between."""
         try:
-            asked = next(steps)
-            while True:
-                asked = steps.send(self.fetch_all(*asked))
-        except StopIteration as end:
-            rows: list[Row] = end.value
-            return rows
-        finally:
-            # An error may have ended it already.
-            if self.raw.in_transaction:
-                self._cursor.execute("COMMIT")
+            self._cursor.execute("BEGIN")
+            try:
+                asked = next(steps)
+                while True:
+                    asked = steps.send(self.fetch_all(*asked))
+            except StopIteration as end:
+                rows: list[Row] = end.value
+                return rows
+            finally:
+                # An error may have ended it already.
+                if self.raw.in_transaction:
+                    self._cursor.execute("ROLLBACK")
+        except apsw.Error:
+            with our_errors():
+                raise
 
     def execute(self, query: Query, values: Mapping[str, object]) -> int:
         self.fetch_all(query, values)
