@@ -38,8 +38,9 @@ def books(tmp_path: Path) -> Store:
 def run_import(books: Store, file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     with pytest.raises(SystemExit) as ended:
         main(["import", "coupon-claims", str(file), "--database", books.url, "--json"])
-    assert ended.value.code == 0
-    return json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)
+    assert ended.value.code == (1 if result["rejected"] else 0)
+    return result
 
 
 def write_lines(file: Path, lines: list[dict[str, object]]) -> Path:

@@ -19,7 +19,9 @@ from tollway.operations.catalogue import RECORD_KINDS
 FileArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A .csv or .jsonl file, or either packed as .gz.", show_default=False
+        metavar="FILE",
+        help="A .csv, .jsonl or .json file, each also as .gz, or .xlsx.",
+        show_default=False,
     ),
 ]
 RejectsOption = Annotated[
@@ -91,13 +93,15 @@ def _import(
     shown_rejects = str(rejects_path) if result.rejected else None
     if as_json:
         print_json({**msgspec.to_builtins(result), "rejects": shown_rejects})
-        return
-    print_sentence(
-        f"{result.read:,} records read, {result.stored:,} stored "
-        f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
-    )
+    else:
+        print_sentence(
+            f"{result.read:,} records read, {result.stored:,} stored "
+            f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
+        )
+        if result.rejected:
+            print_sentence(f"The rejected ones and their reasons are in {shown_rejects}.")
     if result.rejected:
-        print_sentence(f"The rejected ones and their reasons are in {shown_rejects}.")
+        raise typer.Exit(1)
 
 
 class RejectFile:
