@@ -5,44 +5,47 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
-# minute; pip stands behind it, because a machine may have told only pip where packages come from.
-# Compiled at once: a service may not be allowed to write beside its packages.
+# minute; pip is the fallback, because a machine may have its package index configured for pip only.
+# Bytecode is compiled on install: a service may not be allowed to write beside its packages.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
-with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; pip does …"; $(PIP) $(1); }
+with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
-.PHONY: install run test torture check format bench costs lock clean
+.PHONY: help install run test torture check format bench costs lock clean
 
-install: $(RUNTIME)  ## everything the command tollway needs, into .venv
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(RUNTIME)  ## install what the command tollway needs into .venv
 	@echo "Installed: $(BIN)/tollway --help"
 
 run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 	@mkdir -p data
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
-test: $(TOOLS)  ## the whole test suite: three processes, since tests wait as much as they work
+test: $(TOOLS)  ## run the test suite, in three processes: tests wait as much as they compute
 	@$(BIN)/python -m pytest --numprocesses 3
 
-torture: $(TOOLS)  ## the long campaigns of tests/torture
+torture: $(TOOLS)  ## run the long campaigns of tests/torture
 	@$(BIN)/python -m pytest -m torture tests/torture
 
-check: $(TOOLS)  ## formatting, lint, types, import direction
+check: $(TOOLS)  ## check formatting, lint rules, types and import direction
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-format: $(TOOLS)  ## put the code into shape
+format: $(TOOLS)  ## format the code and apply the fixes that ruff knows
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(RUNTIME)  ## the whole paid call beside a bare application
+bench: $(RUNTIME)  ## measure paid calls beside a bare application; needs wrk
 	$(BIN)/python bench/paid_call.py
 
-costs: $(TOOLS)  ## what a paid call costs the database, on both engines
+costs: $(TOOLS)  ## measure what a paid call costs either database; needs wrk
 	$(BIN)/python -m bench.database_cost
 
-lock: $(TOOLS)  ## choose the newest versions that fit pyproject.toml
+lock: $(TOOLS)  ## pin the newest versions that fit pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 	  pyproject.toml requirements/build.in --output-file requirements/runtime.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
@@ -50,7 +53,7 @@ lock: $(TOOLS)  ## choose the newest versions that fit pyproject.toml
 	  --overrides requirements/overrides.txt \
 	  --output-file requirements/tools.lock
 
-clean:
+clean:  ## delete .venv; the next command makes it again
 	rm -rf $(VENV)
 
 $(BIN)/python:
@@ -58,7 +61,7 @@ $(BIN)/python:
 	@echo "Setting up $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 
-# Its lines of the lock are its own lock. Without it, pip installs everything.
+# The lines of uv in the lock file are its own lock file. Without uv, pip installs everything.
 $(BIN)/uv: $(BIN)/python requirements/tools.lock
 	@awk '/^[^ #]/ { mine = /^uv==/ } mine' requirements/tools.lock > $(VENV)/uv.lock
 	@$(PIP) --only-binary :all: --require-hashes -r $(VENV)/uv.lock && touch $@ || true

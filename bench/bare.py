@@ -1,7 +1,7 @@
 """The peer: an ASGI application that does nothing but send the same bytes as a paid call.
 
 Its server is set up exactly as the gateway's, so the ratio of the two rates is the price of the
-whole toll: token, limit, figures, durable charge, envelope, log line and metrics.
+whole pipeline: token, limit, figures, durable charge, envelope, log line and metrics.
 """
 
 import sys

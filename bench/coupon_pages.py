@@ -1,8 +1,8 @@
 """Does a page far back cost more than the first?
 
 Loads claims of one week under one sid, then asks the handler for the first page, one in the middle
-and the last, with a window of whole hours and with one that cuts hours at both ends. Each is asked
-many times in turn, and the median is shown beside that of the first page.
+and the last, with a window of whole hours and with one that cuts hours at both ends. Each is read
+many times, alternating, and the median is compared with that of the first page.
 
 `--database postgresql://…` measures on PostgreSQL instead; the database must be a new one, and
 keeps the claims.
@@ -89,7 +89,7 @@ async def run(url: str, count: int, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--database", default="", help="a file of its own if nothing is said")
+    parser.add_argument("--database", default="", help="a temporary file by default")
     parser.add_argument("--claims", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()

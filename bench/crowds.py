@@ -1,8 +1,8 @@
-"""How much slower is a paid call while a crowd asks for something that costs nothing?
+"""How much slower is a paid call while many connections ask for something free of charge?
 
-One caller calls one after the other: first alone, then beside 128 connections that ask for a page
+One caller calls one after the other: first alone, then while 128 connections ask for a page
 as fast as they are answered. `/healthz` is the control: it does next to nothing, so its figure is
-what sharing a core with any crowd costs. One worker, on a file. Needs the tools of the tests.
+what sharing a core with any load costs. One worker, on a file. Needs the tools of the tests.
 """
 
 import multiprocessing
@@ -32,7 +32,7 @@ _LENGTH = re.compile(rb"content-length: (\d+)")
 
 
 def crowd(port: int, path: str, has_begun: Any, answered: Any) -> None:
-    """Asks on all connections, each again as soon as its answer is there."""
+    """Asks on all connections, each again as soon as it is answered."""
     asked = f"GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n".encode()
     left: dict[socket.socket, int] = {}
     selector = DefaultSelector()

@@ -1,7 +1,7 @@
-"""What does a paid call cost the database, and what does it leave behind there?
+"""What does a paid call cost the database, and how much does it store there?
 
-A real gateway, first on SQLite and then on a PostgreSQL that keeps what was committed, serves calls
-of a thousand accounts that take turns, so that hardly two calls of one commit are of one balance.
+A real gateway, first on SQLite and then on a PostgreSQL with durable commits, serves calls
+of a thousand accounts in turn, so that hardly two calls of one commit are of one balance.
 More connections make larger commits. Bytes and counts are the same on a busy machine; processor
 times are somewhat higher there, and the rate says little. Needs the tools of the tests, and wrk.
 """
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from bench.cost_places import Counts, PostgresqlPlace, Spent, SqlitePlace, prepare, spent_by
+from bench.cost_databases import Counts, PostgresqlBench, Spent, SqliteBench, prepare, spent_by
 from bench.paid_call import free_port, load, start
 
-PLACES = {"sqlite": SqlitePlace, "postgresql": PostgresqlPlace}
+DATABASES = {"sqlite": SqliteBench, "postgresql": PostgresqlBench}
 _SCRIPT = Path(__file__).parent / "many.lua"
 _COLUMNS = "calls/s,calls/commit,statements,fsyncs,full pages,log B,gateway µs,database µs"
 
@@ -37,10 +37,10 @@ class Moment(NamedTuple):
 class Bench:
     """A gateway on one database."""
 
-    def __init__(self, place: SqlitePlace | PostgresqlPlace, folder: Path) -> None:
-        self._place = place
-        self._turn = 0
-        os.environ.update(place.settings)
+    def __init__(self, database: SqliteBench | PostgresqlBench, folder: Path) -> None:
+        self._database = database
+        self._round = 0
+        os.environ.update(database.settings)
         self._port = free_port()
         serve = ["-m", "tollway", "serve", "--port", str(self._port)]
         self._server = start(serve, self._port, folder, folder / "gateway.log")
@@ -49,7 +49,7 @@ class Bench:
         self._server.terminate()
         self._server.wait()
 
-    def turn(self, title: str, seconds: int, connections: int, *, is_cold: bool) -> None:
+    def run_round(self, title: str, seconds: int, connections: int, *, is_cold: bool) -> None:
         """One line of the table; everything in it but the rate is per call."""
         os.environ["TOLLWAY_TEST_COLD"] = "1" if is_cold else "0"
         before = self._now()
@@ -74,27 +74,27 @@ class Bench:
         print(f"{title:32}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
 
     def _statements(self, connections: int) -> str:
-        """Counted in a turn of their own, since writing them down costs more than they do."""
-        before, entries = self._place.statements(), self._place.counts().entries
-        self._place.count_statements(is_on=True)
+        """Counted in a round of their own, since logging them costs more than they do."""
+        before, entries = self._database.statements(), self._database.counts().entries
+        self._database.count_statements(is_on=True)
         self._load(1, connections)
-        self._place.count_statements(is_on=False)
-        calls = self._place.counts().entries - entries
-        count = self._place.statements() - before
+        self._database.count_statements(is_on=False)
+        calls = self._database.counts().entries - entries
+        count = self._database.statements() - before
         return f"{count / calls:.2f}" if count else "-"
 
     def _load(self, seconds: int, connections: int) -> float:
-        self._turn += 1
-        os.environ["TOLLWAY_TEST_TURN"] = str(self._turn)
+        self._round += 1
+        os.environ["TOLLWAY_TEST_ROUND"] = str(self._round)
         return load(f"http://127.0.0.1:{self._port}", "", _SCRIPT, seconds, connections)
 
     def _now(self) -> Moment:
-        """Told once nothing is under way any more."""
+        """Read once no call is under way any more."""
         while (found := self._metrics())["calls_under_way"]:
             time.sleep(0.05)
         # Under setarch and taskset, which became it, the process that was started is the gateway.
         spent = spent_by(self._server.pid)
-        return Moment(self._place.counts(), round(found["settle_batch_calls_count"]), spent)
+        return Moment(self._database.counts(), round(found["settle_batch_calls_count"]), spent)
 
     def _metrics(self) -> dict[str, float]:
         url = f"http://127.0.0.1:{self._port}/metrics"
@@ -104,28 +104,28 @@ class Bench:
 
 
 def measure(
-    place: SqlitePlace | PostgresqlPlace, folder: Path, options: argparse.Namespace
+    database: SqliteBench | PostgresqlBench, folder: Path, options: argparse.Namespace
 ) -> None:
     today = datetime.now(UTC).astimezone(ZoneInfo("Asia/Shanghai")).date()
-    tokens = prepare(place.settings["TOLLWAY_DATABASE"], options.accounts, today)
+    tokens = prepare(database.settings["TOLLWAY_DATABASE"], options.accounts, today)
     (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
     os.environ["TOLLWAY_TEST_TOKENS"] = str(folder / "tokens")
     os.environ["TOLLWAY_TEST_LAST_DAY"] = today.isoformat()
     # A refused call must not pass for a paid one.
     os.environ["TOLLWAY_HTTP_STATUS"] = "mapped"
-    bench = Bench(place, folder)
-    place.tidy()
+    bench = Bench(database, folder)
+    database.tidy()
     try:
-        bench.turn(f"{place.title}, after a checkpoint", 2, 256, is_cold=False)
-        sizes, entries = place.sizes(), place.counts().entries
+        bench.run_round(f"{database.title}, after a checkpoint", 2, 256, is_cold=False)
+        sizes, entries = database.sizes(), database.counts().entries
         for connections in options.connections:
-            title = f"{place.title}, {connections} connections"
-            bench.turn(title, options.seconds, connections, is_cold=False)
-        bench.turn(f"{place.title}, 256, cold", options.seconds, 256, is_cold=True)
+            title = f"{database.title}, {connections} connections"
+            bench.run_round(title, options.seconds, connections, is_cold=False)
+        bench.run_round(f"{database.title}, 256, cold", options.seconds, 256, is_cold=True)
     finally:
         bench.stop()
-    count = place.counts().entries - entries
-    grown = [b - a for a, b in zip(sizes, place.sizes(), strict=True)]
+    count = database.counts().entries - entries
+    grown = [b - a for a, b in zip(sizes, database.sizes(), strict=True)]
     print(
         f"An entry takes {grown[0] / count:.0f} bytes in its table and {grown[1] / count:.0f} in "
         f"the indexes ({count:,} entries).\n"
@@ -134,8 +134,8 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=5, help="length of one turn")
-    parser.add_argument("--engine", choices=PLACES, nargs="*", default=[*PLACES])
+    parser.add_argument("--seconds", type=int, default=5, help="length of one round")
+    parser.add_argument("--engine", choices=DATABASES, nargs="*", default=[*DATABASES])
     parser.add_argument("--accounts", type=int, default=1000)
     parser.add_argument("--connections", type=int, nargs="*", default=[1, 16, 64, 256, 800])
     options = parser.parse_args()
@@ -144,11 +144,11 @@ def main() -> None:
     print(" " * 32 + "".join(f"{name:>14}" for name in _COLUMNS.split(",")))
     for engine in options.engine:
         with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
-            place = PLACES[engine](Path(name))
+            database = DATABASES[engine](Path(name))
             try:
-                measure(place, Path(name), options)
+                measure(database, Path(name), options)
             finally:
-                place.remove()
+                database.remove()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """What do the other operations notice when a carrier hangs?
 
 One gateway answers calls of the other four operations at a steady pace, and waybills of a remote
-carrier at another. In some phases the carrier answers, in the others it hangs; phases take turns,
-so that what else happens on the machine falls on both. A call counts from the moment it was due, so
-a gateway that stands still is charged for all that should have happened meanwhile. Ends with 1 if
+carrier at another. In some phases the carrier answers, in the others it hangs; phases alternate,
+so that other load on the machine affects both. A call counts from the moment it was due, so
+a gateway that stalls is late for all calls that were due meanwhile. Ends with 1 if
 the p99 of the four together is above 1.1 times its value with a carrier that answers, or if a
 waybill was answered late or otherwise than with 101.
 """
@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tollway.carriers.carrier_links import Link, connect
+from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.carriers.carriers import add_carrier
 from tollway.ledger.holds import open_holds
 from tollway.operations.catalogue import OPERATIONS
@@ -163,7 +163,7 @@ async def run_phase(
     pacer.close()
 
 
-def tell_carrier(address: str, *faults: dict[str, object]) -> None:
+def set_faults(address: str, *faults: dict[str, object]) -> None:
     for fault in ({"fault": "none"}, *faults):
         urllib.request.urlopen(f"{address}/control", json.dumps(fault).encode()).close()
 
@@ -184,9 +184,9 @@ async def measure(
                 await run_phase(pacer, requests, "WELL", options, answering)
                 continue
             # A carrier of its own each time: the breaker of one that hung stays open for a while.
-            tell_carrier(carrier, {"fault": "stall_after_commit"})
+            set_faults(carrier, {"fault": "stall_after_commit"})
             await run_phase(pacer, requests, wp_code, options, hung)
-            tell_carrier(carrier)
+            set_faults(carrier)
             while await open_holds(database, 1):  # noqa: ASYNC110
                 await asyncio.sleep(0.5)
         shown = [f"{quantile(each.newest, 0.99) * 1000:.1f}" for each in (answering, hung)]
@@ -208,7 +208,7 @@ async def connect_carriers(
     sealer = open_sealer(f"sqlite:///{folder}/tollway.db", "")
     for wp_code in wp_codes:
         await add_carrier(database, wp_code, "Bench", r"YT\d{13}")
-        link = Link(wp_code, address, "TOLLWAY", "CODE", options.deadline_ms, 60, 0)
+        link = CarrierLink(wp_code, address, "TOLLWAY", "CODE", options.deadline_ms, 60, 0)
         await connect(database, sealer, link, SECRET)
 
 
@@ -217,7 +217,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def report(answering: Found, hung: Found, options: argparse.Namespace) -> bool:
-    """Prints the figures, and tells whether they are as they should be."""
+    """Prints the figures, and returns whether they are as they should be."""
     print(f"{'ms':20}{'carrier answers':>24}{'carrier hangs':>24}")
     print(f"{'':20}{'p50':>12}{'p99':>12}{'p50':>12}{'p99':>12}{'p99 ratio':>12}")
     ratio = 0.0
@@ -241,7 +241,7 @@ def report(answering: Found, hung: Found, options: argparse.Namespace) -> bool:
 
 @contextmanager
 def started(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """A program that says on its first line where it listens; it is ended with the block."""
+    """A program that prints where it listens on its first line; it is stopped with the block."""
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, *command],
@@ -255,7 +255,9 @@ def started(command: list[str], folder: Path, environment: dict[str, str]) -> It
     try:
         first = process.stdout.readline()
         if "http://" not in first:
-            sys.exit(f"It did not start; its last words:\n{(folder / 'log').read_text()[-2000:]}")
+            sys.exit(
+                f"It did not start; the end of its log:\n{(folder / 'log').read_text()[-2000:]}"
+            )
         yield first.split()[-1]
     finally:
         process.terminate()
@@ -276,7 +278,7 @@ def prepare(folder: Path, environment: dict[str, str]) -> dict[str, str]:
 
     world: dict[str, str] = json.loads(tollway("demo", "--json"))
     for operation in OPERATIONS:
-        tollway("grant", "Demo merchant", operation.name, "--rate", "1000000")
+        tollway("permission", "add", "Demo merchant", operation.name, "--rate", "1000000")
     tollway("credit", "add", "Demo merchant", "10000000")
     tollway("credit", "add", "Demo merchant", "10000000", "--calls", "product_analysis")
     return world

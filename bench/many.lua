@@ -7,8 +7,8 @@ end
 local cold = os.getenv("TOLLWAY_TEST_COLD") == "1"
 local year, month, day = os.getenv("TOLLWAY_TEST_LAST_DAY"):match("(%d+)-(%d+)-(%d+)")
 local newest = os.time({ year = year, month = month, day = day, hour = 12 })
--- Each turn begins elsewhere, lest it find the answers of the one before it kept ready.
-local count = 2640 * os.getenv("TOLLWAY_TEST_TURN")
+-- Each round begins with other days, so that it finds no cached answers of the one before.
+local count = 2640 * os.getenv("TOLLWAY_TEST_ROUND")
 request = function()
   count = count + 1
   local product = 620145000100 + 37 * (count % (cold and 24 or 8))

@@ -89,14 +89,14 @@ def memory_mb(pid: int) -> dict[str, float]:
 
 
 def watched_run(command: list[str], folder: Path) -> tuple[float, float, float]:
-    """Runs a command; gives its seconds, and `peak` and `own` in MB."""
+    """Runs a command; returns its seconds, and `peak` and `own` in MB."""
     began_s = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
     highest: dict[int, float] = {}
     own = 0.0
     while process.poll() is None:
         now = {pid: memory_mb(pid) for pid in family(process.pid)}
-        # The last word counts: before a new process runs its own program, it is told of as large
+        # The last value counts: before a new process runs its own program, it is reported as large
         # as the one that started it.
         highest.update({pid: memory["VmHWM"] for pid, memory in now.items() if memory})
         own = max(own, sum(memory.get("RssAnon", 0) for memory in now.values()))
@@ -112,9 +112,9 @@ def measure(count: int) -> None:
         folder = Path(name)
         write_file(folder / "orders.jsonl", count)
         tollway = [sys.executable, "-m", "tollway"]
-        place = ["--database", f"sqlite:///{folder}/orders.db"]
-        subprocess.run([*tollway, "migrate", *place], cwd=folder, check=True, capture_output=True)
-        command = [*tollway, "import", "orders", "orders.jsonl", *place]
+        target = ["--database", f"sqlite:///{folder}/orders.db"]
+        subprocess.run([*tollway, "migrate", *target], cwd=folder, check=True, capture_output=True)
+        command = [*tollway, "import", "orders", "orders.jsonl", *target]
         taken_s, peak, own = watched_run(command, folder)
         print(
             f"{count:,} orders: {taken_s:.1f} s, {count / taken_s:,.0f} a second, "

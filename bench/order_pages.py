@@ -3,8 +3,8 @@
 Loads many orders into one shop of a scratch database and reads its first, middle and last full
 page, as the operation's handler does: without a filter, within time windows, and by tags. With the
 4,000,000 orders of the default the last full page is page 39,999. Every order has tag 1, so that
-this page is there with a tag as well; every tenth has a tag name. Totals and what the pages hold
-are checked. What counts are the ratios to the first page, since absolute times move from hour to
+this page exists with a tag as well; every tenth has a tag name. Totals and what the pages hold
+are checked. What counts are the ratios to the first page, since absolute times change from hour to
 hour: ends with status 1 if one is above 1.5.
 
 `--database postgresql://…` measures on PostgreSQL instead; the database must be a new one, and
@@ -36,7 +36,7 @@ from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
 
 OWNER = "301580001"
-# Neither the first nor the last order stands at the beginning of an hour.
+# Neither the first nor the last order is at the beginning of an hour.
 START_MS = 1_735_660_800_000 + 1_234_567
 SPAN_MS = 365 * 86_400_000
 PAGE_SIZE = 100
@@ -46,7 +46,7 @@ _NAMED_EVERY = 10
 
 
 class Case(NamedTuple):
-    """A way to ask, and the numbers of the orders that it must find, the oldest first."""
+    """A query, and the numbers of the orders that it must find, the oldest first."""
 
     title: str
     filters: dict[str, object]
@@ -118,8 +118,8 @@ async def load(database: OpenDatabase, sealer: Sealer, count: int) -> float:
 
 
 async def costs(handler: OrdersHandler, requests: list[OrdersRequest], rounds: int) -> list[float]:
-    """The median cost of each request in microseconds; asked in turns, so that all share the
-    machine's moods."""
+    """The median cost of each request in microseconds; alternating, so that changes of the
+    machine affect all of them."""
     taken: list[list[float]] = [[] for _ in requests]
     for _ in range(rounds):
         for request, times in zip(requests, taken, strict=True):
@@ -130,7 +130,7 @@ async def costs(handler: OrdersHandler, requests: list[OrdersRequest], rounds: i
 
 
 async def check(handler: OrdersHandler, case: Case, page: int) -> None:
-    """The total is exact, and the page holds exactly the orders that stand there."""
+    """The total is exact, and the page holds exactly the right orders."""
     request = OrdersRequest(OWNER, page=page, **case.filters)
     answer = msgspec.json.decode(await handler(request, CallInfo("bench", 1)))
     total, listed = answer["totalElements"], [each["order_sn"] for each in answer["content"]]
@@ -140,18 +140,18 @@ async def check(handler: OrdersHandler, case: Case, page: int) -> None:
 
 
 async def measure(handler: OrdersHandler, case: Case, rounds: int) -> float:
-    """Tells what the pages cost; gives the highest ratio to the first page."""
+    """Prints what the pages cost; returns the highest ratio to the first page."""
     last_full = len(case.found) // PAGE_SIZE - 1
     pages = [0, last_full // 2, last_full]
     for page in pages:
         await check(handler, case, page)
     asked = [OrdersRequest(OWNER, page=page, **case.filters) for page in pages]
     cost = await costs(handler, asked, rounds)
-    told = ", ".join(
+    shown = ", ".join(
         f"page {page:,} {each:.0f} µs (x{each / cost[0]:.2f})"
         for page, each in zip(pages, cost, strict=True)
     )
-    print(f"{case.title}: total {len(case.found):,}; {told}", flush=True)
+    print(f"{case.title}: total {len(case.found):,}; {shown}", flush=True)
     return max(cost) / cost[0]
 
 
@@ -171,7 +171,7 @@ async def main(url: str, count: int, rounds: int) -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="", help="a file of its own if nothing is said")
+    parser.add_argument("--database", default="", help="a temporary file by default")
     parser.add_argument("--orders", type=int, default=4_000_000, help="2,000 or more")
     parser.add_argument("--rounds", type=int, default=300)
     options = parser.parse_args()

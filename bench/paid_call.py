@@ -1,6 +1,6 @@
-"""How fast is a whole paid call, beside a bare application that sends the same bytes?
+"""How fast is a whole paid call, compared with a bare application that sends the same bytes?
 
-Both run on one core, one after the other in short turns, with the load on the other core; absolute
+Both run on one core, alternating in short rounds, with the load on the other core; absolute
 rates move from hour to hour, the ratio of one run does not. `warm` asks for a few products again
 and again; `cold` asks for another product and day each time, so that every answer is made from its
 rows.
@@ -54,7 +54,7 @@ def start(command: list[str], port: int, folder: Path, log: Path) -> subprocess.
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return server
         time.sleep(0.05)
-    sys.exit(f"The server did not start; its last words:\n{log.read_text()[-2000:]}")
+    sys.exit(f"The server did not start; the end of its log:\n{log.read_text()[-2000:]}")
 
 
 def load(url: str, token: str, script: Path, seconds: int, connections: int) -> float:
@@ -71,7 +71,9 @@ def load(url: str, token: str, script: Path, seconds: int, connections: int) -> 
 def prepare(folder: Path) -> dict[str, str]:
     """A demo world whose account may call as fast as it can, and pay for it."""
     world = json.loads(tollway("demo", "--json", folder=folder))
-    tollway("grant", "Demo merchant", "product_analysis", "--rate", "1000000", folder=folder)
+    tollway(
+        "permission", "add", "Demo merchant", "product_analysis", "--rate", "1000000", folder=folder
+    )
     calls = ("--calls", "product_analysis")
     tollway("credit", "add", "Demo merchant", "100000000", *calls, folder=folder)
     return world
@@ -84,8 +86,8 @@ def charged(folder: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=3, help="length of one turn")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each")
+    parser.add_argument("--seconds", type=int, default=3, help="length of one round")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each")
     parser.add_argument(
         "--connections",
         type=int,
@@ -103,11 +105,11 @@ def main() -> None:
 
 def run(folder: Path, options: argparse.Namespace) -> None:
     world = prepare(folder)
-    toll_port, bare_port = free_port(), free_port()
+    gateway_port, bare_port = free_port(), free_port()
     servers = [
         start(
-            ["-m", "tollway", "serve", "--port", str(toll_port)],
-            toll_port,
+            ["-m", "tollway", "serve", "--port", str(gateway_port)],
+            gateway_port,
             folder,
             folder / "t.log",
         )
@@ -115,14 +117,14 @@ def run(folder: Path, options: argparse.Namespace) -> None:
     try:
         query = f"{PATH}?product_id={world['product_id']}&query_date={world['query_date']}"
         asked = urllib.request.Request(
-            f"http://127.0.0.1:{toll_port}{query}",
+            f"http://127.0.0.1:{gateway_port}{query}",
             headers={"Authorization": f"Bearer {world['token']}"},
         )
         body = urllib.request.urlopen(asked).read()
         (folder / "body").write_bytes(body)
         bare = [str(HERE / "bare.py"), str(bare_port), str(folder / "body")]
         servers.append(start(bare, bare_port, folder, folder / "b.log"))
-        measure(folder, options, world, toll_port, bare_port)
+        measure(folder, options, world, gateway_port, bare_port)
     finally:
         for server in servers:
             server.terminate()
@@ -130,26 +132,26 @@ def run(folder: Path, options: argparse.Namespace) -> None:
 
 
 def measure(
-    folder: Path, options: argparse.Namespace, world: dict[str, str], toll: int, bare: int
+    folder: Path, options: argparse.Namespace, world: dict[str, str], gateway: int, bare: int
 ) -> None:
     contestants = {
         "bare": (f"http://127.0.0.1:{bare}/", HERE / "warm.lua"),
-        "warm": (f"http://127.0.0.1:{toll}", HERE / "warm.lua"),
-        "cold": (f"http://127.0.0.1:{toll}", HERE / "cold.lua"),
+        "warm": (f"http://127.0.0.1:{gateway}", HERE / "warm.lua"),
+        "cold": (f"http://127.0.0.1:{gateway}", HERE / "cold.lua"),
     }
     os.environ["TOLLWAY_TEST_LAST_DAY"] = world["query_date"]
     before = charged(folder)
     rates: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(options.rounds + 1):
+    for round_ in range(options.rounds + 1):
         for name, (url, script) in contestants.items():
-            seconds = options.seconds if turn else 1
+            seconds = options.seconds if round_ else 1
             rate = load(url, world["token"], script, seconds, options.connections)
-            # The first turn only warms everything up.
-            if turn:
+            # The first round only warms everything up.
+            if round_:
                 rates[name].append(rate)
     paid = charged(folder) - before
-    print(f"{options.rounds} turns of {options.seconds} s each, {options.connections} connections")
-    print(f"{'':14}{'calls/s':>9}  {'of bare':>7}   lowest and highest turn")
+    print(f"{options.rounds} rounds of {options.seconds} s each, {options.connections} connections")
+    print(f"{'':14}{'calls/s':>9}  {'of bare':>7}   lowest and highest round")
     base = statistics.median(rates["bare"])
     for name, title in (
         ("bare", "bare ASGI"),

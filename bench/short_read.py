@@ -1,7 +1,7 @@
-"""What does a short read of PostgreSQL take of the gateway, beside a bare connection?
+"""What does a short read of PostgreSQL cost the gateway, compared with a bare connection?
 
 The same statement, over and over: on a bare connection of the driver, on the driver's pool, and on
-the store's. Processor time of this process only, in turns, each way the median of its turns. Needs
+the store's. Processor time of this process only, alternating; the median of the rounds. Needs
 the tools of the tests.
 """
 
@@ -20,7 +20,7 @@ from tollway.store.query import Query
 from tollway.store.schema.database import version
 from tollway.telemetry.metrics import Metrics
 
-TURNS = 7
+ROUNDS = 7
 READS = 2000
 CALL_TIMEOUT_S = 5.0
 QUERY = Query(select(version.c.figures))
@@ -28,7 +28,7 @@ QUERY = Query(select(version.c.figures))
 Read = Callable[[], Awaitable[object]]
 
 
-async def turn(read: Read) -> float:
+async def one_round(read: Read) -> float:
     """Microseconds per read."""
     began_s = process_time()
     for _ in range(READS):
@@ -41,15 +41,15 @@ async def measure(url: str) -> dict[str, float]:
     bare = await asyncpg.connect(url, command_timeout=CALL_TIMEOUT_S)
     pool = await asyncpg.create_pool(url, min_size=1, command_timeout=CALL_TIMEOUT_S)
     database = PostgresqlDatabase(url, CALL_TIMEOUT_S, Metrics())
-    ways: dict[str, Read] = {
+    readers: dict[str, Read] = {
         "bare connection": lambda: bare.fetch(text),
         "the driver's pool": lambda: pool.fetch(text),
         "the store": lambda: database.fetch_all(QUERY),
     }
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(TURNS):
-        for name, read in ways.items():
-            taken[name].append(await turn(read))
+    taken: dict[str, list[float]] = {name: [] for name in readers}
+    for _ in range(ROUNDS):
+        for name, read in readers.items():
+            taken[name].append(await one_round(read))
     await asyncio.gather(bare.close(), pool.close(), database.close())
     return {name: median(times) for name, times in taken.items()}
 

@@ -1,4 +1,4 @@
--- A few products on the newest day: their answers are kept ready.
+-- A few products on the newest day: their answers are cached.
 local day = os.getenv("TOLLWAY_TEST_LAST_DAY")
 local count = 0
 request = function()

@@ -34,6 +34,7 @@ _ALONE = {
     "test_fake_carrier.py",
     "test_formats.py",
     "test_labels.py",
+    "test_protocols.py",
     "test_token_format.py",
     "test_units.py",
 }

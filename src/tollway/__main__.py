@@ -1,6 +1,81 @@
-"""The command `tollway`."""
+"""Runs the command `tollway`, and turns an error into one sentence and an exit status."""
 
-from tollway.cli.main import main
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+import typer
+from typer.main import get_command
+
+from tollway.cli.main import app
+
+
+@cache
+def _command() -> Any:
+    """Made once, however often a process runs commands."""
+    return get_command(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command and exits with its status: 0, 1 for an error, 2 for wrong usage."""
+    try:
+        status = _command()(arguments, standalone_mode=False, prog_name="tollway")
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        _end(_usage_sentence(error), error.exit_code)
+    except typer.Abort:
+        _end("Stopped.", 130)
+    except BrokenPipeError:
+        # The reader of the output has closed it. What is still buffered is dropped, or the
+        # interpreter would complain about it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end("", 1)
+    except Exception as error:
+        if not isinstance(error, _expected_errors()):
+            raise
+        _end(_sentence(error), 1)
+    sys.exit(status or 0)
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """What can go wrong without Tollway being wrong. Anything else is a bug and shows itself."""
+    # Imported here: without an error, what raises them need not be loaded.
+    from tollway.carriers import CarrierError  # noqa: PLC0415
+    from tollway.intake.files import IntakeError  # noqa: PLC0415
+    from tollway.ledger import LedgerError  # noqa: PLC0415
+    from tollway.settings import SettingsError  # noqa: PLC0415
+    from tollway.store.database import StoreError  # noqa: PLC0415
+
+    ours = (CarrierError, IntakeError, LedgerError, SettingsError, StoreError)
+    return (*ours, OSError, UnicodeEncodeError)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "A text cannot be encoded: give valid UTF-8, and use a terminal that can show it."
+    if isinstance(error, OSError):
+        subject = f"{error.filename}: " if error.filename else ""
+        return f"{subject}{error.strerror or error}."
+    return str(error)
+
+
+def _usage_sentence(error: typer.TyperException) -> str:
+    """What is wrong with a command line, and where its help is."""
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    if not message or context is None or message.endswith("?"):
+        # One that ends so already says what may have been meant.
+        return message
+    return f"{message.rstrip('.')}: see `{context.command_path} --help`."
+
+
+def _end(sentence: str, status: int) -> NoReturn:
+    if sentence:
+        typer.echo(sentence, err=True)
+    sys.exit(status)
+
 
 if __name__ == "__main__":
     main()

@@ -139,5 +139,5 @@ class Settings:
 
     @property
     def public_address(self) -> str:
-        """Where the world finds it."""
+        """Where owners and callers reach it."""
         return self.public_url.rstrip("/") or self.address

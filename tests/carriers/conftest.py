@@ -1,4 +1,4 @@
-"""What tests of connectors share: one fake carrier, and a way to ask it over real HTTP."""
+"""What tests of connectors share: one fake carrier, and questions to it over real HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -8,11 +8,12 @@ from typing import TypeVar
 import pytest
 
 from tests.support.fake_carrier import SECRET, FakeCarrier
-from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.cainiao_link import CainiaoConnector
-from tollway.carriers.connectors.connector import IssueOrder, OrderRef
+from tollway.carriers.connectors.connector import Connector, IssueOrder, OrderRef
+from tollway.carriers.connectors.guarded import GuardedConnector
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.labels.print_data import Address, Party
 
@@ -34,7 +35,7 @@ def shared_fake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrie
 
 @pytest.fixture
 def fake(shared_fake: FakeCarrier) -> Iterator[FakeCarrier]:
-    """The carrier, which behaves until a test tells it otherwise."""
+    """The carrier, which behaves until a test has it misbehave."""
     yield shared_fake
     shared_fake.misbehave("none")
 
@@ -45,8 +46,10 @@ def new_order() -> IssueOrder:
     return IssueOrder(ref, SENDER, RECIPIENT, 1)
 
 
-def link_to(url: str, *, secret: str = SECRET, deadline_ms: int = 5000) -> OpenedLink:
-    return OpenedLink(Link("YTO", url, "TOLLWAY", "YTO-CODE", deadline_ms, 60, 0), secret)
+def link_to(url: str, *, secret: str = SECRET, deadline_ms: int = 5000) -> OpenedCarrierLink:
+    return OpenedCarrierLink(
+        CarrierLink("YTO", url, "TOLLWAY", "YTO-CODE", deadline_ms, 60, 0), secret
+    )
 
 
 def carrier_with(number_format: str = FORMAT) -> Carrier:
@@ -54,8 +57,8 @@ def carrier_with(number_format: str = FORMAT) -> Carrier:
 
 
 def ask(
-    opened: OpenedLink,
-    question: Callable[[CainiaoConnector], Awaitable[T]],
+    opened: OpenedCarrierLink,
+    question: Callable[[Connector], Awaitable[T]],
     *,
     number_format: str = FORMAT,
     breaker: Breaker | None = None,
@@ -66,6 +69,7 @@ def ask(
         async with open_client() as client:
             used = breaker or Breaker("YTO", lambda: 0.0)
             carrier = carrier_with(number_format)
-            return await question(CainiaoConnector(client, carrier, opened, used))
+            inner = CainiaoConnector(client, carrier, opened)
+            return await question(GuardedConnector(inner, carrier, opened.link, used))
 
     return asyncio.run(work())

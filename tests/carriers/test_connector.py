@@ -9,9 +9,7 @@ import pytest
 from tests.carriers.conftest import FORMAT, RECIPIENT, SENDER, ask, link_to, new_order
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.ports import free_port
-from tollway.carriers.connectors import cainiao_link as cainiao
-from tollway.carriers.connectors import cainiao_link as cainiao_wire
-from tollway.carriers.connectors import http_exchange as exchange
+from tollway.carriers.connectors import cainiao_link, guarded, http_exchange
 from tollway.carriers.connectors.connector import (
     Cancelled,
     ConnectorError,
@@ -43,14 +41,14 @@ def test_a_number_is_issued_with_the_carriers_routing(fake: FakeCarrier) -> None
     assert (line["owner_id"], line["order_sn"]) == (order.ref.owner_id, order.ref.order_sn)
 
 
-def test_what_the_carrier_refuses_is_told_in_its_own_words(fake: FakeCarrier) -> None:
+def test_what_the_carrier_refuses_is_passed_on_in_its_own_words(fake: FakeCarrier) -> None:
     order = new_order()
     fake.misbehave("refuse", reason="月结账号已冻结\n", times=1)
     assert ask(link_to(fake.url), lambda to: to.issue(order)) == Declined("月结账号已冻结")
     assert [line["event"] for line in fake.journal(order.ref.task_id)] == ["refused"]
     fake.misbehave("refuse", reason="", times=1)
-    told = ask(link_to(fake.url), lambda to: to.issue(order))
-    assert isinstance(told, Declined) and "no reason" in told.reason
+    declined = ask(link_to(fake.url), lambda to: to.issue(order))
+    assert isinstance(declined, Declined) and "no reason" in declined.reason
 
 
 @pytest.mark.parametrize(("fault", "numbers"), UNANSWERED)
@@ -81,7 +79,7 @@ def test_control_a_second_message_would_be_a_second_number(fake: FakeCarrier) ->
 def test_control_what_was_sent_and_taken_for_unsent_would_be_noticed(
     fake: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "_CONNECTING", "")
+    monkeypatch.setattr(http_exchange, "_CONNECTING", "")
     order = new_order()
     fake.misbehave("cut_after_commit", times=1)
     with pytest.raises(NotSentError):
@@ -92,12 +90,12 @@ def test_control_what_was_sent_and_taken_for_unsent_would_be_noticed(
 def test_control_without_the_digest_a_forged_answer_would_be_believed(
     fake: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cainiao_wire.hmac, "compare_digest", lambda *_: True)
+    monkeypatch.setattr(cainiao_link.hmac, "compare_digest", lambda *_: True)
     fake.misbehave("wrong_digest", times=1)
     assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
 
 
-def test_nothing_is_sent_where_nobody_listens() -> None:
+def test_nothing_is_sent_to_a_port_that_is_closed() -> None:
     link = link_to(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(NotSentError, match="could not be reached: ConnectError"):
         ask(link, lambda to: to.issue(new_order()))
@@ -123,7 +121,7 @@ def test_a_number_of_another_format_is_never_issued(
         # The controls: it is the format alone that this hangs on.
         found = ask(link_to(fake.url), lambda to: to.look_up(order.ref), number_format=r"XX\d{4}")
         assert found == Issued("XX0001")
-        monkeypatch.setattr(cainiao, "number_problem", lambda *_: None)
+        monkeypatch.setattr(guarded, "number_problem", lambda *_: None)
         assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
     finally:
         fake.stop()
@@ -155,7 +153,7 @@ def test_looking_up_is_repeated_within_its_deadline(fake: FakeCarrier) -> None:
 
 def test_a_refused_look_up_does_not_say_that_there_is_nothing(fake: FakeCarrier) -> None:
     fake.misbehave("refuse", message=LOOK_UP, times=1)
-    with pytest.raises(OutcomeUnknownError, match="does not tell"):
+    with pytest.raises(OutcomeUnknownError, match="does not say"):
         ask(link_to(fake.url), lambda to: to.look_up(new_order().ref))
 
 
@@ -186,7 +184,7 @@ def test_a_cancelled_number_is_not_found_again(fake: FakeCarrier) -> None:
     assert ask(link_to(fake.url), lambda to: to.look_up(order.ref)) is None
 
 
-def test_a_number_of_somebody_else_is_not_cancelled(fake: FakeCarrier) -> None:
+def test_a_number_of_another_order_is_not_cancelled(fake: FakeCarrier) -> None:
     mine, other = new_order(), new_order()
     issued = ask(link_to(fake.url), lambda to: to.issue(mine))
     assert isinstance(issued, Issued)
@@ -223,16 +221,16 @@ def test_neither_people_nor_the_secret_get_into_the_log_or_the_errors(
     fake: FakeCarrier, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told = []
+    texts = []
     for fault, _ in UNANSWERED:
         fake.misbehave(fault, times=1)
         with pytest.raises(ConnectorError) as raised:
             ask(link_to(fake.url, deadline_ms=300), lambda to: to.issue(new_order()))
-        told.append(repr(raised.value))
-    told += [caplog.text, repr(link_to(fake.url)), *map(str, fake.journal())]
-    written = "\n".join(told)
+        texts.append(repr(raised.value))
+    texts += [caplog.text, repr(link_to(fake.url)), *map(str, fake.journal())]
+    written = "\n".join(texts)
     # The search can find what is there: the address is no secret.
-    assert fake.url in written and "TMS_WAYBILL_GET to carrier YTO" in caplog.text
+    assert fake.url in written and "issue at carrier YTO" in caplog.text
     for canary in (SECRET, SENDER.name, RECIPIENT.name, RECIPIENT.mobile, "金丝雀收件路二号"):
         assert canary not in written
         assert canary.encode("unicode_escape").decode() not in written

@@ -1,4 +1,4 @@
-"""The fake carrier itself: it must be strict, and tell when it is told nonsense."""
+"""The fake carrier itself: it is strict, and says what is wrong with a message."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_both_sides_compute_the_same_digest_of_any_text(content: str, secret: st
 
 
 @pytest.mark.parametrize(
-    ("grant_request", "sentence"),
+    ("fault", "sentence"),
     [
         ({"fault": "nonsense"}, "one of delay, stall_before_commit"),
         ({"fault": "delay", "speed": 1}, "with the fields fault, message"),
@@ -33,10 +33,8 @@ def test_both_sides_compute_the_same_digest_of_any_text(content: str, secret: st
         ([], "JSON object"),
     ],
 )
-def test_a_fault_that_cannot_be_is_refused(
-    fake: FakeCarrier, grant_request: object, sentence: str
-) -> None:
-    answer = httpx.post(f"{fake.url}/control", json=grant_request, trust_env=False)
+def test_a_fault_that_cannot_be_is_refused(fake: FakeCarrier, fault: object, sentence: str) -> None:
+    answer = httpx.post(f"{fake.url}/control", json=fault, trust_env=False)
     assert answer.status_code == 400 and sentence in answer.text
     assert httpx.get(f"{fake.url}/control", trust_env=False).json()["faults"] == []
 

@@ -46,10 +46,10 @@ def test_s10_takes_numbers_with_the_right_check_digit(number: str) -> None:
 
 
 @given(st.text("0123456789", min_size=8, max_size=8), st.integers(0, 7), st.integers(1, 9))
-def test_s10_notices_any_one_wrong_digit(serial: str, place: int, by: int) -> None:
-    wrong = str((int(serial[place]) + by) % 10)
-    altered = f"{serial[:place]}{wrong}{serial[place + 1 :]}"
-    # 10 and 11 are told as 0 and 5, which is the one thing that the standard cannot tell apart.
+def test_s10_notices_any_one_wrong_digit(serial: str, position: int, by: int) -> None:
+    wrong = str((int(serial[position]) + by) % 10)
+    altered = f"{serial[:position]}{wrong}{serial[position + 1 :]}"
+    # 10 and 11 are written as 0 and 5: only these the standard cannot distinguish.
     kept = s10_check_digit(serial)
     assert s10_check_digit(altered) != kept or kept in (0, 5)
 

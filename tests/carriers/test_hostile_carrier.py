@@ -1,4 +1,4 @@
-"""A carrier, or somebody in its place, that answers what no carrier should."""
+"""A carrier, or an impostor, that answers what no carrier should."""
 
 import re
 import socket
@@ -27,7 +27,7 @@ class Impostor:
     def __init__(self, reply: bytes | None, tls: ssl.SSLContext | None = None) -> None:
         self._reply = reply
         self._tls = tls
-        self.heard = b""
+        self.received = b""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve)
@@ -49,7 +49,7 @@ class Impostor:
             while True:
                 connection, _ = self._listener.accept()
                 with connection, suppress(OSError), self._wrapped(connection) as stream:
-                    self.heard = _request(stream)
+                    self.received = _request(stream)
                     stream.sendall(self._reply or b"")
 
     @contextmanager
@@ -63,14 +63,14 @@ class Impostor:
 
 def _request(stream: socket.socket) -> bytes:
     """All of a request: to close before it is read would cut the answer off as well."""
-    heard = b""
+    received = b""
     while chunk := stream.recv(65536):
-        heard += chunk
-        head, _, body = heard.partition(b"\r\n\r\n")
+        received += chunk
+        head, _, body = received.partition(b"\r\n\r\n")
         length = re.search(rb"Content-Length: (\d+)", head)
         if length is not None and len(body) >= int(length[1]):
             break
-    return heard
+    return received
 
 
 def _http(status: str, body: bytes, *headers: str) -> bytes:
@@ -130,20 +130,20 @@ def test_the_gateway_before_the_carrier_may_or_may_not_have_passed_a_message_on(
 def test_a_deadline_says_whether_anything_was_sent_yet(
     scheme: str, deadline_ms: int, error: type[Exception]
 ) -> None:
-    """Nobody answers either; but over TLS the message waits for a handshake that never comes."""
+    """Neither is answered; but over TLS the message waits for a handshake that never comes."""
     with Impostor(None) as silent, pytest.raises(error, match="Timeout"):
         link = link_to(f"{scheme}://127.0.0.1:{silent.port}", deadline_ms=deadline_ms)
         ask(link, lambda to: to.issue(new_order()))
 
 
-def test_a_certificate_that_nobody_vouches_for_gets_no_message(tmp_path: Path) -> None:
+def test_a_self_signed_certificate_gets_no_message(tmp_path: Path) -> None:
     order = new_order()
     content = {"success": True, "objectId": order.ref.task_id, "waybillCode": "YT0000000000001"}
     reply = _http("200 OK", written_answer(content, SECRET))
     with Impostor(reply, _self_signed(tmp_path)) as impostor:
         with pytest.raises(NotSentError, match="ConnectError"):
             ask(link_to(f"https://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
-        assert impostor.heard == b""
+        assert impostor.received == b""
 
 
 def test_control_the_same_answer_without_tls_is_taken() -> None:
@@ -152,7 +152,7 @@ def test_control_the_same_answer_without_tls_is_taken() -> None:
     with Impostor(_http("200 OK", written_answer(content, SECRET))) as impostor:
         issued = ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
         assert issued == Issued("YT0000000000001")
-        assert ISSUE.encode() in impostor.heard
+        assert ISSUE.encode() in impostor.received
 
 
 def _self_signed(folder: Path) -> ssl.SSLContext:

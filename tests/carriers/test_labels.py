@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tollway.carriers.labels.code128 import bar_widths
+from tollway.carriers.labels.drawing import bar_widths
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import pdf, png, zpl
 from tollway.carriers.labels.layout import SIZES, LabelSize
@@ -95,7 +95,7 @@ def test_long_and_odd_addresses_stay_on_the_paper(size: LabelSize, detail: str) 
 @given(st.text("ABCXYZ0123456789", min_size=4, max_size=32))
 def test_any_number_can_be_scanned(number: str) -> None:
     widths = bar_widths(number)
-    dots = [shade for place, width in enumerate(widths) for shade in [place % 2 * 255] * width]
+    dots = [shade for number, width in enumerate(widths) for shade in [number % 2 * 255] * width]
     row = bytes([255] * 10 + dots + [255] * 10)
     picture = Image.frombytes("L", (len(row), 1), row).resize(
         (len(row) * 3, 90), Image.Resampling.NEAREST

@@ -10,46 +10,46 @@ from tests.support.fake_carrier import SECRET
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import Link, connect, disconnect, find_link, list_links
+from tollway.carriers.carrier_links import CarrierLink, connect, disconnect, find_link, list_links
 from tollway.store.open import open_sealer
 from tollway.store.sealing import Sealer, SealError
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Store:
+def links(tmp_path: Path) -> Store:
     return Store(tmp_path / "links.db")
 
 
 @pytest.fixture
-def sealer(books: Store) -> Sealer:
-    return open_sealer(books.url, books.key_file)
+def sealer(links: Store) -> Sealer:
+    return open_sealer(links.url, links.key_file)
 
 
-def _link(wp_code: str, **changes: object) -> Link:
+def _link(wp_code: str, **changes: object) -> CarrierLink:
     made = link_to("https://link.example/gateway").link
     return msgspec.structs.replace(made, wp_code=wp_code, **changes)
 
 
-def test_a_link_is_kept_changed_and_removed(books: Store, sealer: Sealer) -> None:
-    wp_code = new_carrier(books, 0)
+def test_a_link_is_kept_changed_and_removed(links: Store, sealer: Sealer) -> None:
+    wp_code = new_carrier(links, 0)
     link = _link(wp_code)
-    assert books.do(lambda database: find_link(database, sealer, wp_code)) is None
-    books.do(lambda database: connect(database, sealer, link, "first"))
+    assert links.do(lambda database: find_link(database, sealer, wp_code)) is None
+    links.do(lambda database: connect(database, sealer, link, "first"))
     changed = _link(wp_code, url="https://other.example/", deadline_ms=900, changed_at_s=7)
-    books.do(lambda database: connect(database, sealer, changed, "second"))
-    opened = books.do(lambda database: find_link(database, sealer, wp_code))
+    links.do(lambda database: connect(database, sealer, changed, "second"))
+    opened = links.do(lambda database: find_link(database, sealer, wp_code))
     assert opened is not None and (opened.link, opened.secret) == (changed, "second")
-    assert books.do(list_links) == [changed]
-    books.do(lambda database: disconnect(database, wp_code))
-    assert books.do(list_links) == []
+    assert links.do(list_links) == [changed]
+    links.do(lambda database: disconnect(database, wp_code))
+    assert links.do(list_links) == []
     with pytest.raises(CarrierError, match="not connected"):
-        books.do(lambda database: disconnect(database, wp_code))
+        links.do(lambda database: disconnect(database, wp_code))
 
 
-def test_the_secret_is_nowhere_in_the_database(books: Store, sealer: Sealer) -> None:
-    wp_code = new_carrier(books, 0)
-    books.do(lambda database: connect(database, sealer, _link(wp_code), SECRET))
-    written = books.content()
+def test_the_secret_is_nowhere_in_the_database(links: Store, sealer: Sealer) -> None:
+    wp_code = new_carrier(links, 0)
+    links.do(lambda database: connect(database, sealer, _link(wp_code), SECRET))
+    written = links.content()
     # The search can find what is there.
     assert b"https://link.example/gateway" in written
     assert SECRET.encode() not in written
@@ -61,18 +61,19 @@ def test_the_secret_is_nowhere_in_the_database(books: Store, sealer: Sealer) -> 
         ("url", "https://evil.example/"),
         ("provider_id", "EVIL"),
         ("to_code", "EVIL"),
+        ("protocol", "evil"),
         ("wp_code", "E"),
     ],
 )
 def test_a_link_that_was_altered_in_the_database_cannot_be_used(
-    books: Store, sealer: Sealer, column: str, value: str
+    links: Store, sealer: Sealer, column: str, value: str
 ) -> None:
-    wp_code = new_carrier(books, 0)
-    books.do(lambda database: connect(database, sealer, _link(wp_code), SECRET))
-    books.run(f"UPDATE carrier_link SET {column} = '{value}'")
+    wp_code = new_carrier(links, 0)
+    links.do(lambda database: connect(database, sealer, _link(wp_code), SECRET))
+    links.run(f"UPDATE carrier_link SET {column} = '{value}'")
     moved = value if column == "wp_code" else wp_code
     with pytest.raises(SealError):
-        books.do(lambda database: find_link(database, sealer, moved))
+        links.do(lambda database: find_link(database, sealer, moved))
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,9 @@ def test_a_link_that_was_altered_in_the_database_cannot_be_used(
         "http://localhost/path",
     ],
 )
-def test_addresses_that_can_be_connected(books: Store, sealer: Sealer, url: str) -> None:
-    wp_code = new_carrier(books, 0)
-    books.do(lambda database: connect(database, sealer, _link(wp_code, url=url), SECRET))
+def test_addresses_that_can_be_connected(links: Store, sealer: Sealer, url: str) -> None:
+    wp_code = new_carrier(links, 0)
+    links.do(lambda database: connect(database, sealer, _link(wp_code, url=url), SECRET))
 
 
 @pytest.mark.parametrize(
@@ -110,23 +111,23 @@ def test_addresses_that_can_be_connected(books: Store, sealer: Sealer, url: str)
         ({"provider_id": ""}, "provider"),
         ({"provider_id": "a b"}, "provider"),
         ({"to_code": "x" * 65}, "1 to 64"),
-        ({"deadline_ms": 60_000, "settle_after_s": 60}, "still be on its way"),
-        ({"wp_code": "NOBODY"}, "no carrier NOBODY"),
+        ({"deadline_ms": 60_000, "settle_after_s": 60}, "still arrive"),
+        ({"wp_code": "NONE"}, "no carrier NONE"),
     ],
 )
-def test_what_cannot_be_connected_is_told_in_a_sentence(
-    books: Store, sealer: Sealer, changes: dict[str, object], sentence: str
+def test_what_cannot_be_connected_is_refused_in_a_sentence(
+    links: Store, sealer: Sealer, changes: dict[str, object], sentence: str
 ) -> None:
-    link = _link(new_carrier(books, 0), **{k: v for k, v in changes.items() if k != "wp_code"})
+    link = _link(new_carrier(links, 0), **{k: v for k, v in changes.items() if k != "wp_code"})
     link = msgspec.structs.replace(link, **changes)
     with pytest.raises(CarrierError, match=sentence):
-        books.do(lambda database: connect(database, sealer, link, SECRET))
-    assert books.do(list_links) == []
+        links.do(lambda database: connect(database, sealer, link, SECRET))
+    assert links.do(list_links) == []
 
 
 @pytest.mark.parametrize("secret", ["", "two\nlines", "x" * 257])
-def test_a_secret_is_one_line_and_is_not_quoted(books: Store, sealer: Sealer, secret: str) -> None:
-    link = _link(new_carrier(books, 0))
-    with pytest.raises(CarrierError, match="one line") as told:
-        books.do(lambda database: connect(database, sealer, link, secret))
-    assert not secret or secret not in str(told.value)
+def test_a_secret_is_one_line_and_is_not_quoted(links: Store, sealer: Sealer, secret: str) -> None:
+    link = _link(new_carrier(links, 0))
+    with pytest.raises(CarrierError, match="one line") as refused:
+        links.do(lambda database: connect(database, sealer, link, secret))
+    assert not secret or secret not in str(refused.value)

@@ -16,7 +16,7 @@ from tests.support.engines import Engine
 from tests.support.migrations import become_next_version
 from tests.support.postgresql import new_database
 from tests.support.stores import Store
-from tollway.cli.main import main
+from tollway.__main__ import main
 from tollway.ledger.charging import Charge, post_charges
 from tollway.store.database import Transaction
 from tollway.store.open import OpenDatabase
@@ -53,21 +53,21 @@ def workplace(
     for variable in [name for name in os.environ if name.startswith("TOLLWAY_")]:
         monkeypatch.delenv(variable)
     if engine == "postgresql":
-        # Whoever has books is told where they are.
-        if "books" not in request.fixturenames:
+        # A test with a database of its own sets its URL itself.
+        if "ledger_store" not in request.fixturenames:
             monkeypatch.setenv("TOLLWAY_DATABASE", new_database(is_migrated=False))
-        monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "books.db.keys"))
-        monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "books.db.secret"))
+        monkeypatch.setenv("TOLLWAY_KEY_FILE", str(tmp_path / "ledger.db.keys"))
+        monkeypatch.setenv("TOLLWAY_SECRET_FILE", str(tmp_path / "ledger.db.secret"))
     else:
-        monkeypatch.setenv("TOLLWAY_DATABASE", "sqlite:///books.db")
+        monkeypatch.setenv("TOLLWAY_DATABASE", "sqlite:///ledger.db")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def books(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def ledger_store(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The database that the commands of a test work on, migrated."""
-    store = Store(workplace / "books.db")
+    store = Store(workplace / "ledger.db")
     if store.is_shared:
         monkeypatch.setenv("TOLLWAY_DATABASE", store.url)
     return store
@@ -90,7 +90,7 @@ def old(workplace: Path) -> Path:
 @pytest.fixture
 def target(workplace: Path) -> Store:
     """An empty database to move it to, which the settings give a key file and a secret file."""
-    return Store(workplace / "books.db", new_database())
+    return Store(workplace / "ledger.db", new_database())
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def tollway(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
-def charge_calls(books: Store, account_id: str, count: int) -> None:
+def charge_calls(ledger_store: Store, account_id: str, count: int) -> None:
     """Charges calls, one call each, as a gateway would."""
 
     async def work(database: OpenDatabase) -> None:
@@ -130,7 +130,7 @@ def charge_calls(books: Store, account_id: str, count: int) -> None:
 
         await database.write(post)
 
-    books.do(work)
+    ledger_store.do(work)
 
 
 def ruin_a_page(path: Path) -> None:

@@ -42,14 +42,14 @@ def in_source(work: Callable[[OpenDatabase], Awaitable[object]]) -> None:
 
 async def fill(database: OpenDatabase) -> None:
     """Something of most kinds."""
-    world = Runtime()
+    runtime = Runtime()
     await fill_figures(database, products=2, days=3, last=DAY)
     sealer = open_sealer(FROM, "")
     await fill_orders(database, sealer, per_year=400, days=365, today=DAY, zone=ZONE)
-    account = (await open_account(database, world, "Blue Harbour")).id
+    account = (await open_account(database, runtime, "Blue Harbour")).id
     await grant(database, account, Permission("product_analysis", None, None))
-    await top_up(database, world, account, "calls:product_analysis", 5, "for a start")
-    await issue_token(database, world, account, label="till")
+    await top_up(database, runtime, account, "calls:product_analysis", 5, "for a start")
+    await issue_token(database, runtime, account, label="till")
 
 
 def _rows(name: str, columns: str, path: Path, url: str) -> tuple[object, object]:

@@ -1,4 +1,4 @@
-"""The audit is green on sound books, and each kind of sabotage turns it red under its own name."""
+"""The audit is green on a sound ledger, and each kind of sabotage turns it red by its own name."""
 
 import msgspec
 import pytest
@@ -10,25 +10,25 @@ from tollway.ledger.holds import release, reserve
 
 
 @pytest.fixture
-def sound(tollway: Command, books: Store) -> Store:
-    """Books with top-ups, a correction and charges of one account, and a sandbox token."""
+def sound(tollway: Command, ledger_store: Store) -> Store:
+    """A ledger with top-ups, a correction and charges of one account, and a sandbox token."""
     account_id = tollway("account", "open", "acme", "--json").json["id"]
-    tollway("grant", "acme", "product_analysis")
+    tollway("permission", "add", "acme", "product_analysis")
     tollway("token", "issue", "acme", "--test")
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
-    charge_calls(books, account_id, 10)
+    charge_calls(ledger_store, account_id, 10)
     tollway("credit", "add", "acme", "-30", "--calls", "product_analysis")
     tollway("credit", "add", "acme", "9")
-    return books
+    return ledger_store
 
 
-def test_sound_books_are_told_in_figures(tollway: Command, sound: Store) -> None:
+def test_a_sound_ledger_is_reported_in_figures(tollway: Command, sound: Store) -> None:
     answer = tollway("audit", "--json")
     assert answer.status == 0
-    told = answer.json
-    rows = {check["name"]: check["rows"] for check in told.pop("checks")}
+    report = answer.json
+    rows = {check["name"]: check["rows"] for check in report.pop("checks")}
     assert (rows["balances"], rows["entries"], rows["charged_once"]) == (2, 13, 13)
-    assert told == {
+    assert report == {
         "accounts": 1,
         "tokens": 1,
         "entries": 13,
@@ -64,15 +64,15 @@ def test_a_damaged_file_is_named(tollway: Command, sound: Store) -> None:
     assert f"{sound.path.name} is damaged: " in answer.err and "restore a backup" in answer.err
 
 
-def test_empty_books_are_sound(tollway: Command, books: Store) -> None:
+def test_an_empty_ledger_is_sound(tollway: Command, ledger_store: Store) -> None:
     answer = tollway("audit")
     assert answer.status == 0
-    assert "The books are empty." in answer.out
+    assert "The ledger is empty." in answer.out
 
 
 OF_CALLS = f"unit = '{CALLS}'"
 
-# What is done to the file, and every breach that must be told for it.
+# What is done to the file, and every breach that must be reported for it.
 SABOTAGE = {
     "a balance is raised": (
         f"UPDATE balance SET amount = 61 WHERE {OF_CALLS}",
@@ -145,7 +145,7 @@ def test_sabotage_turns_the_audit_red(tollway: Command, sound: Store, what: str)
     assert {breach["name"] for breach in answer.json["breaches"]} == breaches
 
 
-def test_a_breach_is_told_with_what_differs(process: Command, sound: Store) -> None:
+def test_a_breach_is_reported_with_what_differs(process: Command, sound: Store) -> None:
     sound.run("UPDATE balance SET amount = amount + 1 WHERE unit = 'credits'")
     answer = process("audit")
     assert answer.status == 1
@@ -166,7 +166,7 @@ def test_a_request_id_may_be_charged_once_to_each_of_two_accounts(
 HELD = Charge("", "credits", 4, "waybills", "r-held", "tok_x", 2000)
 
 
-def test_what_is_held_is_told_and_a_hold_that_is_lost_is_named(
+def test_what_is_held_is_reported_and_a_hold_that_is_lost_is_named(
     tollway: Command, sound: Store
 ) -> None:
     account_id = tollway("account", "show", "acme", "--json").json["account"]["id"]
@@ -179,7 +179,7 @@ def test_what_is_held_is_told_and_a_hold_that_is_lost_is_named(
     assert {each["name"] for each in report["breaches"]} == {"hold_overdue", "hold_without_waybill"}
     assert [(unit["held"], unit["available"]) for unit in report["units"]] == [(0, 60), (4, 5)]
     sound.run("DELETE FROM hold WHERE id = 'hold_1'")
-    told = {
+    differences = {
         each["name"]: each["difference"] for each in tollway("audit", "--json").json["breaches"]
     }
-    assert told["holds_differ"] == "4 is held of the balance, but its open holds set aside 0"
+    assert differences["holds_differ"] == "4 is held of the balance, but its open holds set aside 0"

@@ -21,10 +21,10 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
 
 
 @pytest.fixture
-def pending(books: Store, carrier: FakeCarrier) -> Store:
-    """A database with a waybill that the carrier has issued, and of which it has not told yet."""
-    left_pending(books, carrier, "cut_after_commit")
-    return books
+def pending(ledger_store: Store, carrier: FakeCarrier) -> Store:
+    """A database with a waybill that the carrier has issued, but has not answered."""
+    left_pending(ledger_store, carrier, "cut_after_commit")
+    return ledger_store
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def issued(tollway: Command, pending: Store) -> Store:
     return pending
 
 
-def told(tollway: Command, *options: str) -> set[str]:
+def breaches_of(tollway: Command, *options: str) -> set[str]:
     answer = tollway("audit", "--json", *options)
     names = {breach["name"] for breach in answer.json["breaches"]}
     assert answer.status == (1 if names else 0)
@@ -49,9 +49,9 @@ def journal_of(tollway: Command) -> tuple[str, ...]:
 def test_what_is_pending_is_no_breach_until_its_time_is_over(
     tollway: Command, pending: Store
 ) -> None:
-    assert told(tollway, *journal_of(tollway)) == set()
+    assert breaches_of(tollway, *journal_of(tollway)) == set()
     age_pending(pending)
-    assert told(tollway) == {"hold_overdue"}
+    assert breaches_of(tollway) == {"hold_overdue"}
 
 
 SABOTAGE = {
@@ -68,33 +68,33 @@ SABOTAGE = {
 
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_holds_and_waybills_must_agree(tollway: Command, issued: Store, what: str) -> None:
-    assert told(tollway) == set()
+    assert breaches_of(tollway) == set()
     sabotage, names = SABOTAGE[what]
     issued.run_unchecked(sabotage)
-    assert names <= told(tollway)
+    assert names <= breaches_of(tollway)
 
 
 def test_the_journal_must_say_the_same(tollway: Command, issued: Store) -> None:
     options = journal_of(tollway)
-    assert told(tollway, *options) == set()
+    assert breaches_of(tollway, *options) == set()
     journal = Path(JOURNAL)
     (line,) = [each for each in journal.read_text("utf-8").splitlines() if '"issued"' in each]
     journal.write_text(f"{line}\n{line.replace('YT0', 'YT1')}\n", "utf-8")
-    assert told(tollway, *options) == {
+    assert breaches_of(tollway, *options) == {
         "journal_issued_twice",
         "journal_differs",
         "journal_lacks",
     }
     journal.write_text("", "utf-8")
-    assert told(tollway, *options) == {"journal_lacks"}
+    assert breaches_of(tollway, *options) == {"journal_lacks"}
     journal.write_text("nonsense\n", "utf-8")
     refused = tollway("audit", *options)
     assert refused.status == 1 and "Line 1 of the journal" in refused.err
     issued.run_unchecked("UPDATE waybill SET state = 'refused'")
     journal.write_text(f"{line}\n", "utf-8")
-    assert "journal_differs" in told(tollway, *options)
+    assert "journal_differs" in breaches_of(tollway, *options)
 
 
-def test_a_journal_needs_its_carrier(tollway: Command, books: Store) -> None:
+def test_a_journal_needs_its_carrier(tollway: Command, ledger_store: Store) -> None:
     refused = tollway("audit", "--journal", "x.jsonl")
     assert refused.status == 2 and "--carrier" in refused.err

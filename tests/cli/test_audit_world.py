@@ -1,4 +1,4 @@
-"""The audit of everything but the books: each thing that is damaged is named, and nothing else."""
+"""The audit of everything but the ledger: each thing that is damaged is named, and nothing else."""
 
 from datetime import date
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
@@ -23,7 +23,7 @@ CALLS_OF_EACH = 2
 @pytest.fixture(scope="module")
 def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine) -> Store:
     """A database that a gateway has served: calls of all operations, a waybill asked for twice."""
-    store = Store(tmp_path_factory.mktemp("lived_in") / "books.db")
+    store = Store(tmp_path_factory.mktemp("lived_in") / "ledger.db")
     small_world(store, today)
     tagged = [
         order("tag", remark="x", remark_tag=3),
@@ -31,7 +31,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engi
         order("name", remark="x", remark_tag_name="gift"),
     ]
     put_orders(store, tagged)
-    _call_all(store, five_caller(store), today)
+    _call_all(store, all_operations_caller(store), today)
     return store
 
 
@@ -52,7 +52,7 @@ def _call_all(store: Store, caller: Caller, today: date) -> None:
 @pytest.fixture
 def world(lived_in: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A copy of it for one test, as the database of the commands."""
-    copy = lived_in.copied_to(workplace / "books.db")
+    copy = lived_in.copied_to(workplace / "ledger.db")
     monkeypatch.setenv("TOLLWAY_DATABASE", copy.url)
     return copy
 
@@ -88,7 +88,7 @@ COPY_OF_WAYBILL = (
     f"SELECT {COPIED}, 'wb_other', 0, {{sn}}, {{number}} FROM waybill LIMIT 1"
 )
 
-# What is done to the file, and every breach that must be told for it.
+# What is done to the file, and every breach that must be reported for it.
 SABOTAGE = {
     "an order has two waybills in force": (
         "DROP INDEX waybill_natural_key;"
@@ -126,7 +126,7 @@ SABOTAGE = {
         f"WHERE number IN ({TAKEN}, (SELECT max(number) FROM waybill))",
         {"waybill_paid_differs"},
     ),
-    "a charged call is told as not charged": (
+    "a charged call is reported as not charged": (
         "INSERT INTO refused_call (account_id, request_id, at_ms, operation, code, reason) "
         "SELECT account_id, request_id, at_ms, operation, 100, 'PARAMETER_MISSING' FROM entry "
         "WHERE kind = 'charge' LIMIT 1",

@@ -14,10 +14,12 @@ from tollway.store.sqlite.database import SqliteDatabase
 pytestmark = pytest.mark.sqlite
 
 
-def test_a_copy_has_the_same_books(process: Command, tollway: Command, books: Store) -> None:
+def test_a_copy_has_the_same_ledger(
+    process: Command, tollway: Command, ledger_store: Store
+) -> None:
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
-    charge_calls(books, account_id, 10)
+    charge_calls(ledger_store, account_id, 10)
     answer = process("backup", "copy.db")
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("The copy is in copy.db, ")
@@ -29,25 +31,25 @@ def test_a_copy_has_the_same_books(process: Command, tollway: Command, books: St
 
 
 def test_the_keys_come_along_when_asked_for_and_are_private(
-    tollway: Command, books: Store, workplace: Path
+    tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
     tollway("source", "add", "market")
-    keys = books.path.with_name("books.db.keys")
+    keys = ledger_store.path.with_name("ledger.db.keys")
     plain = tollway("backup", "copy.db")
-    assert "The keys are not in it: keep books.db.keys too" in plain.out
+    assert "The keys are not in it: keep ledger.db.keys too" in plain.out
     assert not (workplace / "copy.db.keys").exists()
     answer = tollway("backup", "whole.db", "--with-keys")
-    assert "The keys are in whole.db.keys: let nobody else read them." in answer.out
+    assert "The keys are in whole.db.keys: keep them private." in answer.out
     copied = workplace / "whole.db.keys"
     assert copied.read_bytes() == keys.read_bytes()
     assert copied.stat().st_mode & 0o777 == 0o600
 
 
 def test_keys_that_change_meanwhile_are_noticed(
-    tollway: Command, books: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch
+    tollway: Command, ledger_store: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tollway("source", "add", "market")
-    keys, back_up = books.path.with_name("books.db.keys"), SqliteDatabase.back_up
+    keys, back_up = ledger_store.path.with_name("ledger.db.keys"), SqliteDatabase.back_up
 
     def with_another_key(database: SqliteDatabase, *arguments: Any) -> None:
         back_up(database, *arguments)
@@ -56,15 +58,15 @@ def test_keys_that_change_meanwhile_are_noticed(
     monkeypatch.setattr(SqliteDatabase, "back_up", with_another_key)
     answer = tollway("backup", "copy.db", "--with-keys")
     assert (answer.status, answer.out) == (1, "")
-    assert "books.db.keys changed while the database was copied: try again." in answer.err
+    assert "ledger.db.keys changed while the database was copied: try again." in answer.err
     assert list(workplace.glob("copy.db*")) == []
 
 
 @pytest.mark.parametrize("ending", [".sha256", ".keys"])
 def test_a_file_of_another_copy_is_never_written_over(
-    tollway: Command, books: Store, workplace: Path, ending: str
+    tollway: Command, ledger_store: Store, workplace: Path, ending: str
 ) -> None:
-    assert books.path.is_file()
+    assert ledger_store.path.is_file()
     tollway("source", "add", "market")
     (workplace / f"copy.db{ending}").write_text("mine")
     assert tollway("backup", "copy.db", "--with-keys").status == 1
@@ -72,7 +74,7 @@ def test_a_file_of_another_copy_is_never_written_over(
 
 
 def test_an_existing_file_is_never_written_over(
-    tollway: Command, books: Store, workplace: Path
+    tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
     (workplace / "precious").write_text("mine")
     assert tollway("backup", "precious").status == 1
@@ -80,9 +82,9 @@ def test_an_existing_file_is_never_written_over(
 
 
 def test_what_is_not_committed_is_not_copied_and_not_waited_for(
-    tollway: Command, books: Store, workplace: Path
+    tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
-    writer = apsw.Connection(str(books.path))
+    writer = apsw.Connection(str(ledger_store.path))
     writer.execute("BEGIN IMMEDIATE; UPDATE version SET directory = 4711").fetchall()
     assert tollway("backup", "copy.db").status == 0
     writer.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""The operator's way with carriers that give their numbers themselves."""
+"""The commands for carriers that give their numbers themselves."""
 
 import io
 import json
@@ -19,21 +19,23 @@ FROM_FILE = ("--secret-file", "link.secret")
 
 
 @pytest.fixture(autouse=True)
-def carrier(tollway: Command, books: Store, workplace: Path) -> None:
+def carrier(tollway: Command, ledger_store: Store, workplace: Path) -> None:
     (workplace / "link.secret").write_text(f"{SECRET}\n", "utf-8")
     assert tollway("carrier", "add", "YTO", "圆通速递").status == 0
 
 
-def _kept(books: Store) -> str:
-    opened = books.do(
-        lambda database: find_link(database, open_sealer(books.url, books.key_file), "YTO")
+def _kept(ledger_store: Store) -> str:
+    opened = ledger_store.do(
+        lambda database: find_link(
+            database, open_sealer(ledger_store.url, ledger_store.key_file), "YTO"
+        )
     )
     assert opened is not None
     return opened.secret
 
 
 def test_connect_list_and_disconnect_never_show_the_secret(
-    tollway: Command, books: Store, caplog: pytest.LogCaptureFixture
+    tollway: Command, ledger_store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     answers = [
@@ -42,28 +44,29 @@ def test_connect_list_and_disconnect_never_show_the_secret(
         tollway("carrier", "list"),
         tollway("carrier", "list", "--json"),
     ]
-    assert _kept(books) == SECRET
+    assert _kept(ledger_store) == SECRET
     answers += [tollway("carrier", "disconnect", "YTO"), tollway("carrier", "list")]
     assert [each.status for each in answers] == [0] * 6
     connected, as_json, listed, listed_json, gone, listed_after = (each.out for each in answers)
     assert URL in connected and "5,000 ms" in connected
     link = json.loads(as_json)
     assert (link["deadline_ms"], link["settle_after_s"], link["url"]) == (800, 30, URL)
-    assert URL in listed and "pool" not in listed
+    assert link["protocol"] == "cainiao-link"
+    assert f"{URL} (cainiao-link)" in listed and "pool" not in listed
     assert json.loads(listed_json)[0]["link"] == link
     assert "no longer connected" in gone and "pool" in listed_after
     assert SECRET not in "".join(each.out + each.err for each in answers) + caplog.text
     assert SECRET.encode() not in b"".join(
-        path.read_bytes() for path in books.path.parent.glob("books.db*")
+        path.read_bytes() for path in ledger_store.path.parent.glob("ledger.db*")
     )
 
 
 def test_the_secret_may_come_from_standard_input(
-    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"from outside\r\n")))
     assert tollway(*CONNECT, "--secret-file", "-").status == 0
-    assert _kept(books) == "from outside"
+    assert _kept(ledger_store) == "from outside"
 
 
 @pytest.mark.parametrize(
@@ -73,11 +76,12 @@ def test_the_secret_may_come_from_standard_input(
         (("--secret-file", "binary.secret"), 2, "UTF-8"),
         ((), 2, "--secret-file"),
         ((*FROM_FILE, "--url", "http://link.example/"), 1, "--plain-http"),
+        ((*FROM_FILE, "--protocol", "pigeon"), 1, "pigeon is not installed here: install"),
         ((*FROM_FILE, "--deadline-ms", "0"), 2, "--deadline-ms"),
-        ((*FROM_FILE, "--deadline-ms", "2000", "--settle-after-s", "2"), 1, "on its way"),
+        ((*FROM_FILE, "--deadline-ms", "2000", "--settle-after-s", "2"), 1, "still arrive"),
     ],
 )
-def test_what_cannot_be_connected_is_told_in_one_sentence(
+def test_what_cannot_be_connected_is_refused_in_one_sentence(
     tollway: Command, workplace: Path, change: tuple[str, ...], status: int, sentence: str
 ) -> None:
     (workplace / "binary.secret").write_bytes(b"\xff\xfe\xff")

@@ -8,12 +8,12 @@ from tollway.ledger.tokens import SECRET, is_well_formed
 
 
 @pytest.fixture(autouse=True)
-def acme(tollway: Command, books: Store) -> None:
+def acme(tollway: Command, ledger_store: Store) -> None:
     assert tollway("account", "open", "acme").status == 0
 
 
 def test_the_secret_is_shown_once_and_only_how_it_starts_is_listed(
-    tollway: Command, books: Store
+    tollway: Command, ledger_store: Store
 ) -> None:
     first, second, sentence = tollway("client", "add", "acme", "--label", "till").out.splitlines()
     client_id, secret = first.removeprefix("client_id="), second.removeprefix("client_secret=")
@@ -25,7 +25,7 @@ def test_the_secret_is_shown_once_and_only_how_it_starts_is_listed(
     shown = tollway("client", "list", "acme").out
     assert all(part in shown for part in (client_id, secret[:14], "till", "live", "valid"))
     assert secret not in shown
-    assert secret.encode() not in books.content()
+    assert secret.encode() not in ledger_store.content()
 
 
 @pytest.mark.parametrize("by", ["client_id", "client_secret"])
@@ -40,15 +40,15 @@ def test_it_is_revoked_by_its_id_or_its_secret_and_once(tollway: Command, by: st
     assert "revoked" in tollway("client", "list", "acme").out
 
 
-def test_an_account_without_clients_is_told_how_to_get_one(tollway: Command) -> None:
+def test_an_account_without_clients_is_shown_how_to_get_one(tollway: Command) -> None:
     shown = tollway("client", "list", "acme").out
     assert shown == "It has no clients: `tollway client add ACCOUNT` adds one.\n"
 
 
-def test_the_audit_names_clients_of_no_account(tollway: Command, books: Store) -> None:
+def test_the_audit_names_clients_of_no_account(tollway: Command, ledger_store: Store) -> None:
     tollway("client", "add", "acme")
     assert tollway("audit").status == 0
-    books.run("UPDATE client SET account_id = 'acc_gone'")
+    ledger_store.run("UPDATE client SET account_id = 'acc_gone'")
     audit = tollway("audit")
     assert audit.status == 1
     assert "rows of no account in table client: 1" in audit.out

@@ -29,7 +29,7 @@ def words(line: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def typed(monkeypatch: pytest.MonkeyPatch, books: Store) -> None:
+def typed(monkeypatch: pytest.MonkeyPatch, ledger_store: Store) -> None:
     """What a person would pipe into every command of a test."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n" * 20))
 
@@ -76,12 +76,12 @@ WRONG_WISHES = (
     ("shop add 43 Other --kind user --login LIN --password-stdin", "That login is known"),
     ("shop add 042 Other --kind user --login other --password-stdin", "id is a number"),
     ("shop add 7 Other --login x --password-stdin", "A login has 3 to 100"),
-    ("shop password nobody --password-stdin", "No owner signs in as nobody"),
-    ("consent grant nobody user 42 promotion", "There is no account nobody"),
+    ("shop password unknown --password-stdin", "No owner signs in as unknown"),
+    ("consent grant unknown user 42 promotion", "There is no account unknown"),
     ("consent grant acme user 43 promotion", "There is no user 43"),
     ("consent grant acme user 42 tea", "A user has no scope tea: there is promotion."),
     ("consent grant shut user 42 promotion", "closed"),
-    ("consent list --account nobody", "There is no account nobody"),
+    ("consent list --account unknown", "There is no account unknown"),
     ("consent revoke con_nothing", "There is no consent con_nothing"),
 )
 

@@ -24,49 +24,49 @@ def assert_one_sentence(answer: Answer, status: int, *parts: str) -> None:
 
 WRONG_WISHES = (
     ("account open acme", "already an account named acme"),
-    ("account show nobody", "There is no account nobody: `tollway account list`"),
+    ("account show unknown", "There is no account unknown: `tollway account list`"),
     ("account close shut", "is closed already"),
     ("token issue shut", "closed"),
-    ("token issue nobody", "There is no account nobody"),
+    ("token issue unknown", "There is no account unknown"),
     ("token revoke tok_nothing", "no such token"),
     ("client add shut", "closed"),
-    ("client add nobody", "There is no account nobody"),
-    ("client list nobody", "There is no account nobody"),
+    ("client add unknown", "There is no account unknown"),
+    ("client list unknown", "There is no account unknown"),
     ("client revoke cli_nothing", "no such client"),
     ("credit add acme 0", "not 0"),
     ("credit add acme -1", "has less than 1 credits"),
     ("credit add acme 99999999999999999999", "whole number up to"),
     ("credit add shut 5", "closed"),
     ("credit add acme 5 --calls nothing", "no operation nothing: there is product_analysis"),
-    ("grant acme nothing", "no operation nothing: there is product_analysis"),
-    ("grant nobody product_analysis", "There is no account nobody"),
-    ("revoke-grant acme product_analysis", "has no grant for product_analysis"),
+    ("permission add acme nothing", "no operation nothing: there is product_analysis"),
+    ("permission add unknown product_analysis", "There is no account unknown"),
+    ("permission revoke acme product_analysis", "has no grant for product_analysis"),
     ("operation close nothing", "no operation nothing: there is product_analysis"),
     ("price set nothing 5", "no operation nothing: there is product_analysis"),
     ("ledger show acme --unit tea", "has no tea: it has nothing yet"),
-    ("ledger export nobody --out new.csv", "There is no account nobody"),
-    ("ledger export acme --out books.db", "books.db exists already"),
+    ("ledger export unknown --out new.csv", "There is no account unknown"),
+    ("ledger export acme --out ledger.db", "ledger.db exists already"),
     ("ledger export acme --out none/new.csv", "folder of none/new.csv does not exist"),
-    ("backup books.db", "books.db exists already"),
+    ("backup ledger.db", "ledger.db exists already"),
     ("backup none/copy.db", "folder of none/copy.db does not exist"),
     ("restore nothing.db", "There is no file nothing.db"),
-    ("restore books.db", "books.db is the database itself"),
-    ("restore other.db", "books.db exists already: name another database, or add --replace"),
+    ("restore ledger.db", "ledger.db is the database itself"),
+    ("restore other.db", "ledger.db exists already: name another database, or add --replace"),
     ("restore other.db --database sqlite:///none/b.db", "folder of none/b.db does not exist"),
 )
 
 
 def test_a_wish_that_cannot_be_granted_says_why(
-    tollway: Command, books: Store, workplace: Path
+    tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
     tollway("account", "open", "acme")
     tollway("account", "open", "shut")
     tollway("account", "close", "shut")
     (workplace / "other.db").write_bytes(b"")
-    books.path.touch()
+    ledger_store.path.touch()
     before = sorted(workplace.iterdir())
     for line, part in WRONG_WISHES:
-        if books.is_shared and line.startswith("restore"):
+        if ledger_store.is_shared and line.startswith("restore"):
             continue  # Such a database is restored by its own tools.
         assert_one_sentence(tollway(*line.split()), 1, part)
     assert sorted(workplace.iterdir()) == before
@@ -78,8 +78,8 @@ WRONG_USAGE = (
     ("credit add acme", "Missing argument 'AMOUNT': see `tollway credit add --help`"),
     ("credit add acme ten", "AMOUNT"),
     ("credit add acme 1 --nothing", "--nothing"),
-    ("grant acme product_analysis --rate 0", "--rate"),
-    ("grant acme product_analysis --price -1", "--price"),
+    ("permission add acme product_analysis --rate 0", "--rate"),
+    ("permission add acme product_analysis --price -1", "--price"),
     ("price set product_analysis 99999999999999999999", "PRICE"),
     ("token issue acme --expires-days 0", "--expires-days"),
     ("ledger show", "either an account or, with --request, one call"),
@@ -96,7 +96,7 @@ def test_wrong_usage_ends_with_status_2(tollway: Command, line: str, part: str) 
 @pytest.mark.sqlite
 def test_a_missing_database_is_named_and_not_made(process: Command, workplace: Path) -> None:
     answer = process("account", "list")
-    assert_one_sentence(answer, 1, "books.db", "`tollway migrate`", "`tollway serve --demo`")
+    assert_one_sentence(answer, 1, "ledger.db", "`tollway migrate`", "`tollway serve --demo`")
     assert list(workplace.iterdir()) == []
 
 
@@ -104,8 +104,8 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
     (workplace / "text.db").write_text("this is not a database")
     for url, part in (
         ("sqlite:///text.db", "text.db cannot be read or written"),
-        ("sqlite:///none/books.db", "There is no database file none/books.db"),
-        ("mysql://localhost/books", "this one with mysql://"),
+        ("sqlite:///none/ledger.db", "There is no database file none/ledger.db"),
+        ("mysql://localhost/ledger", "this one with mysql://"),
         ("host=127.0.0.1 password=hush", "this one with something else"),
         ("sqlite:///", "names no file"),
         ("", "database"),
@@ -113,64 +113,66 @@ def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Pa
         answer = tollway("account", "list", "--database", url)
         assert_one_sentence(answer, 1, part)
         assert "hush" not in answer.err
-    migrated = tollway("migrate", "--database", "sqlite:///none/books.db")
-    assert_one_sentence(migrated, 1, "folder of none/books.db does not exist")
+    migrated = tollway("migrate", "--database", "sqlite:///none/ledger.db")
+    assert_one_sentence(migrated, 1, "folder of none/ledger.db does not exist")
 
 
 @pytest.mark.parametrize("password", ["sec/ret", "sec@ret", "sec?ret", "sec#ret", "12/34", ""])
-def test_a_url_that_cannot_be_understood_is_told_without_its_password(
+def test_a_url_that_cannot_be_understood_is_reported_without_its_password(
     tollway: Command, password: str
 ) -> None:
     # Without one, the password stands where a port is read.
-    url = f"postgresql://me:{password}@127.0.0.1:1/books" if password else "postgresql://me:sec/b"
+    url = f"postgresql://me:{password}@127.0.0.1:1/ledger" if password else "postgresql://me:sec/b"
     answer = tollway("account", "list", "--database", url)
     assert_one_sentence(answer, 1, "URL cannot be read", "%2F for /")
     assert not password or password not in answer.err
 
 
-def test_another_schema_is_refused(tollway: Command, books: Store, workplace: Path) -> None:
+def test_another_schema_is_refused(tollway: Command, ledger_store: Store, workplace: Path) -> None:
     apsw.Connection(str(workplace / "empty.db")).execute("CREATE TABLE mine (id)").fetchall()
     answer = tollway("account", "list", "--database", "sqlite:///empty.db")
     assert_one_sentence(answer, 1, "run `tollway migrate`")
-    books.run("UPDATE alembic_version SET version_num = '9999'")
-    books.run("UPDATE schema_floor SET revision = '9999'")
+    ledger_store.run("UPDATE alembic_version SET version_num = '9999'")
+    ledger_store.run("UPDATE schema_floor SET revision = '9999'")
     for command in ("account list", "migrate"):
         assert_one_sentence(tollway(*command.split()), 1, "newer Tollway")
 
 
-def test_a_database_that_another_program_holds_is_waited_for_and_then_told(
-    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+def test_a_database_that_another_program_holds_is_waited_for_and_then_reported(
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impatient = partial(open_database, call_timeout_s=1)
-    with books.held(), monkeypatch.context() as hurried:
-        hurried.setattr("tollway.cli.context.open_database", impatient)
+    with ledger_store.held(), monkeypatch.context() as hurried:
+        hurried.setattr("tollway.cli.command.open_database", impatient)
         assert_one_sentence(tollway("account", "open", "acme"), 1, "is busy", "Try again.")
     assert tollway("account", "open", "acme").status == 0
 
 
 @pytest.mark.postgresql
-def test_a_commit_whose_answer_is_lost_is_told_as_one_that_may_have_been_made(
-    tollway: Command, process: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+def test_a_commit_whose_answer_is_lost_is_reported_as_one_that_may_have_been_made(
+    tollway: Command, process: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tollway("account", "open", "acme")
-    way = LateAnswers(books.url)
+    way = LateAnswers(ledger_store.url)
     with monkeypatch.context() as elsewhere, ThreadPoolExecutor(1) as beside:
         elsewhere.setenv("TOLLWAY_DATABASE", way.url)
         with way.held("COMMIT") as answer:
             credited = beside.submit(process, "credit", "add", "acme", "5")
             answer.wait()
             answer.lose()
-            told = credited.result()
+            printed = credited.result()
     way.close()
     assert_one_sentence(
-        told, 1, "lost during the commit", "not known whether", "`tollway ledger show`"
+        printed, 1, "lost during the commit", "not known whether", "`tollway ledger show`"
     )
-    # As it was here: whoever runs it again credits twice.
+    # As it was here: running it again credits twice.
     (entry,) = tollway("ledger", "show", "acme", "--json").json
     assert entry["amount"] == 5
 
 
-def test_a_text_that_steers_terminals_is_shown_harmless(tollway: Command, books: Store) -> None:
+def test_a_text_that_steers_terminals_is_shown_harmless(
+    tollway: Command, ledger_store: Store
+) -> None:
     tollway("account", "open", "acme")
     tollway("token", "issue", "acme", "--label", "\x1b[2Jgone\x07")
     tollway("credit", "add", "acme", "1", "--note", "\x1b]0;title\x07")

@@ -1,4 +1,4 @@
-"""The books as an accountant gets them: whole, in order, page by page."""
+"""The ledger as an accountant gets it: whole, in order, page by page."""
 
 import csv
 import json
@@ -11,11 +11,11 @@ from tests.support.stores import Store
 
 
 @pytest.fixture
-def account_id(tollway: Command, books: Store) -> str:
+def account_id(tollway: Command, ledger_store: Store) -> str:
     """An account with 25 charged calls and one purchase of credits."""
     opened = str(tollway("account", "open", "acme", "--json").json["id"])
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
-    charge_calls(books, opened, 25)
+    charge_calls(ledger_store, opened, 25)
     tollway("credit", "add", "acme", "9", "--note", '发票, "7"')
     return opened
 
@@ -24,7 +24,7 @@ def account_id(tollway: Command, books: Store) -> str:
 def test_all_entries_are_written_from_the_oldest_on(
     tollway: Command, account_id: str, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    monkeypatch.setattr("tollway.cli.export._PAGE_ENTRIES", page)
+    monkeypatch.setattr("tollway.cli.ledger._PAGE_ENTRIES", page)
     rows = list(csv.DictReader(tollway("ledger", "export", account_id).out.splitlines()))
     calls = [row for row in rows if row["unit"] == CALLS]
     assert [int(row["number"]) for row in calls] == list(range(1, 27))
@@ -51,7 +51,7 @@ def test_a_file_is_written_whole_or_not_at_all(
 
 
 def test_an_account_without_entries_exports_nothing_but_the_heading(
-    tollway: Command, books: Store
+    tollway: Command, ledger_store: Store
 ) -> None:
     tollway("account", "open", "new")
     assert tollway("ledger", "export", "new").out.startswith("at,account_id,unit,number,")

@@ -1,14 +1,10 @@
 """Every command prints one JSON value with --json, and nothing else."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-import typer.main
 
 from tests.cli.conftest import Command
+from tests.support.commands import all_commands
 from tests.support.stores import Store
-from tollway.cli.main import app
 from tollway.operations.catalogue import BY_NAME
 
 ENTRY = {
@@ -38,7 +34,7 @@ TOKEN = {
 }
 CLIENT = {"id", "account_id", "kind", "label", "start", "added_at_s", "revoked_at_s"}
 ACCOUNT = {"id", "name", "opened_at_s", "closed_at_s"}
-GRANT = {"account_id", "operation", "is_granted", "price", "rate_limit"}
+PERMISSION = {"account_id", "operation", "is_granted", "price", "rate_limit"}
 OPERATION = {
     "operation",
     "title",
@@ -65,6 +61,7 @@ LINK = {
     "url",
     "provider_id",
     "to_code",
+    "protocol",
     "deadline_ms",
     "settle_after_s",
     "changed_at_s",
@@ -83,9 +80,9 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("client add acme", {"client_id", "client_secret", "client"}),
     ("client list acme", [CLIENT]),
     ("credit add acme 10 --calls product_analysis", ENTRY),
-    ("grant acme product_analysis --price 3", GRANT),
-    ("account show acme", {"account", "balances", "grants", "tokens"}),
-    ("revoke-grant acme product_analysis", GRANT),
+    ("permission add acme product_analysis --price 3", PERMISSION),
+    ("account show acme", {"account", "balances", "permissions", "tokens"}),
+    ("permission revoke acme product_analysis", PERMISSION),
     ("operation list", [OPERATION]),
     ("operation close product_analysis", OPERATION),
     ("operation open product_analysis", OPERATION),
@@ -94,7 +91,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("ledger show acme", [ENTRY]),
     ("ledger show --request none", []),
     ("ledger export acme", [ENTRY]),
-    ("ledger export acme --out books.csv", {"account_id", "file", "format", "entries"}),
+    ("ledger export acme --out ledger.csv", {"account_id", "file", "format", "entries"}),
     ("carrier add YTO 圆通速递 --not-served 西藏", CARRIER),
     (f"carrier connect YTO {TO_CARRIER} --secret-file link.secret", LINK),
     ("carrier list", [CARRIER | {"link"}]),
@@ -116,10 +113,10 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
 )
 
 
-def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> None:
-    books.path.with_name("link.secret").write_text("secret", "utf-8")
+def test_each_command_prints_one_json_value(tollway: Command, ledger_store: Store) -> None:
+    ledger_store.path.with_name("link.secret").write_text("secret", "utf-8")
     for line, shape in STEPS:
-        if books.is_shared and line.startswith(("backup", "restore")):
+        if ledger_store.is_shared and line.startswith(("backup", "restore")):
             continue  # Such a database is copied by its own tools.
         answer = tollway(*line.split(), "--json")
         assert (answer.status, answer.err) == (0, ""), line
@@ -130,7 +127,7 @@ def test_each_command_prints_one_json_value(tollway: Command, books: Store) -> N
             assert [set(item) for item in answer.json][:1] == shape, line
 
 
-def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None:
+def test_what_was_set_is_what_json_tells(tollway: Command, ledger_store: Store) -> None:
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     issued = tollway(
         "token", "issue", account_id, "--expires-days", "2", "--label", "x", "--json"
@@ -142,9 +139,11 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     entry = tollway("credit", "add", "acme", "7", "--note", "a note", "--json").json
     assert (entry["unit"], entry["kind"], entry["amount"]) == ("credits", "top_up", 7)
     assert (entry["balance_after"], entry["note"]) == (7, "a note")
-    tollway("grant", "acme", "product_analysis", "--rate", "25")
+    tollway("permission", "add", "acme", "product_analysis", "--rate", "25")
     sheet = tollway("account", "show", account_id, "--json").json
-    assert sheet["grants"] == [{"operation": "product_analysis", "price": None, "rate_limit": 25}]
+    assert sheet["permissions"] == [
+        {"operation": "product_analysis", "price": None, "rate_limit": 25}
+    ]
     assert sheet["balances"] == [
         {"unit": "credits", "amount": 7, "held": 0, "posted": 0, "entries": 1}
     ]
@@ -156,16 +155,7 @@ def test_what_was_set_is_what_json_tells(tollway: Command, books: Store) -> None
     assert (row["is_closed"], row["price"], row["default_price"]) == (True, 0, 1)
 
 
-def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        here = f"{path} {name}".strip()
-        if hasattr(command, "commands"):
-            yield from _commands(command, here)
-        else:
-            yield here, command
-
-
-ALL_COMMANDS = dict(_commands(typer.main.get_command(app), ""))
+ALL_COMMANDS = all_commands()
 
 
 @pytest.mark.parametrize("name", ALL_COMMANDS)

@@ -17,7 +17,7 @@ from tollway.operations.catalogue import ALL_TABLES
 from tollway.store.key_check import KEY_FILE, CheckedKeyFile, KeyFileError, use_files
 from tollway.store.open import OpenDatabase
 
-FILES = {"key_file": "books.db.keys", "secret_file": "books.db.secret"}
+FILES = {"key_file": "ledger.db.keys", "secret_file": "ledger.db.secret"}
 NAMES = {"key_file": "key 1", "secret_file": "secret"}
 
 
@@ -35,10 +35,10 @@ OTHERS = {"key_file": _key_file(k1=_key()), "secret_file": os.urandom(32).hex()}
 
 
 @pytest.fixture
-def served(books: Store) -> Store:
+def served(ledger_store: Store) -> Store:
     """A database that a gateway has served, with the keys that it made."""
-    assert Gateway(books).stop() == 0
-    return books
+    assert Gateway(ledger_store).stop() == 0
+    return ledger_store
 
 
 def _assert_refused(answer: Answer, *parts: str) -> None:
@@ -87,7 +87,7 @@ def test_so_is_a_command_and_it_stores_nothing(
 
 
 def test_a_key_can_be_added_and_an_old_one_can_go(
-    books: Store, tollway: Command, workplace: Path
+    ledger_store: Store, tollway: Command, workplace: Path
 ) -> None:
     first, second, file = _key(), _key(), workplace / FILES["key_file"]
     file.write_text(_key_file(k1=first))
@@ -103,7 +103,7 @@ def test_a_key_can_be_added_and_an_old_one_can_go(
 
 
 def test_of_two_first_ones_with_different_files_one_is_refused(
-    books: Store, workplace: Path
+    ledger_store: Store, workplace: Path
 ) -> None:
     async def both(database: OpenDatabase) -> list[BaseException | None]:
         files = [CheckedKeyFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
@@ -111,15 +111,15 @@ def test_of_two_first_ones_with_different_files_one_is_refused(
             *(use_files(database, [file], ALL_TABLES) for file in files), return_exceptions=True
         )
 
-    refused = [each for each in books.do(both) if each is not None]
+    refused = [each for each in ledger_store.do(both) if each is not None]
     assert len(refused) == 1 and isinstance(refused[0], KeyFileError)
     assert "has another key 1 than" in str(refused[0])
 
 
 def test_no_keys_are_made_for_what_is_sealed_already(
-    books: Store, tollway: Command, workplace: Path
+    ledger_store: Store, tollway: Command, workplace: Path
 ) -> None:
-    put_orders(books, [order("000001")])
+    put_orders(ledger_store, [order("000001")])
     keys = workplace / FILES["key_file"]
     keys.rename(workplace / "aside")
     _assert_refused(tollway("source", "add", "market"), "and the database has sealed data")
@@ -145,7 +145,7 @@ def test_what_was_replaced_on_purpose_is_accepted(
 
 @pytest.mark.parametrize("content", ["", "not a key"])
 @pytest.mark.parametrize("setting", FILES)
-def test_files_that_cannot_be_used_are_told_of_before_anything_is_changed(
+def test_files_that_cannot_be_used_are_reported_before_anything_is_changed(
     workplace: Path, process: Command, setting: str, content: str
 ) -> None:
     (workplace / FILES[setting]).write_text(content)
@@ -153,7 +153,7 @@ def test_files_that_cannot_be_used_are_told_of_before_anything_is_changed(
     refused = process("serve", "--port", str(free_port()))
     _assert_refused(refused, f"The {setting.replace('_', ' ')} ", FILES[setting])
     assert set(workplace.iterdir()) == before
-    assert "at schema none" in process("account", "list").err or not Path("books.db").exists()
+    assert "at schema none" in process("account", "list").err or not Path("ledger.db").exists()
 
 
 @pytest.mark.parametrize("setting", FILES)

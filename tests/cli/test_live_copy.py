@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Answer, Command
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
-from tests.support.load import Told, assert_books_hold, call_until_cut_off
+from tests.support.load import LoadResult, assert_ledger_adds_up, call_until_cut_off
 from tests.support.stores import Store
 
 CALLS = 1_000_000
@@ -29,7 +29,7 @@ def run_under_load(
     caller: Caller,
     question: dict[str, str],
     commands: Callable[[], Iterable[Answer]],
-) -> tuple[Told, list[Answer]]:
+) -> tuple[LoadResult, list[Answer]]:
     """Runs commands while clients call without a pause; the first begins after BEFORE answers."""
     gateway = Gateway(store)
     answers: list[Answer] = []
@@ -41,15 +41,15 @@ def run_under_load(
             gateway.process.send_signal(signal.SIGTERM)
 
     thread = threading.Thread(target=work)
-    told = asyncio.run(
+    load = asyncio.run(
         call_until_cut_off(
             gateway, caller.token, question, clients=8, after=BEFORE, then=thread.start
         )
     )
     thread.join()
     assert gateway.stop() == 0
-    assert set(told.codes) == {0}
-    return told, answers
+    assert set(load.codes) == {0}
+    return load, answers
 
 
 @pytest.mark.sqlite  # A shared database is copied with its own tools.
@@ -58,30 +58,30 @@ def test_a_copy_made_under_load_is_restored_and_served(
 ) -> None:
     copy = own_store.path.with_name("copy.db")
     backup = ("backup", str(copy), "--with-keys", "--database", own_store.url)
-    told, (made,) = run_under_load(own_store, caller, question, lambda: [process(*backup)])
+    load, (made,) = run_under_load(own_store, caller, question, lambda: [process(*backup)])
     assert (made.status, made.err) == (0, "")
     restored = own_store.path.with_name("again.db")
     answer = process("restore", str(copy), "--database", f"sqlite:///{restored}", "--json")
     assert (answer.status, answer.err) == (0, ""), answer
     again = Store(restored)
     # All that was acknowledged before the copy began is in it, and it has a part of the rest.
-    assert_books_hold(again, told.acknowledged[:BEFORE])
+    assert_ledger_adds_up(again, load.acknowledged[:BEFORE])
     charged = CALLS - calls_left(again, caller)
-    assert BEFORE <= charged < len(told.acknowledged)
+    assert BEFORE <= charged < len(load.acknowledged)
     gateway = Gateway(again)
     assert gateway.get(token=caller.token, query=question).code == 0
     assert gateway.stop() == 0
     assert calls_left(again, caller) == CALLS - charged - 1
     # The control: what was acknowledged after the copy is not in it, and is missed.
-    with pytest.raises(AssertionError, match=told.acknowledged[-1]):
-        assert_books_hold(again, told.acknowledged[-1:])
+    with pytest.raises(AssertionError, match=load.acknowledged[-1]):
+        assert_ledger_adds_up(again, load.acknowledged[-1:])
 
 
 def test_an_audit_under_load_comes_out_clean(
     process: Command, own_store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     def audits() -> Iterator[Answer]:
-        """Until the books were seen to grow, twice: a busy machine may hold the clients up."""
+        """Until the ledger has grown twice: a busy machine may delay the clients."""
         seen: set[int] = set()
         deadline_s = time.monotonic() + DEADLINE_S
         while len(seen) < 3 and time.monotonic() < deadline_s:
@@ -89,8 +89,8 @@ def test_an_audit_under_load_comes_out_clean(
             yield answer
             seen.add(answer.json["entries"])
 
-    told, answers = run_under_load(own_store, caller, question, audits)
+    load, answers = run_under_load(own_store, caller, question, audits)
     assert {(answer.status, answer.err) for answer in answers} == {(0, "")}
     entries = [answer.json["entries"] for answer in answers]
     assert entries == sorted(entries) and len(set(entries)) == 3
-    assert entries[0] > BEFORE and entries[-1] <= len(told.acknowledged) + 1
+    assert entries[0] > BEFORE and entries[-1] <= len(load.acknowledged) + 1

@@ -19,9 +19,9 @@ FROM = f"from {newest_revision()} to {NEXT}"
 
 
 @pytest.fixture
-def gateway(books: Store) -> Iterator[Gateway]:
+def gateway(ledger_store: Store) -> Iterator[Gateway]:
     """One of this version."""
-    started = Gateway(books)
+    started = Gateway(ledger_store)
     yield started
     if started.process.poll() is None:
         assert started.stop() == 0
@@ -29,7 +29,7 @@ def gateway(books: Store) -> Iterator[Gateway]:
 
 @pytest.mark.parametrize("declares", ["safe_while_serving = False", "# nothing"])
 def test_an_unsafe_migration_is_refused_while_older_gateways_serve(
-    books: Store,
+    ledger_store: Store,
     gateway: Gateway,
     tollway: Command,
     upgraded: Callable[..., None],
@@ -48,11 +48,11 @@ def test_an_unsafe_migration_is_refused_while_older_gateways_serve(
 
 @pytest.mark.postgresql
 def test_a_gateway_whose_clock_is_wrong_counts_and_so_do_the_others(
-    books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
+    ledger_store: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
-    behind = Gateway(books, clock_ahead_s=-HOUR_S)
+    behind = Gateway(ledger_store, clock_ahead_s=-HOUR_S)
     # To it, all the others were seen so long ago that they are forgotten.
-    ahead = Gateway(books, clock_ahead_s=25 * HOUR_S)
+    ahead = Gateway(ledger_store, clock_ahead_s=25 * HOUR_S)
     upgraded()
     refused = tollway("migrate")
     message = " ".join(refused.err.split())
@@ -64,23 +64,23 @@ def test_a_gateway_whose_clock_is_wrong_counts_and_so_do_the_others(
         each.kill()
         each.stop()
     assert gateway.stop() == 0
-    books.run("UPDATE node SET seen_at_ms = seen_at_ms - 90000")
+    ledger_store.run("UPDATE node SET seen_at_ms = seen_at_ms - 90000")
     assert FROM in tollway("migrate").out
 
 
 def test_a_gateway_that_was_killed_counts_for_a_while(
-    books: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
+    ledger_store: Store, gateway: Gateway, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     upgraded()
     gateway.kill()
     gateway.stop()
     assert "killed counts for 90 seconds" in " ".join(tollway("migrate").err.split())
-    books.run("UPDATE node SET seen_at_ms = seen_at_ms - 90000")
+    ledger_store.run("UPDATE node SET seen_at_ms = seen_at_ms - 90000")
     assert FROM in tollway("migrate").out
 
 
 def test_an_older_version_is_refused_by_a_schema_it_cannot_serve(
-    books: Store, tollway: Command, upgraded: Callable[..., None], process: Command
+    ledger_store: Store, tollway: Command, upgraded: Callable[..., None], process: Command
 ) -> None:
     upgraded()
     assert FROM in tollway("migrate").out
@@ -92,7 +92,7 @@ def test_an_older_version_is_refused_by_a_schema_it_cannot_serve(
 
 
 def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
-    books: Store,
+    ledger_store: Store,
     gateway: Gateway,
     tollway: Command,
     process: Command,
@@ -100,10 +100,10 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
 ) -> None:
     upgraded(declares="safe_while_serving = True")
     assert FROM in tollway("migrate").out
-    assert books.run("SELECT count(*) FROM novelty") == [(0,)]
+    assert ledger_store.run("SELECT count(*) FROM novelty") == [(0,)]
     assert gateway.client.get("/readyz").status_code == 200
     assert gateway.stop() == 0
-    again = Gateway(books)
+    again = Gateway(ledger_store)
     assert again.client.get("/readyz").status_code == 200
     assert again.stop() == 0
     assert "which can serve on it: nothing was done" in " ".join(process("migrate").out.split())
@@ -111,43 +111,43 @@ def test_a_safe_migration_is_made_while_older_ones_serve_and_start(
 
 @pytest.mark.postgresql
 def test_a_migration_gives_up_behind_a_long_read(
-    books: Store, tollway: Command, upgraded: Callable[..., None]
+    ledger_store: Store, tollway: Command, upgraded: Callable[..., None]
 ) -> None:
     """Such as a backup: all later statements queue behind a migration that waits for its lock."""
     upgraded(changes='op.add_column("account", sa.Column("nickname", sa.String))')
-    with left_open(books.url, "SELECT FROM account"):
+    with left_open(ledger_store.url, "SELECT FROM account"):
         refused = tollway("migrate")
         assert (refused.status, refused.out) == (1, "")
         assert "is busy" in refused.err and "Try again" in refused.err
     assert FROM in tollway("migrate").out
 
 
-def test_a_gateway_that_stopped_is_not_counted(books: Store, gateway: Gateway) -> None:
-    ((name, version, schema),) = books.run("SELECT name, version, knows_schema FROM node")
+def test_a_gateway_that_stopped_is_not_counted(ledger_store: Store, gateway: Gateway) -> None:
+    ((name, version, schema),) = ledger_store.run("SELECT name, version, knows_schema FROM node")
     assert name.endswith(f":{gateway.port}")
     assert (version, schema) == (import_module("tollway").__version__, newest_revision())
     assert gateway.stop() == 0
-    assert books.run("SELECT count(*) FROM node") == [(0,)]
+    assert ledger_store.run("SELECT count(*) FROM node") == [(0,)]
 
 
 def test_a_migration_that_is_alone_ignores_the_table_of_nodes(
-    books: Store, gateway: Gateway, upgraded: Callable[..., None]
+    ledger_store: Store, gateway: Gateway, upgraded: Callable[..., None]
 ) -> None:
     upgraded()
-    assert books.do(lambda database: migrate(database, is_alone=True))[1] == NEXT
-    books.do(check_current)
+    assert ledger_store.do(lambda database: migrate(database, is_alone=True))[1] == NEXT
+    ledger_store.do(check_current)
 
 
 # The lock of a file would outlive a gateway that is refused inside the test's process.
 @pytest.mark.postgresql
 def test_a_gateway_without_the_right_keys_does_not_migrate(
-    books: Store, tollway: Command, upgraded: Callable[..., None], workplace: Path
+    ledger_store: Store, tollway: Command, upgraded: Callable[..., None], workplace: Path
 ) -> None:
     before = newest_revision()
     assert tollway("source", "add", "market").status == 0
-    (workplace / "books.db.keys").unlink()
+    (workplace / "ledger.db.keys").unlink()
     upgraded()
     refused = tollway("serve", "--port", str(free_port()))
     assert (refused.status, refused.out) == (1, "")
     assert "There is no key file" in refused.err
-    assert books.run("SELECT version_num FROM alembic_version") == [(before,)]
+    assert ledger_store.run("SELECT version_num FROM alembic_version") == [(before,)]

@@ -118,7 +118,7 @@ def test_a_row_that_differs_is_named(
     assert_same(old, target.url)
 
 
-def test_a_breach_is_told_and_the_move_stays_unfinished(
+def test_a_breach_is_reported_and_the_move_stays_unfinished(
     tollway: Command, old: Path, target: Store
 ) -> None:
     connection = apsw.Connection(str(old))
@@ -131,7 +131,7 @@ def test_a_breach_is_told_and_the_move_stays_unfinished(
     assert tollway("audit", "--database", target.url).status == 1
 
 
-def test_nobody_writes_to_the_source_meanwhile(old: Path) -> None:
+def test_nothing_can_write_to_the_source_meanwhile(old: Path) -> None:
     async def write() -> None:
         database = SqliteDatabase(str(old), 0.01, Metrics())
         try:

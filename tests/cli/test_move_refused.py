@@ -1,4 +1,4 @@
-"""What cannot be moved, or not there, or not now: each is told with a sentence why."""
+"""What cannot be moved, or not there, or not now: each is refused with a sentence why."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from tollway.store.sqlite.files import ServingLock
 pytestmark = pytest.mark.postgresql
 
 
-def test_what_cannot_be_moved_is_told(tollway: Command, old: Path, target: Store) -> None:
+def test_what_cannot_be_moved_is_reported(tollway: Command, old: Path, target: Store) -> None:
     connection = apsw.Connection(str(old))
     connection.execute("UPDATE account SET name = 'Blue' || char(0)")
     connection.close()
@@ -48,7 +48,7 @@ def test_what_cannot_be_moved_is_told(tollway: Command, old: Path, target: Store
         (FROM, "postgresql://127.0.0.1:1/x", 1, "The target postgresql://127.0.0.1:1/x cannot be"),
     ],
 )
-def test_a_mistake_is_told(
+def test_a_mistake_is_reported(
     tollway: Command, old: Path, target: Store, source: str, to: str, status: int, sentence: str
 ) -> None:
     apsw.Connection("bare.db").execute("CREATE TABLE mine (a)")
@@ -74,7 +74,7 @@ def test_a_target_that_is_served_is_refused(
     gateway = Gateway(target)
     try:
         if how:
-            # As if it had begun to serve before the move that is now to be begun anew.
+            # As if it had begun to serve before the move that is now to start over.
             unfinish(target.url, old)
         refused = tollway("move", "--from", FROM, "--to", target.url, *how)
         assert (refused.status, refused.out) == (1, "")

@@ -1,9 +1,10 @@
-"""What a server or a URL has set otherwise than most: told in a sentence, or of no consequence."""
+"""What a server or a URL has set otherwise than most: reported in a sentence, or without effect."""
 
 import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_errors import assert_one_sentence
+from tests.support.ports import free_port
 from tests.support.postgresql import run_on, server_url
 from tests.support.stores import Store
 
@@ -11,20 +12,22 @@ pytestmark = pytest.mark.postgresql
 
 
 @pytest.mark.parametrize("setting", ["connect_timeout=5", "sslmod=verify-full", "work_mem=much"])
-def test_a_parameter_of_the_url_that_nobody_knows(
-    tollway: Command, process: Command, books: Store, setting: str
+def test_an_unknown_parameter_of_the_url(
+    tollway: Command, process: Command, ledger_store: Store, setting: str
 ) -> None:
-    name, url = setting.partition("=")[0], f"{books.url}?{setting}"
+    name, url = setting.partition("=")[0], f"{ledger_store.url}?{setting}"
     for answer in (
         tollway("account", "list", "--database", url),
-        process("serve", "--database", url),
+        process("serve", "--port", str(free_port()), "--database", url),
     ):
         assert_one_sentence(answer, 1, "cannot be read or written", f'"{name}"', "the URL sets")
 
 
-def test_a_command_takes_its_time_whatever_others_get(tollway: Command, books: Store) -> None:
-    name = books.url.rpartition("/")[2]
-    books.run(f"ALTER DATABASE {name} SET statement_timeout = 1")
+def test_a_command_takes_its_time_whatever_others_get(
+    tollway: Command, ledger_store: Store
+) -> None:
+    name = ledger_store.url.rpartition("/")[2]
+    ledger_store.run(f"ALTER DATABASE {name} SET statement_timeout = 1")
     assert tollway("audit").status == 0
 
 

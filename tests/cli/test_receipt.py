@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import CALLS, Command, charge_calls
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
@@ -15,13 +15,13 @@ from tollway.store.database import Database
 
 
 @pytest.fixture
-def account_id(books: Store) -> str:
+def account_id(ledger_store: Store) -> str:
     async def work(database: Database) -> str:
-        account = await open_account(database, WORLD, "acme")
-        await top_up(database, WORLD, account.id, CALLS, 1500)
+        account = await open_account(database, RUNTIME, "acme")
+        await top_up(database, RUNTIME, account.id, CALLS, 1500)
         return account.id
 
-    return books.do(work)
+    return ledger_store.do(work)
 
 
 def lines_of(text: str) -> dict[str, str]:
@@ -30,8 +30,8 @@ def lines_of(text: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
-def test_a_charged_call_on_a_sheet(tollway: Command, books: Store, account_id: str) -> None:
-    charge_calls(books, account_id, 2)
+def test_a_charged_call_on_a_sheet(tollway: Command, ledger_store: Store, account_id: str) -> None:
+    charge_calls(ledger_store, account_id, 2)
     answer = tollway("receipt", "r1")
     assert answer.status == 0
     sheet = lines_of(answer.out)
@@ -42,9 +42,13 @@ def test_a_charged_call_on_a_sheet(tollway: Command, books: Store, account_id: s
     assert (sheet["balance before"], sheet["balance after"]) == ("1,499", "1,498")
     # What the call does not have is not there.
     assert not {"replay of", "consent", "hold", "waybill"} & set(sheet)
-    told = tollway("receipt", "r1", "--json").json
-    assert (told["request_id"], told["account_id"]) == ("r1", account_id)
-    assert (told["balance_before"], told["balance_after"], told["hold"]) == (1499, 1498, None)
+    receipt = tollway("receipt", "r1", "--json").json
+    assert (receipt["request_id"], receipt["account_id"]) == ("r1", account_id)
+    assert (receipt["balance_before"], receipt["balance_after"], receipt["hold"]) == (
+        1499,
+        1498,
+        None,
+    )
 
 
 def test_a_refused_call_of_a_served_gateway(
@@ -72,7 +76,7 @@ def test_a_replay_names_the_call_that_paid(
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_an_unknown_id_is_a_sentence_and_status_1(
-    tollway: Command, books: Store, options: tuple[str, ...]
+    tollway: Command, ledger_store: Store, options: tuple[str, ...]
 ) -> None:
     answer = tollway("receipt", "none", *options)
     assert (answer.status, answer.out) == (1, "")

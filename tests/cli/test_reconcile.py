@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, FakeCarrier
-from tests.support.remote import age_pending, books_of, left_pending
+from tests.support.remote import age_pending, ledger_of, left_pending
 from tests.support.stores import Store
 from tests.support.waybills import PRICE
 
@@ -20,9 +20,9 @@ def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
 
 
 def test_what_the_carrier_knows_is_issued_and_charged(
-    tollway: Command, books: Store, carrier: FakeCarrier
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
 ) -> None:
-    customer, body = left_pending(books, carrier, "cut_after_commit")
+    customer, body = left_pending(ledger_store, carrier, "cut_after_commit")
     assert str(PRICE) in tollway("hold", "list").out
     (held,) = tollway("hold", "list", "--json").json
     assert (held["amount"], held["state"]) == (PRICE, "held")
@@ -30,52 +30,54 @@ def test_what_the_carrier_knows_is_issued_and_charged(
     assert finding["outcome"] == "issued"
     assert finding["waybill"]["order_sn"] == body["order_sn"]
     assert [finding["number"]] == carrier.issued()
-    assert books_of(books, customer).posted == PRICE
+    assert ledger_of(ledger_store, customer).posted == PRICE
     assert tollway("hold", "list").out.strip() == "Nothing is held."
     assert "No waybill waits" in tollway("reconcile").out
 
 
 def test_what_the_carrier_does_not_know_is_given_up_after_its_time(
-    tollway: Command, books: Store, carrier: FakeCarrier
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
 ) -> None:
-    customer, _ = left_pending(books, carrier, "cut_before_commit")
-    age_pending(books)
+    customer, _ = left_pending(ledger_store, carrier, "cut_before_commit")
+    age_pending(ledger_store)
     findings = tollway("reconcile", "--json").json
     assert [each["outcome"] for each in findings] == ["given up"]
-    assert books_of(books, customer).posted == 0
-    assert books_of(books, customer).held == 0
+    assert ledger_of(ledger_store, customer).posted == 0
+    assert ledger_of(ledger_store, customer).held == 0
 
 
-def test_too_early_is_no_answer_yet(tollway: Command, books: Store, carrier: FakeCarrier) -> None:
-    customer, _ = left_pending(books, carrier, "cut_before_commit", settle_after_s=3600)
+def test_too_early_is_no_answer_yet(
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
+) -> None:
+    customer, _ = left_pending(ledger_store, carrier, "cut_before_commit", settle_after_s=3600)
     answer = tollway("reconcile")
     assert answer.status == 0
     assert "too early to tell" in answer.out and "Still waiting: 1" in answer.out
-    assert books_of(books, customer).held == PRICE
+    assert ledger_of(ledger_store, customer).held == PRICE
 
 
-def test_overdue_is_told_by_the_exit_status_and_nothing_is_guessed(
-    tollway: Command, books: Store, carrier: FakeCarrier
+def test_overdue_sets_the_exit_status_and_nothing_is_guessed(
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
 ) -> None:
-    customer, _ = left_pending(books, carrier, "cut_after_commit")
+    customer, _ = left_pending(ledger_store, carrier, "cut_after_commit")
     carrier.misbehave("refuse", message=LOOK_UP)
     (finding,) = tollway("reconcile", "--json").json
     assert (finding["outcome"], finding["is_overdue"]) == ("no answer", False)
-    age_pending(books)
+    age_pending(ledger_store)
     answer = tollway("reconcile")
     assert answer.status == 1
     assert "overdue" in answer.out and "no answer" in answer.out
     assert "overdue" in tollway("hold", "list").out
-    assert books_of(books, customer).held == PRICE
+    assert ledger_of(ledger_store, customer).held == PRICE
     wp_code = tollway("carrier", "list", "--json").json[0]["wp_code"]
     refused = tollway("carrier", "disconnect", wp_code)
     assert refused.status == 1 and "tollway reconcile" in refused.err
 
 
 def test_a_waybill_is_cancelled_at_its_carrier_first(
-    tollway: Command, books: Store, carrier: FakeCarrier
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
 ) -> None:
-    left_pending(books, carrier, "cut_after_commit")
+    left_pending(ledger_store, carrier, "cut_after_commit")
     (finding,) = tollway("reconcile", "--json").json
     number = finding["number"]
     carrier.misbehave("refuse", message=CANCEL, reason="已揽收，不能取消", times=1)

@@ -22,12 +22,12 @@ INTO = ("--database", "sqlite:///again.db")
 
 
 @pytest.fixture
-def backup(tollway: Command, books: Store, workplace: Path) -> Path:
-    """A backup of books with charges, with its keys."""
+def backup(tollway: Command, ledger_store: Store, workplace: Path) -> Path:
+    """A backup of a ledger with charges, with its keys."""
     account_id = tollway("account", "open", "acme", "--json").json["id"]
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
-    charge_calls(books, account_id, 10)
-    put_orders(books, [order(f"{number:06d}") for number in range(300)])
+    charge_calls(ledger_store, account_id, 10)
+    put_orders(ledger_store, [order(f"{number:06d}") for number in range(300)])
     tollway("source", "add", "market")
     assert tollway("backup", "copy.db", "--with-keys").status == 0
     return workplace / "copy.db"
@@ -61,29 +61,29 @@ def test_what_is_restored_is_what_was_backed_up(
     answer = process("restore", "copy.db", *INTO)
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("again.db is restored from copy.db: schema ")
-    assert "accounts 1, entries 11; the audit holds." in answer.out
+    assert "accounts 1, entries 11; it passed the audit." in answer.out
     assert "Its keys are in again.db.keys." in answer.out
     assert tollway("audit", "--json", *INTO).json == tollway("audit", "--json").json
     keys = backup.with_name("again.db.keys")
-    assert keys.read_bytes() == backup.with_name("books.db.keys").read_bytes()
+    assert keys.read_bytes() == backup.with_name("ledger.db.keys").read_bytes()
     assert keys.stat().st_mode & 0o777 == 0o600
     # What was sealed is opened again.
     assert tollway("source", "rotate", "market", *INTO).status == 0
     assert list(backup.parent.glob("*.restoring*")) == []
 
 
-def test_a_database_that_is_there_is_replaced_only_when_told_and_kept(
+def test_an_existing_database_is_replaced_only_on_request_and_kept(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:
     tollway("account", "open", "since")
     before = files(workplace)
-    assert_refused(tollway("restore", "copy.db"), "books.db exists already", "--replace")
+    assert_refused(tollway("restore", "copy.db"), "ledger.db exists already", "--replace")
     assert files(workplace) == before
-    told = tollway("restore", "copy.db", "--replace", "--json").json
-    assert told["replaced"].startswith("books.db.before-")
+    restored = tollway("restore", "copy.db", "--replace", "--json").json
+    assert restored["replaced"].startswith("ledger.db.before-")
     names = [each["name"] for each in tollway("account", "list", "--json").json]
     assert names == ["acme"]
-    old = ("--database", f"sqlite:///{told['replaced']}")
+    old = ("--database", f"sqlite:///{restored['replaced']}")
     names = [each["name"] for each in tollway("account", "list", "--json", *old).json]
     assert sorted(names) == ["acme", "since"]
     assert backup.is_file()
@@ -92,11 +92,11 @@ def test_a_database_that_is_there_is_replaced_only_when_told_and_kept(
 def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:
-    (workplace / "books.db").write_bytes(b"ruined" * 1000)
-    (workplace / "books.db-wal").write_bytes(b"its commits")
-    told = tollway("restore", "copy.db", "--replace", "--json").json
-    assert (workplace / told["replaced"]).read_bytes() == b"ruined" * 1000
-    assert (workplace / f"{told['replaced']}-wal").read_bytes() == b"its commits"
+    (workplace / "ledger.db").write_bytes(b"ruined" * 1000)
+    (workplace / "ledger.db-wal").write_bytes(b"its commits")
+    restored = tollway("restore", "copy.db", "--replace", "--json").json
+    assert (workplace / restored["replaced"]).read_bytes() == b"ruined" * 1000
+    assert (workplace / f"{restored['replaced']}-wal").read_bytes() == b"its commits"
     assert tollway("audit").status == 0
     assert backup.is_file()
 
@@ -104,14 +104,14 @@ def test_commits_beside_a_ruined_database_are_kept_with_it_and_not_mixed_in(
 def test_what_a_killed_gateway_left_beside_its_database_is_kept_too(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:
-    with closing(apsw.Connection("books.db")) as gateway:
+    with closing(apsw.Connection("ledger.db")) as gateway:
         gateway.execute("UPDATE account SET name = 'renamed'").fetchall()
-        for name in ("books.db", "books.db-wal"):
-            shutil.copyfile(name, name.replace("books", "killed"))
+        for name in ("ledger.db", "ledger.db-wal"):
+            shutil.copyfile(name, name.replace("ledger", "killed"))
     killed = ("--database", "sqlite:///killed.db")
-    told = tollway("restore", backup.name, "--replace", "--json", *killed).json
+    restored = tollway("restore", backup.name, "--replace", "--json", *killed).json
     assert tollway("account", "list", "--json", *killed).json[0]["name"] == "acme"
-    with closing(apsw.Connection(told["replaced"])) as kept:
+    with closing(apsw.Connection(restored["replaced"])) as kept:
         assert kept.execute("SELECT name FROM account").fetchall() == [("renamed",)]
     assert list(workplace.glob("killed.db.before*-wal")) == []
 
@@ -135,13 +135,13 @@ def test_a_database_that_is_served_or_open_is_not_replaced(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:
     assert backup.is_file()
-    lock = ServingLock("books.db")
+    lock = ServingLock("ledger.db")
     assert_refused(tollway("restore", "copy.db", "--replace"), "already being served by process")
     lock.release()
-    with closing(apsw.Connection("books.db")) as other:
+    with closing(apsw.Connection("ledger.db")) as other:
         other.execute("SELECT * FROM account").fetchall()
         answer = tollway("restore", "copy.db", "--replace")
-        assert_refused(answer, "books.db is being used by another program")
+        assert_refused(answer, "ledger.db is being used by another program")
         other.execute("UPDATE account SET name = 'still here'").fetchall()
     assert list(workplace.glob("*.before-*")) == []
     assert tollway("account", "list", "--json").json[0]["name"] == "still here"
@@ -255,7 +255,7 @@ def test_keys_that_did_not_come_along_are_asked_for(
 def test_a_copy_that_is_still_being_written_is_refused(
     tollway: Command, backup: Path, workplace: Path
 ) -> None:
-    shutil.copyfile("books.db", "live.db")
+    shutil.copyfile("ledger.db", "live.db")
     with closing(apsw.Connection("live.db")) as writer:
         writer.execute("UPDATE version SET directory = directory + 1").fetchall()
         assert_refused(tollway("restore", "live.db", *INTO), "live.db-wal has a part of it")

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import CALLS, Command
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.coupons import claim, load_claims
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway as RunningGateway
@@ -26,6 +26,7 @@ from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
 from tollway.operations.orders.schema import DAY_MS
 from tollway.retention import retention
 from tollway.retention.retention import _LOCK
+from tollway.store import pieces
 from tollway.store.key_check import files_of, use_files
 from tollway.telemetry.logs import LogWriter
 
@@ -38,7 +39,7 @@ AGE_DAYS = 70
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less to a commit, and to a run, than there is to drop."""
-    monkeypatch.setattr(retention, "_PIECE", 3)
+    monkeypatch.setattr(pieces, "PIECE", 3)
     monkeypatch.setattr(retention, "_PIECES_MAX", 2)
 
 
@@ -73,26 +74,26 @@ def _old_orders(store: Store) -> None:
 
 
 def test_old_orders_go_with_their_counts(
-    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _old_orders(books)
+    _old_orders(ledger_store)
     assert _rows(tollway) == dict.fromkeys(("orders", "claims", "entries", "reads", "receipts"), 0)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
     assert _rows(tollway, "--dry-run")["orders"] == 20
-    assert books.run("SELECT count(*) FROM shop_order") == [(30,)]
+    assert ledger_store.run("SELECT count(*) FROM shop_order") == [(30,)]
     assert _rows(tollway)["orders"] == 20
-    assert books.run("SELECT count(*) FROM shop_order") == [(10,)]
-    assert books.do(miscounted) == {}
+    assert ledger_store.run("SELECT count(*) FROM shop_order") == [(10,)]
+    assert ledger_store.do(miscounted) == {}
     _assert_clean(tollway)
     assert _rows(tollway)["orders"] == 0
 
 
 def test_old_claims_go_with_their_counts(
-    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_s = NOW_MS // 1000
     load_claims(
-        books,
+        ledger_store,
         [
             claim(f"{sid}{kind}{age}{number}", at_s - age * 86_400, sid=sid, claim_type=kind)
             for sid in ("s1", "s2")
@@ -104,9 +105,9 @@ def test_old_claims_go_with_their_counts(
     monkeypatch.setenv("TOLLWAY_KEEP_CLAIMS_DAYS", "30")
     assert _rows(tollway, "--dry-run")["claims"] == 20
     assert _rows(tollway)["claims"] == 20
-    assert books.run("SELECT count(*) FROM coupon_claim") == [(20,)]
-    assert books.run("SELECT sum(claims) FROM coupon_claim_hour") == [(20,)]
-    assert books.run("SELECT count(*) FROM coupon_claim_hour WHERE claims = 0") == [(0,)]
+    assert ledger_store.run("SELECT count(*) FROM coupon_claim") == [(20,)]
+    assert ledger_store.run("SELECT sum(claims) FROM coupon_claim_hour") == [(20,)]
+    assert ledger_store.run("SELECT count(*) FROM coupon_claim_hour WHERE claims = 0") == [(0,)]
     _assert_clean(tollway)
 
 
@@ -115,7 +116,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
     """A database that a gateway has served."""
     store = Store(tmp_path_factory.mktemp("served") / "tollway.db")
     small_world(store, today)
-    caller = five_caller(store)
+    caller = all_operations_caller(store)
     gateway = RunningGateway(store)
     for operation in OPERATIONS:
         for _ in range(2):
@@ -215,12 +216,12 @@ def test_what_is_still_held_for_is_not_dropped(tollway: Command, lived_in: Store
 
 
 def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
-    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _old_orders(books)
+    _old_orders(ledger_store)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
     settings, _ = load_settings()
-    books.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
+    ledger_store.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
 
     async def drop(times: int) -> None:
         gateway = Gateway(settings, WorkerGroup(1, ""), 0, LogWriter(sys.stderr))
@@ -230,16 +231,18 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
 
     asyncio.run(drop(1))
     # Whole months go at once; pieces, two of three orders each, do not.
-    assert books.run("SELECT count(*) FROM shop_order") == [(10 if books.is_shared else 24,)]
+    assert ledger_store.run("SELECT count(*) FROM shop_order") == [
+        (10 if ledger_store.is_shared else 24,)
+    ]
     _assert_clean(tollway)
     asyncio.run(drop(5))
-    assert books.run("SELECT count(*) FROM shop_order") == [(10,)]
+    assert ledger_store.run("SELECT count(*) FROM shop_order") == [(10,)]
     _assert_clean(tollway)
 
 
 @contextmanager
 def _another_node(url: str) -> Iterator[None]:
-    """Somebody who is at it."""
+    """Another process that does it."""
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(url))
         try:
@@ -251,11 +254,11 @@ def _another_node(url: str) -> Iterator[None]:
 
 @pytest.mark.postgresql
 def test_one_node_at_a_time_does_it(
-    tollway: Command, books: Store, monkeypatch: pytest.MonkeyPatch
+    tollway: Command, ledger_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _old_orders(books)
+    _old_orders(ledger_store)
     monkeypatch.setenv("TOLLWAY_KEEP_ORDERS_DAYS", "30")
-    monkeypatch.setattr(retention, "_PIECE", 500)
-    with _another_node(books.url):
+    monkeypatch.setattr(pieces, "PIECE", 500)
+    with _another_node(ledger_store.url):
         assert _rows(tollway)["orders"] == 0
     assert _rows(tollway)["orders"] == 20

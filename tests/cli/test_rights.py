@@ -1,4 +1,4 @@
-"""A role that may not do what is asked of it is told so in one sentence."""
+"""A role that may not do what is asked of it is refused in one sentence."""
 
 import os
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from tests.cli.test_errors import assert_one_sentence
 from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
+from tests.support.ports import free_port
 from tests.support.postgresql import Server, run_on
 from tests.support.stores import Store
 from tollway.store.replication_barrier import wait_for_standby
@@ -29,7 +30,7 @@ def server(engine: str) -> Iterator[Server]:
     made.remove()
 
 
-def test_a_role_without_rights_is_told_which_it_needs(
+def test_a_role_without_rights_is_shown_which_it_needs(
     tollway: Command,
     process: Command,
     server: Server,
@@ -38,10 +39,11 @@ def test_a_role_without_rights_is_told_which_it_needs(
 ) -> None:
     monkeypatch.setenv("TOLLWAY_DATABASE", _as_poor(server.url))
     assert_one_sentence(tollway("migrate"), 1, "denied for schema public", "must own the tables")
-    owned = Store(workplace / "books.db", server.url)
+    owned = Store(workplace / "ledger.db", server.url)
     for line in ("account list", "account open acme", "credit add acme 5", "migrate"):
         assert_one_sentence(tollway(*line.split()), 1, "permission denied", "must own the tables")
-    assert_one_sentence(process("serve"), 1, "permission denied", "must own the tables")
+    refused = process("serve", "--port", str(free_port()))
+    assert_one_sentence(refused, 1, "permission denied", "must own the tables")
 
     make_month(owned, "shop_order", OLD_MS)
     run_on(server.url, ALL_BUT_OWNING)
@@ -57,7 +59,7 @@ def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
     server: Server, workplace: Path
 ) -> None:
     run_on(server.url, "CREATE DATABASE second TEMPLATE template0")
-    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/second")
+    owned = Store(workplace / "ledger.db", f"{server.url.rpartition('/')[0]}/second")
     owned.run(ALL_BUT_OWNING)
     for month in set(months_of(owned, "entry")) - {"rest"}:
         owned.run(f"DROP TABLE entry_{month}")
@@ -69,11 +71,12 @@ def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
 
 def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workplace: Path) -> None:
     run_on(server.url, "CREATE DATABASE third TEMPLATE template0")
-    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/third")
+    owned = Store(workplace / "ledger.db", f"{server.url.rpartition('/')[0]}/third")
     assert Gateway(owned).stop() == 0
     owned.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO poor")
     owned.url = _as_poor(owned.url)
-    ended = forks.run("tollway", "serve", env={**os.environ, **owned.settings}, cwd=workplace)
+    serve = ("serve", "--port", str(free_port()))
+    ended = forks.run("tollway", *serve, env={**os.environ, **owned.settings}, cwd=workplace)
     assert ended.returncode == 1
     assert "the gateway cannot start: The role in the database's URL has too few" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -81,7 +84,7 @@ def test_a_gateway_that_may_only_read_ends_with_a_sentence(server: Server, workp
 
 def test_what_is_there_is_confirmed_without_any_right(server: Server, workplace: Path) -> None:
     run_on(server.url, "CREATE DATABASE fourth TEMPLATE template0")
-    owned = Store(workplace / "books.db", f"{server.url.rpartition('/')[0]}/fourth")
+    owned = Store(workplace / "ledger.db", f"{server.url.rpartition('/')[0]}/fourth")
     before = owned.run("SELECT pg_current_wal_insert_lsn()::text")
     owned.url = _as_poor(owned.url)
     owned.do(lambda database: database.write(wait_for_standby))

@@ -1,4 +1,4 @@
-"""Every setting is told with its value, its origin and its meaning."""
+"""Every setting is shown with its value, its origin and its meaning."""
 
 import os
 from dataclasses import fields
@@ -10,7 +10,7 @@ from tests.cli.conftest import Command
 from tollway.settings import Settings
 
 
-def test_every_setting_is_told_with_its_origin(
+def test_every_setting_is_shown_with_its_origin(
     process: Command, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workplace / "tollway.toml").write_text('port = 9000\ntimezone = "UTC"\nlog_calls = "none"\n')
@@ -38,27 +38,27 @@ def test_the_table_shows_values_as_they_are_written(tollway: Command) -> None:
 # Every part of the password has one of these in it.
 SECRETS = ("Xq7", "Zw9")
 READABLE = (
-    "postgresql://me:Xq7Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7%2FZw9@127.0.0.1:1/books?application_name=x",
-    "postgresql://me@127.0.0.1:1/books?password=Xq7Zw9",
+    "postgresql://me:Xq7Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7%2FZw9@127.0.0.1:1/ledger?application_name=x",
+    "postgresql://me@127.0.0.1:1/ledger?password=Xq7Zw9",
 )
 UNREADABLE = (
-    "postgresql://me:Xq7/Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7?Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7#Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7@Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7@8:Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7[Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7\N{ACCOUNT OF}Zw9@127.0.0.1:1/books",
-    "postgresql://me:1/Xq7Zw9@127.0.0.1:1/books",
-    "postgresql://me:1?Xq7Zw9@127.0.0.1:1/books",
-    "postgresql://me:Xq7Zw9/books",
-    "postgresql://me:Xq7Zw9@127.0.0.1:many/books",
-    "postgresql://me:Xq7Zw9@127.0.0.1:65536/books",
-    "postgresql://me:Xq7Zw9@127.0.0.1:1,/books",
-    "postgresql://me@127.0.0.1:1/books?password=Xq7&Zw9",
+    "postgresql://me:Xq7/Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7?Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7#Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7@Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7@8:Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7[Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7\N{ACCOUNT OF}Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:1/Xq7Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:1?Xq7Zw9@127.0.0.1:1/ledger",
+    "postgresql://me:Xq7Zw9/ledger",
+    "postgresql://me:Xq7Zw9@127.0.0.1:many/ledger",
+    "postgresql://me:Xq7Zw9@127.0.0.1:65536/ledger",
+    "postgresql://me:Xq7Zw9@127.0.0.1:1,/ledger",
+    "postgresql://me@127.0.0.1:1/ledger?password=Xq7&Zw9",
 )
-UNKNOWN = ("postgresql:me:Xq7Zw9@127.0.0.1:1/books", "postgers://me:Xq7Zw9@127.0.0.1:1/books")
+UNKNOWN = ("postgresql:me:Xq7Zw9@127.0.0.1:1/ledger", "postgers://me:Xq7Zw9@127.0.0.1:1/ledger")
 
 
 @pytest.mark.postgresql
@@ -71,16 +71,16 @@ def test_a_password_is_never_shown(
         # Then it is the target that is complained of.
         tollway("migrate", "--database", "sqlite:///old.db")
     shown = tollway("settings")
-    told = [tollway("account", "list"), tollway("move", "--from", "sqlite:///old.db")]
-    for answer in (shown, *told):
+    refused = [tollway("account", "list"), tollway("move", "--from", "sqlite:///old.db")]
+    for answer in (shown, *refused):
         assert not [each for each in SECRETS if each in answer.out + answer.err]
-    assert [answer.status for answer in told] == [1, 1]
+    assert [answer.status for answer in refused] == [1, 1]
     if url in READABLE:
-        assert " postgresql://me@127.0.0.1:1/books " in shown.out
-        for answer in told:
-            assert "postgresql://me@127.0.0.1:1/books cannot be" in answer.err
+        assert " postgresql://me@127.0.0.1:1/ledger " in shown.out
+        for answer in refused:
+            assert "postgresql://me@127.0.0.1:1/ledger cannot be" in answer.err
     if url in UNREADABLE:
-        for answer in (shown, *told):
+        for answer in (shown, *refused):
             assert answer.err.startswith("A PostgreSQL URL cannot be read: write postgresql://")
 
 
@@ -104,7 +104,7 @@ def test_a_mistyped_variable_is_named_with_what_was_meant(
         ("timezone = 'Mars/Olympus'", "Mars/Olympus is not a known time zone"),
     ],
 )
-def test_a_wrong_file_is_told_in_a_sentence(
+def test_a_wrong_file_is_reported_in_a_sentence(
     tollway: Command, workplace: Path, text: str, part: str
 ) -> None:
     (workplace / "tollway.toml").write_text(text)

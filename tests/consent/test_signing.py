@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tollway.consent.grants import GrantRequest
-from tollway.consent.links import ConsentLinks, Signer
+from tollway.consent.links import ConsentLinks, TokenSigner
 from tollway.store.database import StoreError
 from tollway.store.keys import load_secret
 
@@ -21,7 +21,7 @@ class LongerNote(msgspec.Struct):
 
 
 def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "books.db.secret"
+    path = tmp_path / "tollway.db.secret"
     secret = load_secret(path)
     assert len(secret) == 32
     assert path.stat().st_mode & 0o777 == 0o600
@@ -31,7 +31,7 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"abcd", b"not hexadecimal", b"\xff" * 64])
-def test_a_secret_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_secret_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "secret"
     path.write_bytes(content)
     with pytest.raises(StoreError, match="secret file"):
@@ -41,7 +41,7 @@ def test_a_secret_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
 
 
 def test_only_what_was_signed_for_the_same_purpose_is_read() -> None:
-    signer, other = Signer(bytes(32), "one"), Signer(bytes(32), "two")
+    signer, other = TokenSigner(bytes(32), "one"), TokenSigner(bytes(32), "two")
     signed = signer.sign(Note("你好"))
     assert signer.read(signed, Note) == Note("你好")
     assert other.read(signed, Note) is None

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, reading them ends in values or in a refusal that can be told."""
+"""Whatever bytes arrive, reading them ends in values or in a refusal with a message."""
 
 import json
 from collections.abc import Callable, Mapping

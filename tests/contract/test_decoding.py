@@ -99,7 +99,7 @@ def test_an_unfit_value_names_the_field_the_problem_and_what_to_send() -> None:
     assert "vvtype" in unfit.message("zh") and "不是已知取值" in unfit.message("zh")
 
 
-def test_the_field_written_first_is_told_first() -> None:
+def test_the_field_written_first_is_reported_first() -> None:
     assert refusal({"vvtype": "3"}).values["field"] == "order_sn"
 
 

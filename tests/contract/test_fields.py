@@ -139,7 +139,7 @@ def test_what_to_send_is_said_in_both_languages(kind: Kind) -> None:
     assert kind.schema()["type"]
 
 
-def test_bounds_are_told_to_the_caller() -> None:
+def test_bounds_are_reported_to_the_caller() -> None:
     assert "2 to 5" in TEXT.expected.en and "2 到 5" in TEXT.expected.zh
     assert "1 to 1000" in WHOLE.expected.en and "1 到 1000" in WHOLE.expected.zh
     assert "4 (food delivery), 6 (flash purchase)" in CHOICE.expected.en

@@ -99,7 +99,7 @@ def test_a_name_twice_with_two_values_is_refused_by_name(body: bytes, named: str
         ("true", "not a text"),
     ],
 )
-def test_a_value_that_json_allows_but_the_field_does_not_is_told_by_field(
+def test_a_value_that_json_allows_but_the_field_does_not_is_reported_by_field(
     value: str, problem: str
 ) -> None:
     raw = read_json(JSON, f'{{"product_id":{value},"query_date":"2026-01-01"}}'.encode())

@@ -56,9 +56,9 @@ def test_both_languages_say_the_same_things(reason: Reason) -> None:
     assert placeholders(message.en) == placeholders(message.zh)
     values: dict[str, object] = {name: f"<{name}>" for name in placeholders(message.en)}
     for language in ("en", "zh"):
-        told = Refusal(reason, **values).message(language)
-        assert all(f"<{name}>" in told for name in values)
-        assert "{" not in told
+        message = Refusal(reason, **values).message(language)
+        assert all(f"<{name}>" in message for name in values)
+        assert "{" not in message
 
 
 @EVERY
@@ -87,7 +87,7 @@ def test_no_two_reasons_are_one_row() -> None:
     assert len({reason.value.message for reason in Reason}) == len(list(Reason))
 
 
-def test_the_messages_of_204_can_be_told_apart() -> None:
+def test_the_messages_of_204_differ() -> None:
     missing = Refusal(Reason.PERMISSION_MISSING)
     calls = Refusal(Reason.CALLS_USED_UP, left=3, cost=5)
     credit = Refusal(Reason.CREDITS_USED_UP, left=3, cost=5)

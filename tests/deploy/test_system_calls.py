@@ -28,8 +28,8 @@ pytestmark = [
 def _allowed(group: str) -> frozenset[str]:
     """The system calls of a group, with those of the groups in it."""
     asked = ["systemd-analyze", "syscall-filter", group]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    names = re.findall(r"^    (@?[\w-]+)$", told, re.MULTILINE)
+    output = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^    (@?[\w-]+)$", output, re.MULTILINE)
     return frozenset().union(
         *(_allowed(name) if name.startswith("@") else {name} for name in names)
     )

@@ -138,8 +138,8 @@ def test_systemd_has_nothing_to_say_against_them(tmp_path: Path) -> None:
     place = Installed(tmp_path)
     node = (place.units / "tollway@.service").read_text(encoding="utf-8")
     (place.units / "tollway@8081.service").write_text(node, encoding="utf-8")
-    told = _verified(place.units)
-    assert (told.returncode, told.stderr) == (0, "")
+    result = _verified(place.units)
+    assert (result.returncode, result.stderr) == (0, "")
     service = place.units / "tollway.service"
     service.write_text(service.read_text(encoding="utf-8").replace("Restart=", "Restarts="))
     assert "Restarts" in _verified(place.units).stderr
@@ -151,5 +151,5 @@ def test_little_is_left_open(path: Path, tmp_path: Path) -> None:
     unit = tmp_path / path.name.replace("@.", "@8081.")
     unit.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     check = ["systemd-analyze", "security", "--offline=yes", f"--threshold={_EXPOSURE_MAX}"]
-    told = subprocess.run([*check, str(unit)], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout[-500:] + told.stderr
+    result = subprocess.run([*check, str(unit)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-500:] + result.stderr

@@ -1,4 +1,4 @@
-"""What the units say is started for real, serves a call, and stops when it is told to.
+"""What the units say is started for real, serves a call, and stops on request.
 
 By a plain shell's means, and not by systemd: see `units.py` for what that leaves out.
 """
@@ -107,7 +107,7 @@ def test_the_backup_is_made_and_old_ones_go(place: Installed, today: date) -> No
 
 
 @pytest.mark.sqlite
-def test_the_audit_fails_when_the_books_do_not_hold(place: Installed, today: date) -> None:
+def test_the_audit_fails_when_the_ledger_does_not_add_up(place: Installed, today: date) -> None:
     store = make_store(place, today)
     new_caller(store, calls=5)
     for status in (0, 1):

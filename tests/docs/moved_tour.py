@@ -10,10 +10,10 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from tests.docs.pages import README, Example, examples_of
+from tests.docs.pages import TOUR, Example, examples_of
 from tests.docs.workplace import Workplace
 from tests.support.postgresql import new_database
-from tollway.cli.main import main
+from tollway.__main__ import main
 from tollway.demo.world import DemoWorld, make_world
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
@@ -40,7 +40,7 @@ class Tours(NamedTuple):
 
 
 def make_demo(folder: Path) -> DemoWorld:
-    """A demo world, in a file that nobody serves yet."""
+    """A demo world, in a file that no gateway serves yet."""
     (folder / "data").mkdir()
     path = folder / "data" / "demo.db"
     zone = Settings().zone
@@ -101,7 +101,7 @@ def _tour() -> list[Example]:
                 text=example.commands.text.replace(" | cut -c 1-80", "")
             )
         )
-        for example in examples_of(README)
+        for example in examples_of(TOUR)
     ]
 
 

@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-PAGES = (README, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md")))
-# One page for each operation; their examples are run by tests of their own.
-OPERATION_PAGES = tuple(sorted(DOCS.glob("operations/*.md")))
+README, README_ZH = ROOT / "README.md", ROOT / "README.zh.md"
+TOUR = DOCS / "tour.md"
+CALL, CALL_ZH = DOCS / "call.md", DOCS / "call.zh.md"
+REFERENCE = DOCS / "operate/reference.md"
+OPERATE_PAGES = tuple(sorted(DOCS.glob("operate/*.md")))
+PAGES = (
+    README,
+    README_ZH,
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(DOCS.rglob("*.md")),
+)
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
@@ -38,6 +46,10 @@ class Link(NamedTuple):
     page: Path
     text: str
     target: str
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def blocks_of(page: Path) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from tollway.cli.main import main
+from tollway.__main__ import main
 from tollway.operations.coupon_claims import demo as claims
 from tollway.operations.orders import demo as orders
 from tollway.operations.product_analysis import demo as figures

@@ -3,37 +3,38 @@
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
 from tests.docs.pages import (
-    DOCS,
-    OPERATION_PAGES,
+    CALL,
+    CALL_ZH,
+    OPERATE_PAGES,
     PAGES,
+    REFERENCE,
     ROOT,
     Link,
     anchors_of,
     blocks_of,
     links_of,
+    name_of,
     rows_of,
 )
-from tollway.cli.main import app
+from tests.support.commands import all_commands
 from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.gateway.token_request import Unobtained
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 
-OPERATE, CALL = DOCS / "operate.md", DOCS / "call.md"
-ALL_PAGES = (*PAGES, *OPERATION_PAGES)
-LINKS = [link for page in ALL_PAGES for link in links_of(page)]
+LINKS = [link for page in PAGES for link in links_of(page)]
+for_callers = pytest.mark.parametrize("page", (CALL, CALL_ZH), ids=name_of)
 
 
 def test_every_setting_is_documented_with_its_default_and_no_other() -> None:
-    rows = [row for row in rows_of(OPERATE) if len(row) == 3]
+    rows = [row for row in rows_of(REFERENCE) if len(row) == 3]
     start = rows.index(["setting", "default", "meaning"]) + 2
     documented = {row[0].strip("`"): row[1].strip("`") for row in rows[start:]}
     known = {spec.name: str(spec.default) for spec in fields(Settings)}
@@ -62,23 +63,14 @@ def _is_ours(name: str) -> bool:
 
 
 def test_every_metric_is_documented_and_no_other() -> None:
-    documented = {row[0].strip("`") for row in rows_of(OPERATE) if row[0].startswith("`tollway_")}
+    documented = {row[0].strip("`") for row in rows_of(REFERENCE) if row[0].startswith("`tollway_")}
     assert documented == _metric_names()
     for page in PAGES:
         named = set(re.findall(r"\btollway_[a-z_]+\w", page.read_text(encoding="utf-8")))
         assert named <= _metric_names(), page.name
 
 
-def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        here = f"{path} {name}"
-        if hasattr(command, "commands"):
-            yield from _commands(command, here)
-        else:
-            yield here, command
-
-
-COMMANDS = dict(_commands(typer.main.get_command(app), "tollway"))
+COMMANDS = {f"tollway {name}": command for name, command in all_commands().items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -87,7 +79,7 @@ def test_every_command_has_an_example_and_its_options_are_named(name: str) -> No
         block.text for page in PAGES for block in blocks_of(page) if block.language == "sh"
     )
     assert re.search(rf"\b{name}\b", examples)
-    text = OPERATE.read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in OPERATE_PAGES)
     assert name.removeprefix("tollway ") in text
     for parameter in COMMANDS[name].params:
         for option in parameter.opts:
@@ -112,32 +104,37 @@ def _causes() -> dict[str, Cause]:
     return {"": SUCCESS, **{reason.name: reason.value for reason in Reason}}
 
 
-def test_every_reason_is_documented_with_its_code_and_status_and_no_other() -> None:
-    rows = [row for row in rows_of(CALL) if len(row) == 5 and row[0].isdigit()]
+@for_callers
+def test_every_reason_is_documented_with_its_code_and_status_and_no_other(page: Path) -> None:
+    rows = [row for row in rows_of(page) if len(row) == 5 and row[0].isdigit()]
     documented = {row[1].strip("`"): (row[0], row[4]) for row in rows}
     assert documented == {
         name: (str(cause.code), str(cause.status)) for name, cause in _causes().items()
     }
 
 
-def test_every_error_of_the_token_endpoint_is_documented_with_its_status_and_no_other() -> None:
-    rows = [row for row in rows_of(CALL) if len(row) == 4 and row[1].isdigit()]
+@for_callers
+def test_every_error_of_the_token_endpoint_is_documented_with_its_status_and_no_other(
+    page: Path,
+) -> None:
+    rows = [row for row in rows_of(page) if len(row) == 4 and row[1].isdigit()]
     documented = {(row[0].strip("`"), int(row[1])) for row in rows}
     assert documented == {(each.value.error, each.value.status) for each in Unobtained}
 
 
-def test_every_operation_and_parameter_is_documented() -> None:
-    text = CALL.read_text(encoding="utf-8")
+@for_callers
+def test_every_operation_and_parameter_is_documented(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     for operation in OPERATIONS:
         assert f"`{operation.method} {operation.path}`" in text
-        assert f"## {operation.title}" in text
+        assert f"## {operation.title}" in text or page is CALL_ZH
         names = [*operation.request_type.__struct_fields__]
         names += operation.response_type.__struct_fields__
         for name in names:
             assert f"`{name}" in text, name
 
 
-@pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{link.page.name}:{link.target}")
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{name_of(link.page)}:{link.target}")
 def test_every_link_leads_somewhere(link: Link) -> None:
     if re.match(r"https?:", link.target):
         return
@@ -147,19 +144,34 @@ def test_every_link_leads_somewhere(link: Link) -> None:
     assert target.is_relative_to(ROOT)
     if anchor:
         assert anchor in anchors_of(target)
-    if link.text.startswith("test_"):
-        assert re.search(rf"^def {link.text}\(", target.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_files_that_are_named_exist(page: Path) -> None:
-    for name in re.findall(r"`((?:src|tests|docs|bench|requirements)/[\w./]+)`", page.read_text()):
+    folders = "src|tests|docs|bench|requirements"
+    for name in re.findall(rf"`((?:{folders})/[\w./]+)`", page.read_text(encoding="utf-8")):
         assert (ROOT / name).exists(), name
     for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8")):
         assert (ROOT / name).exists() or (ROOT / "src/tollway" / name).exists(), name
 
 
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.name)
+@cache
+def _test_names() -> set[str]:
+    files = (ROOT / "tests").rglob("test_*.py")
+    return {
+        name
+        for file in files
+        for name in re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tests_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
+    assert not named - _test_names()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_prose_is_wrapped(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for block in blocks_of(page):

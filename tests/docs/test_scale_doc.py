@@ -38,13 +38,13 @@ def _row(title: str) -> list[float]:
 def _start() -> list[float]:
     """What the arithmetic starts from, as the page says."""
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    told = re.search(
+    found = re.search(
         r"(\d+) calls to a commit, (\d+) µs of a gateway, (\d+) µs of a database, "
         r"(\d+) bytes of log, (\d+) bytes an entry; cores used to (\d+) %",
         text,
     )
-    assert told is not None
-    return [float(number) for number in told.groups()]
+    assert found is not None
+    return [float(number) for number in found.groups()]
 
 
 def test_the_arithmetic_adds_up() -> None:
@@ -61,6 +61,6 @@ def test_the_arithmetic_adds_up() -> None:
         "bytes of entries a day": [rate * entry_bytes * _DAY_S / 1e12 for rate in rates],
     }
     for title, numbers in expected.items():
-        for told, number in zip(_row(title), numbers, strict=True):
+        for shown, number in zip(_row(title), numbers, strict=True):
             # Rounded for reading, and cores up to whole ones.
-            assert abs(told - number) <= max(0.06 * number, 1 if "cores" in title else 0), title
+            assert abs(shown - number) <= max(0.06 * number, 1 if "cores" in title else 0), title

@@ -1,7 +1,9 @@
 """Where the examples run: a scratch folder, a shell, and a gateway of their own."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,17 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.docs.pages import ROOT, Example
-from tests.support.forks import Fork, programs
+from tests.support.forks import Fork, programs, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 
-# For a whole page, on a machine that others use too.
-_TIMEOUT_S = 180
+# For a whole page, on a machine that others use too: only a command that hangs takes longer.
+_TIMEOUT_S = 600
 _DEMO = "sqlite:///data/demo.db"
-# A server that the pages speak of as if the reader had it.
+# A server that the pages assume the reader has.
 _SHARED = "postgresql://tollway@db.example/tollway"
+# The gateway of a caller, who has no checkout of the project.
+REMOTE = "https://gateway.example"
 _MARK = "\N{INFORMATION SEPARATOR TWO}"
-# What a reader does in another terminal: here it runs beside the other commands.
+# What a reader starts in another terminal: here it runs beside the other commands.
 _PREAMBLE = """
 set -e -o pipefail
 ASIDE=
@@ -35,6 +39,13 @@ aside() {
   cat $log
 }
 """
+
+
+def make_demo_files(folder: Path) -> None:
+    """Makes a small demo world in a folder; `Workplace.start_demo` serves a copy of it."""
+    (folder / "data").mkdir()
+    done = run("tests.docs.small_demo", "demo", "--database", _DEMO, cwd=folder)
+    assert done.returncode == 0, done.stderr
 
 
 class Workplace:
@@ -64,8 +75,10 @@ class Workplace:
     def _database(self) -> str:
         return self._settings.get("TOLLWAY_DATABASE", _DEMO)
 
-    def start_demo(self) -> None:
-        """What `make run` does, with a smaller world."""
+    def start_demo(self, files: Path | None = None) -> None:
+        """What `make run` does, with a smaller world: a new one, or a copy of one made before."""
+        if files is not None:
+            shutil.copytree(files / "data", self._folder / "data")
         (self._folder / "data").mkdir(exist_ok=True)
         command = ["tests.docs.small_demo", "serve", "--demo", "--database", self._database]
         with (self._folder / "gateway.log").open("wb") as log:
@@ -103,13 +116,30 @@ class Workplace:
     def _adapted(self, commands: str) -> str:
         for number, port in self._ports.items():
             commands = re.sub(rf"\b{number}\b", str(port), commands)
+        if REMOTE in commands or "cli_…" in commands:
+            for shown, value in self._values_of_a_caller().items():
+                commands = commands.replace(shown, value)
         commands = commands.replace(_DEMO, self._database)
         if _SHARED in commands:
             commands = commands.replace(_SHARED, new_database(is_migrated=False))
-        aside = r"^(?:python -m )?(tollway serve|tollway\.fake_carrier)\b"
+        aside = r"^(?:python -m )?(tollway serve|tollway\.fakes\.carrier)\b"
         commands = re.sub(aside, r"aside \1", commands, flags=re.MULTILINE)
         # What make does is tested by everything else; only its targets are checked.
         return re.sub(r"^make .*$", ":", commands, flags=re.MULTILINE)
+
+    def _values_of_a_caller(self) -> dict[str, str]:
+        """What an operator gives to a caller, by what the pages show for it."""
+        world = json.loads((self._folder / "data/demo.db.demo.json").read_text(encoding="utf-8"))
+        add = ["client", "add", "Demo merchant", "--test", "--json", "--database", self._database]
+        done = run("tollway", *add, cwd=self._folder, env=self._environment)
+        client = json.loads(done.stdout)
+        return {
+            REMOTE: self.address,
+            "tw_live_…": world["token"],
+            "tw_test_…": world["test_token"],
+            "cli_…": client["client_id"],
+            "tw_secret_…": client["client_secret"],
+        }
 
     def stop(self) -> None:
         if self._gateway is not None:

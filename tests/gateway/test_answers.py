@@ -1,4 +1,4 @@
-"""Every reason why no token is given: its status, its shape, and that nothing else is told."""
+"""Every reason why no token is given: its status, its shape, and that nothing else is shown."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clients import OwnClient, ask, ask_multipart, basic, new_client, obtain, revoke
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.postgresql import Server
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
@@ -24,6 +24,8 @@ from tollway.ledger.tokens import SECRET, mint
 GRANT = {"grant_type": GRANT_TYPE}
 FORM = "application/x-www-form-urlencoded"
 NOT_SHOWN = frozenset('"\\')
+# Less than a gateway waits by default.
+IN_TIME_S = 9
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def client(store: Store) -> OwnClient:
     return new_client(store)
 
 
-def is_told(response: httpx.Response, reason: Unobtained) -> None:
+def assert_refused(response: httpx.Response, reason: Unobtained) -> None:
     """The error of this reason, in the shape of OAuth."""
     fault = reason.value
     assert response.status_code == fault.status, response.text
@@ -66,36 +68,36 @@ def test_every_sentence_has_only_what_oauth_allows_in_one(reason: Unobtained) ->
 def test_400_a_body_that_is_no_form(gateway: Gateway, content_type: str, body: bytes) -> None:
     headers = {"Content-Type": content_type} if content_type else {}
     response = gateway.client.post(TOKEN_PATH, content=body, headers=headers)
-    is_told(response, Unobtained.FORM_UNREADABLE)
+    assert_refused(response, Unobtained.FORM_UNREADABLE)
 
 
-@pytest.mark.parametrize("asking", [ask, ask_multipart])
+@pytest.mark.parametrize("send", [ask, ask_multipart])
 @pytest.mark.parametrize("grant", [{}, {"grant_type": ""}, {"Grant_Type": GRANT_TYPE}])
 def test_400_grant_type_missing(
     gateway: Gateway,
     client: OwnClient,
-    asking: Callable[..., httpx.Response],
+    send: Callable[..., httpx.Response],
     grant: dict[str, str],
 ) -> None:
     form = {"client_id": client.id, "client_secret": client.secret, **grant}
-    is_told(asking(gateway, form), Unobtained.GRANT_TYPE_MISSING)
+    assert_refused(send(gateway, form), Unobtained.GRANT_TYPE_MISSING)
 
 
 @pytest.mark.parametrize("grant", ["password", "refresh_token", "Client_Credentials", "\0"])
 def test_400_grant_type_unknown(gateway: Gateway, client: OwnClient, grant: str) -> None:
     response = ask(gateway, {**client.form, "grant_type": grant})
-    is_told(response, Unobtained.GRANT_TYPE_UNKNOWN)
+    assert_refused(response, Unobtained.GRANT_TYPE_UNKNOWN)
 
 
 def test_400_scope_unknown(gateway: Gateway, client: OwnClient) -> None:
-    is_told(ask(gateway, {**client.form, "scope": "orders"}), Unobtained.SCOPE_UNKNOWN)
+    assert_refused(ask(gateway, {**client.form, "scope": "orders"}), Unobtained.SCOPE_UNKNOWN)
 
 
 def test_400_the_credentials_are_sent_in_both_ways(gateway: Gateway, client: OwnClient) -> None:
     headers = basic(client.id, client.secret)
-    is_told(ask(gateway, client.form, headers=headers), Unobtained.CREDENTIALS_TWICE)
+    assert_refused(ask(gateway, client.form, headers=headers), Unobtained.CREDENTIALS_TWICE)
     other = {**GRANT, "client_id": "cli_000000000000"}
-    is_told(ask(gateway, other, headers=headers), Unobtained.CREDENTIALS_TWICE)
+    assert_refused(ask(gateway, other, headers=headers), Unobtained.CREDENTIALS_TWICE)
     # Named once more without the secret, it is one way still.
     same = {**GRANT, "client_id": client.id, "client_secret": ""}
     assert ask(gateway, same, headers=headers).status_code == 200
@@ -106,7 +108,7 @@ def test_401_is_the_same_for_every_client_that_is_none(
 ) -> None:
     other, revoked, closed = (new_client(store) for _ in range(3))
     revoke(store, revoked)
-    store.do(lambda database: close_account(database, WORLD, closed.caller.account_id))
+    store.do(lambda database: close_account(database, RUNTIME, closed.caller.account_id))
     unknown = mint(SECRET, lambda alphabet: alphabet[7])
     pairs = [
         ("", ""),
@@ -130,10 +132,10 @@ def test_401_is_the_same_for_every_client_that_is_none(
     ]
     for client_id, secret in pairs:
         form = {**GRANT, "client_id": client_id, "client_secret": secret}
-        is_told(ask(gateway, form), Unobtained.CLIENT_INVALID)
-        is_told(ask_multipart(gateway, form), Unobtained.CLIENT_INVALID)
+        assert_refused(ask(gateway, form), Unobtained.CLIENT_INVALID)
+        assert_refused(ask_multipart(gateway, form), Unobtained.CLIENT_INVALID)
         headers = basic(client_id, secret)
-        is_told(ask(gateway, GRANT, headers=headers), Unobtained.CLIENT_INVALID)
+        assert_refused(ask(gateway, GRANT, headers=headers), Unobtained.CLIENT_INVALID)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +152,13 @@ def test_401_is_the_same_for_every_client_that_is_none(
 )
 def test_401_a_header_that_names_no_client(gateway: Gateway, header: str) -> None:
     response = ask(gateway, GRANT, headers={"Authorization": header})
-    is_told(response, Unobtained.CLIENT_INVALID)
+    assert_refused(response, Unobtained.CLIENT_INVALID)
 
 
 def test_401_two_headers(gateway: Gateway, client: OwnClient) -> None:
     sent = [*basic(client.id, client.secret).items()] * 2
     response = gateway.client.post(TOKEN_PATH, data=GRANT, headers=sent)
-    is_told(response, Unobtained.CLIENT_INVALID)
+    assert_refused(response, Unobtained.CLIENT_INVALID)
 
 
 def test_basic_may_be_urlencoded_and_its_scheme_is_case_insensitive(
@@ -169,7 +171,7 @@ def test_basic_may_be_urlencoded_and_its_scheme_is_case_insensitive(
 
 def test_what_is_in_the_address_counts_for_nothing(gateway: Gateway, client: OwnClient) -> None:
     response = gateway.client.post(TOKEN_PATH, params=client.form, data=GRANT)
-    is_told(response, Unobtained.CLIENT_INVALID)
+    assert_refused(response, Unobtained.CLIENT_INVALID)
 
 
 def test_what_cannot_be_a_secret_never_reaches_the_database(client: OwnClient) -> None:
@@ -191,7 +193,7 @@ def test_what_cannot_be_a_secret_never_reaches_the_database(client: OwnClient) -
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"])
 def test_405_method_wrong(gateway: Gateway, client: OwnClient, method: str) -> None:
     response = gateway.client.request(method, TOKEN_PATH, data=client.form)
-    is_told(response, Unobtained.METHOD_WRONG)
+    assert_refused(response, Unobtained.METHOD_WRONG)
     assert response.headers["allow"] == "POST"
     head = gateway.client.head(TOKEN_PATH)
     assert (head.status_code, head.content) == (405, b"")
@@ -202,11 +204,11 @@ def test_408_a_body_that_does_not_arrive(own_store: Store) -> None:
     head = request(
         TOKEN_PATH, "Host: x", f"Content-Type: {FORM}", "Content-Length: 9", method="POST"
     )
-    told = talk(gateway.port, head + b"grant", expected=1)
+    talked = talk(gateway.port, head + b"grant", expected=1)
     fault = Unobtained.BODY_TIMED_OUT.value
-    assert [reply.status for reply in told.replies] == [fault.status]
-    assert told.replies[0].envelope["error"] == fault.error
-    # Who hangs up half-way has nobody who could read an answer; the gateway goes on.
+    assert [reply.status for reply in talked.replies] == [fault.status]
+    assert talked.replies[0].envelope["error"] == fault.error
+    # A client that hangs up half-way reads no answer; the gateway goes on.
     with socket.create_connection(("127.0.0.1", gateway.port)) as connection:
         connection.sendall(head + b"grant")
     obtain(gateway, new_client(own_store))
@@ -218,14 +220,14 @@ def test_413_body_too_large(gateway: Gateway, is_announced: bool) -> None:
     body = b"a=" + b"x" * 16_384
     content = body if is_announced else iter([body[:9], body[9:]])
     response = gateway.client.post(TOKEN_PATH, content=content, headers={"Content-Type": FORM})
-    is_told(response, Unobtained.BODY_TOO_LARGE)
+    assert_refused(response, Unobtained.BODY_TOO_LARGE)
 
 
-def test_500_an_unexpected_error_is_not_told(own_store: Store) -> None:
+def test_500_an_unexpected_error_is_not_shown(own_store: Store) -> None:
     client = new_client(own_store)
     gateway = Gateway(own_store)
     own_store.run("DROP TABLE client")
-    is_told(ask(gateway, client.form), Unobtained.FAILED)
+    assert_refused(ask(gateway, client.form), Unobtained.FAILED)
     assert client.secret not in gateway.log()
     assert gateway.stop() == 0
 
@@ -235,9 +237,10 @@ def test_503_while_another_writer_holds_the_database(own_store: Store) -> None:
     gateway = Gateway(own_store, call_timeout_s=1)
     with own_store.held():
         began_s = monotonic()
-        is_told(ask(gateway, client.form), Unobtained.STORE_AWAY)
-        assert monotonic() - began_s < 5
-    obtain(gateway, client)
+        assert_refused(ask(gateway, client.form), Unobtained.STORE_AWAY)
+        assert monotonic() - began_s < IN_TIME_S
+    # On a busy machine a second may be too short for a request that nothing holds up.
+    eventually(lambda: ask(gateway, client.form).status_code, lambda status: status == 200)
     assert gateway.stop() == 0
 
 
@@ -251,8 +254,8 @@ def test_503_while_there_is_no_database(own_store: Store) -> None:
         obtain(gateway, client)
         server.stop()
         began_s = monotonic()
-        is_told(ask(gateway, client.form), Unobtained.STORE_AWAY)
-        assert monotonic() - began_s < 3
+        assert_refused(ask(gateway, client.form), Unobtained.STORE_AWAY)
+        assert monotonic() - began_s < IN_TIME_S
         server.start()
         eventually(lambda: ask(gateway, client.form).status_code, lambda status: status == 200)
         assert gateway.stop() == 0

@@ -35,9 +35,9 @@ def _ask(gateway: Gateway, content_type: str, body: bytes, authorization: str | 
     if authorization is not None:
         headers["Authorization"] = authorization
     response = gateway.client.post(TOKEN_PATH, content=body, headers=headers)
-    told = response.json()
-    assert set(told) == {"error", "error_description"}
-    assert (response.status_code, told["error"]) in ERRORS
+    answer = response.json()
+    assert set(answer) == {"error", "error_description"}
+    assert (response.status_code, answer["error"]) in ERRORS
     assert response.headers["cache-control"] == "no-store"
 
 
@@ -88,14 +88,14 @@ def test_a_body_that_is_too_long_does_not_become_the_next_request(
             f"Content-Length: {length}",
             method=method,
         )
-        told = talk(gateway.port, head + b"x" * (length - len(hidden)) + hidden)
-        assert [reply.status for reply in told.replies] == [413 if method == "POST" else 405]
-        assert told.is_closed
+        talked = talk(gateway.port, head + b"x" * (length - len(hidden)) + hidden)
+        assert [reply.status for reply in talked.replies] == [413 if method == "POST" else 405]
+        assert talked.is_closed
     obtain(gateway, client)
 
 
 def test_the_path_is_exact(gateway: Gateway, store: Store) -> None:
     form = new_client(store).form
     for path in (f"{TOKEN_PATH}/", "//oauth/token", "/oauth", "/OAuth/token", "/oauth/%74oken/"):
-        told = gateway.client.post(path, data=form).json()
-        assert told["code"] in (401, 404), path
+        envelope = gateway.client.post(path, data=form).json()
+        assert envelope["code"] in (401, 404), path

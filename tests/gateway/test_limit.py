@@ -1,4 +1,4 @@
-"""At most ten tokens a minute and client, whoever asks where; then 429, and nothing is written."""
+"""At most ten tokens a minute and client, over all nodes; then 429, and nothing is written."""
 
 import asyncio
 from collections import Counter
@@ -46,8 +46,8 @@ def test_of_many_at_once_on_all_nodes_exactly_ten_are_given(
     fault = Unobtained.TOO_MANY_TOKENS.value
     for reply in replies:
         if reply.status_code == 429:
-            told = {"error": fault.error, "error_description": fault.sentence}
-            assert reply.json() == told
+            expected = {"error": fault.error, "error_description": fault.sentence}
+            assert reply.json() == expected
             assert 1 <= int(reply.headers["retry-after"]) <= WINDOW_S
             assert reply.headers["cache-control"] == "no-store"
     # Another client is another matter.
@@ -88,7 +88,7 @@ def test_the_definition_holds(limited: Store, waits: list[int]) -> None:
     limited.do(work)
 
 
-def test_a_clock_that_went_wrong_keeps_nobody_out(limited: Store) -> None:
+def test_a_clock_that_went_wrong_locks_no_client_out(limited: Store) -> None:
     client = new_client(limited)
 
     async def work(database: Database) -> None:
@@ -120,11 +120,11 @@ async def _eleventh_and_twelfth_together(
 def test_control_without_turns_there_would_be_eleven(
     limited: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def no_turns(*_: object) -> None:
+    async def no_lock(*_: object) -> None:
         pass
 
     client = new_client(limited)
-    monkeypatch.setattr(client_tokens, "one_at_a_time", no_turns)
+    monkeypatch.setattr(client_tokens, "one_at_a_time", no_lock)
     limited.do(lambda database: _eleventh_and_twelfth_together(database, client, monkeypatch))
     assert obtained(limited, client) == TOKENS_MAX + 1
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from tests.support.clients import OwnClient, ask, assert_refused, new_client, obtain, revoke
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.ledger import clients
 from tollway.ledger import clients as client_tokens
@@ -72,7 +72,7 @@ def test_one_of_its_tokens_can_be_revoked_alone(
 ) -> None:
     client = new_client(store)
     first, second = obtain(gateway, client), obtain(gateway, client)
-    store.do(lambda database: revoke_token(database, WORLD, first))
+    store.do(lambda database: revoke_token(database, RUNTIME, first))
     assert_refused(gateway, first, question)
     assert gateway.get(token=second, query=question).code == 0
 
@@ -112,7 +112,7 @@ async def _revoke_while_one_is_given(
     put = client_tokens.put_token
 
     async def put_late(*arguments: object, **named: object) -> IssuedToken:
-        task = asyncio.create_task(revoke_client(database, WORLD, client.id))
+        task = asyncio.create_task(revoke_client(database, RUNTIME, client.id))
         revoking.append(task)
         async with asyncio.timeout(10):
             while not task.done() and not await database.fetch_all(WAITS_FOR_TURN):
@@ -120,7 +120,7 @@ async def _revoke_while_one_is_given(
         return await put(*arguments, **named)  # type: ignore[arg-type]
 
     patch.setattr(client_tokens, "put_token", put_late)
-    await obtain_token(database, WORLD, found, 3600)
+    await obtain_token(database, RUNTIME, found, 3600)
     await revoking[0]
 
 
@@ -135,12 +135,12 @@ def test_no_token_slips_through_while_its_client_is_revoked(
 
 @pytest.mark.postgresql
 def test_control_without_turns_one_would(raced: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def no_turns(*_: object) -> None:
+    async def no_lock(*_: object) -> None:
         pass
 
     client = new_client(raced)
-    for room in (client_tokens, clients):
-        monkeypatch.setattr(room, "one_at_a_time", no_turns)
+    for module in (client_tokens, clients):
+        monkeypatch.setattr(module, "one_at_a_time", no_lock)
     raced.do(lambda database: _revoke_while_one_is_given(database, client, monkeypatch))
     assert valid_tokens(raced, client) == 1
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.support.coupons import NOON_S, claim, load_claims, put_claims
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.months import make_month
 from tests.support.orders import (
     START_MS,
@@ -169,7 +169,7 @@ def test_a_claim_that_moves_while_it_is_dropped_is_counted_once_and_the_control(
 def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:
     async def work(database: Database) -> None:
         opened = await asyncio.gather(
-            *(open_account(database, WORLD, "acme") for _ in range(AT_ONCE)),
+            *(open_account(database, RUNTIME, "acme") for _ in range(AT_ONCE)),
             return_exceptions=True,
         )
         assert sum(isinstance(each, LedgerError) for each in opened) == AT_ONCE - 1
@@ -178,7 +178,7 @@ def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:
         grant_request = GrantRequest("acme", "shop", "880", "orders")
         await asyncio.gather(
             *(
-                give_grant(database, WORLD, grant_request, lifetime_s=None, granted_by="operator")
+                give_grant(database, RUNTIME, grant_request, lifetime_s=None, granted_by="operator")
                 for _ in range(AT_ONCE)
             )
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.intake.conftest import Figures
-from tollway.cli.main import main
+from tollway.__main__ import main
 
 CONTENT = (
     "kind,product_id,title,shop_name\n"

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.stores import Store
-from tollway.cli.main import main
+from tollway.__main__ import main
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.query import Query
 

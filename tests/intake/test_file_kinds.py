@@ -158,7 +158,7 @@ def test_a_json_array_is_read_in_pieces_of_any_size(tmp_path: Path) -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_where_an_array_breaks_off_is_told(
+def test_where_an_array_breaks_off_is_reported(
     tmp_path: Path, content: bytes, records: int, line: int
 ) -> None:
     path = tmp_path / "f.json"
@@ -225,7 +225,7 @@ def test_numbers_and_dates_of_a_spreadsheet_are_read_as_they_are_shown(figures: 
         (["product", "p1", True, None], "shop_name: it is missing"),
     ],
 )
-def test_a_wrong_row_of_a_spreadsheet_is_told_with_its_number(
+def test_a_wrong_row_of_a_spreadsheet_is_rejected_with_its_number(
     figures: Figures, row: list[object], reason: str
 ) -> None:
     good = ["product", "good", "t", "s"]

@@ -34,7 +34,7 @@ class Boundary(NamedTuple):
 def boundaries(nth: int = 1) -> list[Boundary]:
     """All of them. What reconciliation does comes last, when there is something left to be done.
 
-    What happens all the time can also be told to happen some times before.
+    A boundary that is reached often can be passed some times before.
     """
     return [
         Boundary(side, work, nth if work in _FREQUENT else 1)

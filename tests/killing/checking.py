@@ -1,4 +1,4 @@
-"""What must be true of the books, the waybills and the carrier's journal, whatever happened.
+"""What must be true of the ledger, the waybills and the carrier's journal, whatever happened.
 
 Written apart from the gateway's own audit, over the rows alone: what was acknowledged and what the
 carrier's journal says are the oracles.
@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, HeardAnswers, Told
-from tests.support.ledger import WORLD, Caller
+from tests.killing.clients import KEPT, PLAIN, POOL, REMOTE, Answer, HeardAnswers
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tollway.audit.report import audit
 
@@ -41,15 +41,15 @@ SELECT (SELECT sum(amount) FROM entry WHERE kind = 'top_up'),
 def breaches_at_any_time(store: Store, notes: HeardAnswers, journal: Journal) -> list[str]:
     """What must hold even while calls and carriers are under way."""
     # Noted first, read then: whatever was acknowledged must be there already.
-    told = list(notes.told)
+    answers = list(notes.answers)
     rows = Rows(store)
-    report = store.do(lambda database: audit(database, WORLD.at_ms()))
+    report = store.do(lambda database: audit(database, RUNTIME.at_ms()))
     return [
         # What is overdue when a life begins is settled in the course of it.
         *(f"audit: {breach}" for breach in report.breaches if breach.name != "hold_overdue"),
         *_unsound_balances(rows),
-        *_wrong_charges(rows, told),
-        *_different_answers(told),
+        *_wrong_charges(rows, answers),
+        *_different_answers(answers),
         *_issued_twice(journal),
     ]
 
@@ -78,27 +78,27 @@ def _unsound_balances(rows: Rows) -> Iterator[str]:
         if amount < 0 or held < 0:
             yield f"balance of {account_id}: {amount} available, {held} held"
     if rows.topped_up != rows.accounted_for:
-        yield f"sum of the books: {rows.topped_up} topped up, {rows.accounted_for} accounted for"
+        yield f"sum of the ledger: {rows.topped_up} topped up, {rows.accounted_for} accounted for"
 
 
-def _wrong_charges(rows: Rows, told: list[Told]) -> Iterator[str]:
-    for each in told:
+def _wrong_charges(rows: Rows, answers: list[Answer]) -> Iterator[str]:
+    for each in answers:
         price = each.deed.operation.default_price
         own, paid_by = rows.charges.get(each.request_id, []), each.replay_of or each.request_id
         if each.is_success:
             if rows.charges.get(paid_by, []) != [price]:
                 yield f"lost: {each.deed.kind} {paid_by} has charges {rows.charges.get(paid_by)}"
             if each.deed.operation.name == "waybills" and each.data["withholding_money"] != price:
-                yield f"told another price: {each.request_id}"
+                yield f"another price in the answer: {each.request_id}"
             if each.replay_of is not None and own:
                 yield f"charged for a repetition: {each.request_id}"
         elif own and not each.is_open:
             yield f"charged for a failure: {each.request_id} was answered {each.code}"
 
 
-def _different_answers(told: list[Told]) -> Iterator[str]:
-    first: dict[int, Told] = {}
-    for each in told:
+def _different_answers(answers: list[Answer]) -> Iterator[str]:
+    first: dict[int, Answer] = {}
+    for each in answers:
         if each.is_success and each.deed.kind != PLAIN:
             before = first.setdefault(id(each.deed), each)
             if before.data != each.data:
@@ -115,9 +115,9 @@ def _issued_twice(journal: Journal) -> Iterator[str]:
 def _unexplained_charges(
     rows: Rows, notes: HeardAnswers, callers: dict[str, Caller]
 ) -> Iterator[str]:
-    """Charges that nobody has had anything for."""
+    """Charges without a successful answer."""
     charges = Counter(account_id for account_id, kind, *_ in rows.entries if kind == "charge")
-    succeeded = [each for each in notes.told if each.is_success]
+    succeeded = [each for each in notes.answers if each.is_success]
     plain = sum(each.deed.kind == PLAIN for each in succeeded)
     # A read without a key may have been paid for by a caller that was cut off: once for each try.
     found = charges[callers[PLAIN].account_id]
@@ -142,7 +142,7 @@ def _strange_waybills(
     if in_pool != rows.taken:
         yield f"pool: {rows.taken} numbers taken, {in_pool} issued"
     numbers = {(wp, order): number for wp, order, _, number in issued}
-    for each in notes.told:
+    for each in notes.answers:
         if each.is_success and each.deed.kind in (POOL, REMOTE):
             key = each.deed.body["wp_code"], each.deed.body["order_sn"]
             if numbers.get(key) != each.data["waybillCode"]:

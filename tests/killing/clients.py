@@ -1,4 +1,4 @@
-"""Clients that note what they were told, and ask again for whatever they are not sure of."""
+"""Clients that record every answer, and repeat each call until its outcome is certain."""
 
 import asyncio
 import random
@@ -36,7 +36,7 @@ class Deed:
     is_done: bool = False
 
 
-class Told(NamedTuple):
+class Answer(NamedTuple):
     """One answer."""
 
     deed: Deed
@@ -60,7 +60,7 @@ class Told(NamedTuple):
 class HeardAnswers:
     """All that the clients know."""
 
-    told: list[Told] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     broken: Counter[str] = field(default_factory=Counter)
     unfinished: defaultdict[str, deque[Deed]] = field(default_factory=lambda: defaultdict(deque))
 
@@ -110,7 +110,7 @@ class Clients:
             is_alive = all(alive)
 
     async def _try(self, client: httpx.AsyncClient, deed: Deed) -> bool:
-        """Sends it once; False if nobody answered."""
+        """Sends it once; False without an answer."""
         sent = {"Authorization": f"Bearer {deed.caller.token}"}
         if deed.key is not None:
             sent["Idempotency-Key"] = deed.key
@@ -123,15 +123,15 @@ class Clients:
             self._put_back(deed)
             return False
         reply = reply_of(response)
-        told = Told(
+        answer = Answer(
             deed,
             reply.headers["x-request-id"],
             reply.code,
             reply.envelope["data"],
             reply.headers.get("x-replay-of"),
         )
-        self.notes.told.append(told)
-        if told.is_success:
+        self.notes.answers.append(answer)
+        if answer.is_success:
             deed.is_done = True
         else:
             self._put_back(deed)

@@ -1,15 +1,16 @@
 """Makes this process's gateway die at a boundary, or commit falsely. Nothing of this is in `src`.
 
-What a transaction does is told from the queries that run in it. Just before its commit is where its
-work ends; just after is where the engine gives back its result, which nobody has seen yet.
+The queries of a transaction show what it does. Just before its commit is where its
+work ends; just after is where the engine gives back its result, which no other code has seen yet.
 """
 
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
+from urllib.parse import parse_qs
 
 import httpx
 
@@ -56,10 +57,10 @@ FALSE_COMMITS = {
 class Fate:
     """Counts what is done, and ends all processes of the gateway when it is time."""
 
-    def __init__(self, boundary: Boundary | None, sabotage: str | None, told_in: str) -> None:
+    def __init__(self, boundary: Boundary | None, sabotage: str | None, report_file: str) -> None:
         self._boundary = boundary
         self._falsely, self._every = FALSE_COMMITS[sabotage] if sabotage else (set(), 1)
-        self._told_in = told_in
+        self._report_file = report_file
         self._done: Counter[tuple[str, str]] = Counter()
 
     def passes(self, side: str, works: Iterable[str]) -> None:
@@ -75,8 +76,8 @@ class Fate:
         return self._done["false", ""] % self._every == 0
 
     def _die(self) -> NoReturn:
-        told = os.open(self._told_in, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(told, f"{self._boundary}\n".encode())
+        report = os.open(self._report_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(report, f"{self._boundary}\n".encode())
         os.killpg(os.getpgrp(), signal.SIGKILL)
         raise AssertionError("still alive")
 
@@ -157,9 +158,9 @@ class _MarkedWork:
         return self.result
 
 
-def doom(boundary: Boundary | None, sabotage: str | None, told_in: str) -> None:
+def doom(boundary: Boundary | None, sabotage: str | None, report_file: str) -> None:
     """Makes what is committed and sent from now on pass its fate."""
-    fate = Fate(boundary, sabotage, told_in)
+    fate = Fate(boundary, sabotage, report_file)
     embedded, shared, exchange = Writer._commit, PostgresqlDatabase._commit, cainiao.exchange
     at_once = PostgresqlDatabase._run
 
@@ -190,11 +191,11 @@ def doom(boundary: Boundary | None, sabotage: str | None, told_in: str) -> None:
         return rows
 
     async def marked_exchange(
-        client: httpx.AsyncClient, url: str, form: Mapping[str, str], deadline_s: float
+        client: httpx.AsyncClient, request: httpx.Request, deadline_s: float
     ) -> bytes:
-        works = [_MESSAGES[form["msg_type"]]]
+        works = [_MESSAGES[parse_qs(request.content.decode())["msg_type"][0]]]
         fate.passes("before", works)
-        body = await exchange(client, url, form, deadline_s)
+        body = await exchange(client, request, deadline_s)
         fate.passes("after", works)
         return body
 

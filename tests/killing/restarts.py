@@ -1,4 +1,4 @@
-"""A gateway with many lives, seen from outside."""
+"""A gateway that is killed and restarted many times, seen from outside."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class Lives:
             **{k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")},
             **store.settings,
             "TOLLWAY_RECONCILE_INTERVAL_S": "1",
-            # Where whoever is killed leaves a sandbox behind.
+            # Where a killed gateway leaves its sandbox behind.
             "TMPDIR": str(self._folder),
         }
 
@@ -37,7 +37,7 @@ class Lives:
             "port": port,
             "boundary": boundary,
             "sabotage": self._sabotage,
-            "told_in": str(self._deaths),
+            "report_file": str(self._deaths),
         }
         with self._log.open("ab") as log:
             self._process = Fork(
@@ -74,7 +74,7 @@ class Lives:
             self._process = None
 
     def deaths(self) -> list[str]:
-        """The boundaries at which lives have ended."""
+        """The boundaries at which the gateway was killed."""
         return self._deaths.read_text().splitlines()
 
     def log(self) -> str:

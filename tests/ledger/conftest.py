@@ -1,4 +1,4 @@
-"""One migrated database for all tests of the books: each test uses accounts of its own."""
+"""One migrated database for all tests of the ledger: each test uses accounts of its own."""
 
 from collections.abc import Callable
 from itertools import count
@@ -9,8 +9,8 @@ from tests.support.stores import Store
 
 
 @pytest.fixture(scope="package")
-def books(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
-    return Store(tmp_path_factory.mktemp("books") / "books.db")
+def store(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    return Store(tmp_path_factory.mktemp("ledger") / "ledger.db")
 
 
 @pytest.fixture(scope="package")

@@ -1,4 +1,4 @@
-"""What the callers of the books' machine ask for, and what they hear; told alike on both sides."""
+"""What the callers of the ledger's machine ask for, and the answers they get."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ DEED = "deed"  # something that is there exactly if it was paid
 FREE = "free"  # an answer that costs nothing, because it was paid for earlier
 BREAK = "break"  # fails before anything is charged
 FAIL = "fail"  # does its deed, then fails in the transaction
-TAKEN, REFUSED, SILENT = "taken", "refused", "silent"  # somebody else decides, on a hold
+TAKEN, REFUSED, SILENT = "taken", "refused", "silent"  # another system decides, on a hold
 ERRANDS = (TAKEN, REFUSED, SILENT)
 EARLIER = "an earlier request"
 

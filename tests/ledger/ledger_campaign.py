@@ -1,4 +1,4 @@
-"""Running many examples of the books' machine."""
+"""Running many examples of the ledger's machine."""
 
 import asyncio
 import tempfile
@@ -18,7 +18,7 @@ _MEMORY = Path("/dev/shm")
 
 
 def run_campaign(examples: int) -> None:
-    """Fails if any example finds the books other than they should be."""
+    """Fails if any example finds the ledger other than it should be."""
     how = settings(max_examples=examples, stateful_step_count=STEPS, deadline=None)
     _run(how, lambda database: database)
 

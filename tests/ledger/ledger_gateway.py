@@ -1,4 +1,4 @@
-"""The real side of the books' machine: the stages that touch money, over a real SQLite file.
+"""The real side of the ledger's machine: the stages that touch money, over a real SQLite file.
 
 It can crash. What a killed process leaves behind is what its files hold at that moment: they are
 copied then, and the next life begins with the copies.
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tests.ledger import ledger_calls as told
+from tests.ledger import ledger_calls
 from tests.ledger.ledger_calls import Crash, Outcome, Wanted
 from tests.ledger.ledger_work import AsMeantError, perform
 from tollway.consent.grant_cache import GrantCache
@@ -27,7 +27,7 @@ from tollway.pipeline.permit import Permit
 from tollway.pipeline.replay import Replay
 from tollway.pipeline.settle import Settle
 from tollway.store.database import Database, Transaction
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 from tollway.store.open import open_database
 from tollway.store.sealing import Sealer
 from tollway.store.versions import Versions
@@ -37,11 +37,11 @@ T = TypeVar("T")
 Tamper = Callable[[Database], Database]
 _METRICS = Metrics()
 _KEYS = {1: bytes(range(32))}
-_SEALER, _FINGERPRINTER = Sealer(_KEYS, 1), Signer(_KEYS, 1, "request fingerprint")
+_SEALER, _FINGERPRINTER = Sealer(_KEYS, 1), KeyedSigner(_KEYS, 1, "request fingerprint")
 
 
 class CrashedError(Exception):
-    """The process is gone; nobody hears anything from it any more."""
+    """The process is gone; no caller gets an answer from it any more."""
 
 
 class Mortal:
@@ -90,19 +90,19 @@ class Mortal:
 
 
 class BooksGateway:
-    """One life after the other over the same books."""
+    """Restarts over the same database."""
 
     def __init__(self, path: Path, tamper: Tamper) -> None:
         self._first_path = path
         self._tamper = tamper
-        self._lives = 0
+        self._restarts = 0
         self._open(path)
 
     def _open(self, path: Path) -> None:
-        self._lives += 1
+        self._restarts += 1
         self._path = path
         self._real = open_database(f"sqlite:///{path}", _METRICS)
-        image = self._first_path.with_suffix(f".{self._lives}.db")
+        image = self._first_path.with_suffix(f".{self._restarts}.db")
         self.database = Mortal(self._tamper(self._real), path, image)
         versions = Versions(self.database)
         directory = Directory(self.database, versions)
@@ -122,15 +122,15 @@ class BooksGateway:
     async def crash(self) -> None:
         """Ends this life, if it has not ended yet, and begins the next."""
         self.database.die()
-        image = self._first_path.with_suffix(f".{self._lives}.db")
+        image = self._first_path.with_suffix(f".{self._restarts}.db")
         await self.close()
         self._open(image)
 
     async def answer(self, calls: list[Wanted]) -> list[Outcome]:
         """Calls that come at the same moment, and so share their commits."""
-        return await asyncio.gather(*map(self._walk, calls))
+        return await asyncio.gather(*map(self._pass_through, calls))
 
-    async def _walk(self, wanted: Wanted) -> Outcome:
+    async def _pass_through(self, wanted: Wanted) -> Outcome:
         call = _call(wanted, BY_NAME[wanted.operation])
         try:
             try:
@@ -164,19 +164,19 @@ def _call(wanted: Wanted, operation: Operation) -> Call:
 
 def _outcome_of(error: Exception) -> Outcome:
     if isinstance(error, CrashedError):
-        return told.UNHEARD
+        return ledger_calls.UNHEARD
     if isinstance(error, ShortageError):
-        return told.SHORT
+        return ledger_calls.SHORT
     if isinstance(error, AsMeantError):
-        return told.FAILED
+        return ledger_calls.FAILED
     if isinstance(error, Refusal):
         return _REFUSALS[error.reason]
     raise error
 
 
 _REFUSALS: Mapping[Reason, Outcome] = {
-    Reason.CREDENTIAL_INVALID: told.NOT_LET_IN,
-    Reason.CALLS_USED_UP: told.SHORT,
-    Reason.CREDITS_USED_UP: told.SHORT,
-    Reason.IDEMPOTENCY_KEY_REUSED: told.CONFLICT,
+    Reason.CREDENTIAL_INVALID: ledger_calls.NOT_LET_IN,
+    Reason.CALLS_USED_UP: ledger_calls.SHORT,
+    Reason.CREDITS_USED_UP: ledger_calls.SHORT,
+    Reason.IDEMPOTENCY_KEY_REUSED: ledger_calls.CONFLICT,
 }

@@ -1,4 +1,4 @@
-"""The books' machine: it does anything in any order, and compares with the model after each step.
+"""The ledger's machine: it does anything in any order, and compares with the model after each step.
 
 Accounts and tokens are those of a template that is copied for every example. A step never catches
 what it did not expect, so every surprise is a finding.
@@ -26,7 +26,7 @@ from tests.ledger.ledger_draws import (
     units,
 )
 from tests.ledger.ledger_gateway import BooksGateway, CrashedError, Tamper
-from tests.ledger.ledger_model import DAY_MS, Books
+from tests.ledger.ledger_model import DAY_MS, LedgerModel
 from tests.ledger.ledger_reading import breaches, compare
 from tests.ledger.ledger_template import Template, Token
 from tollway.ledger import LedgerError
@@ -49,13 +49,13 @@ class BooksMachine(RuleBasedStateMachine):
         super().__init__()
         self._runner = runner
         self.now_ms = START_MS
-        self.world = Runtime(now_s=lambda: self.now_ms / 1000)
+        self.runtime = Runtime(now_s=lambda: self.now_ms / 1000)
         self.account_ids = template.account_ids
         self.tokens = [[token] for token in template.tokens]
         self._numbers = count(1)
         self.unheard: list[Wanted] = []
         self.heard: list[tuple[Wanted, Outcome]] = []
-        self.model = Books()
+        self.model = LedgerModel()
         for account_id in self.account_ids:
             self.model.prices |= {(account_id, name): price for name, price in PRICES.items()}
         path = template.path.with_name("example.db")
@@ -72,7 +72,7 @@ class BooksMachine(RuleBasedStateMachine):
         return self._runner.run(run())
 
     def is_done(self, work: Awaitable[object]) -> bool:
-        """Whether the books let it be done."""
+        """Whether the ledger allows it."""
         try:
             self.run(work)
         except LedgerError:
@@ -116,7 +116,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @initialize(amount=st.integers(5, 120))
     def begin(self, amount: int) -> None:
-        """Somebody has bought something, or little could happen."""
+        """Some accounts have credits, or little could happen."""
         for account, unit in ((0, "credits"), (1, "credits"), (0, "calls:product_analysis")):
             self.top_up(account=account, unit=unit, amount=amount)
 
@@ -124,7 +124,7 @@ class BooksMachine(RuleBasedStateMachine):
     def top_up(self, account: int, unit: str, amount: int) -> None:
         account_id = self.account_ids[account]
         expected = self.model.top_up(account_id, unit, amount, self.now_ms)
-        work = top_up(self.real.database, self.world, account_id, unit, amount)
+        work = top_up(self.real.database, self.runtime, account_id, unit, amount)
         assert self.is_done(work) == expected
 
     @rule(account=accounts, unit=units, amount=st.integers(1, 40), is_committed=st.booleans())
@@ -132,7 +132,7 @@ class BooksMachine(RuleBasedStateMachine):
         account_id = self.account_ids[account]
         self.real.database.plan(Crash(1, is_committed))
         try:
-            self.run(top_up(self.real.database, self.world, account_id, unit, amount))
+            self.run(top_up(self.real.database, self.runtime, account_id, unit, amount))
         except CrashedError:
             self.run(self.real.crash())
         if is_committed:
@@ -172,7 +172,7 @@ class BooksMachine(RuleBasedStateMachine):
         account=accounts, hold=st.integers(0, 20), state=st.sampled_from(("captured", "released"))
     )
     def end_hold(self, account: int, hold: int, state: str) -> None:
-        """By whoever learns what became of it; also of one that has ended, or never was."""
+        """By any part that learns the outcome; also of a hold that has ended, or never was."""
         account_id = self.account_ids[account]
         ids = [*(hold_id for owner, hold_id in self.model.holds if owner == account_id), "none"]
         hold_id = ids[hold % len(ids)]
@@ -195,12 +195,12 @@ class BooksMachine(RuleBasedStateMachine):
         token_id = tokens[token % len(tokens)].id
         expected = token_id not in self.model.revoked
         self.model.revoked.add(token_id)
-        assert self.is_done(revoke_token(self.real.database, self.world, token_id)) == expected
+        assert self.is_done(revoke_token(self.real.database, self.runtime, token_id)) == expected
 
     @rule(account=accounts)
     def issue(self, account: int) -> None:
         account_id = self.account_ids[account]
-        issued = self.run(issue_token(self.real.database, self.world, account_id))
+        issued = self.run(issue_token(self.real.database, self.runtime, account_id))
         self.tokens[account].append(Token(issued.text, issued.token.id))
 
     @rule(account=accounts, name=st.sampled_from(tuple(PRICES)), price=st.integers(0, 6))

@@ -1,4 +1,4 @@
-"""The books as they should be: dicts and whole numbers, no SQL.
+"""The ledger as it should be: dicts and whole numbers, no SQL.
 
 Written from what is promised, not from how it is done. It follows the code in one thing: of the
 calls that share a commit, those that only pay come before those that do something as well.
@@ -30,7 +30,7 @@ from tests.ledger.ledger_rows import Balance, Hold, Kept
 DAY_MS = 24 * 3600 * 1000
 
 
-class Books:
+class LedgerModel:
     """Everything that is in the database, and what calls and operators do to it."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Books:
             if crash and before is not None:
                 if not crash.is_committed:
                     self.__dict__ = before
-                heard = [UNHEARD if p in waiting else told for p, told in enumerate(heard)]
+                heard = [UNHEARD if p in waiting else each for p, each in enumerate(heard)]
                 break
             waiting = [position for position in waiting if heard[position] is None]
         return [outcome for outcome in heard if outcome is not None]
@@ -161,7 +161,7 @@ class Books:
         return None
 
     def _second(self, call: Wanted) -> Outcome:
-        """What was done outside is entered. Only whoever has not held for it may find the key
+        """What was done outside is entered. Only a call that has not held for it may find the key
         taken meanwhile."""
         hold_id = self._errand(call)
         hold = self.holds[call.account_id, hold_id]

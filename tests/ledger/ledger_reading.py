@@ -1,13 +1,13 @@
-"""Reads everything that is in the books, and holds it against the model and against itself."""
+"""Reads all rows of the ledger, and compares them with the model and with each other."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import Table, select
 
-from tests.ledger import ledger_calls as told
+from tests.ledger import ledger_calls
 from tests.ledger.ledger_calls import Outcome, Wanted
-from tests.ledger.ledger_model import Books
+from tests.ledger.ledger_model import LedgerModel
 from tests.ledger.ledger_rows import Line
 from tollway.audit.check import Breach
 from tollway.audit.entries import CHARGED_ONCE, ENTRIES
@@ -37,7 +37,7 @@ Heard = Sequence[tuple[Wanted, Outcome]]
 Lines = dict[tuple[str, str], list[Line]]
 
 
-async def compare(reader: Reader, model: Books, heard: Heard) -> None:
+async def compare(reader: Reader, model: LedgerModel, heard: Heard) -> None:
     lines: Lines = defaultdict(list)
     for account_id, unit, number, *line in await reader.fetch_all(_ENTRIES):
         lines[account_id, unit].append(Line(*line))
@@ -73,7 +73,7 @@ def _check_sums(balances: dict[tuple[str, str], tuple[int, ...]], lines: Lines) 
 
 
 def _check_heard(lines: Lines, heard: Heard) -> None:
-    """What the callers were told is what they paid: exactly one charge, or none."""
+    """The answers that callers got are what they paid: exactly one charge, or none."""
     charges: dict[tuple[str, str | None], list[int]] = defaultdict(list)
     entered: set[str | None] = set()
     for (account_id, _), of_balance in lines.items():
@@ -81,17 +81,17 @@ def _check_heard(lines: Lines, heard: Heard) -> None:
             entered.add(line.request_id)
             if line.kind == "charge":
                 charges[account_id, line.request_id].append(-line.amount)
-    assert all(len(each) == 1 for each in charges.values()), "nobody is charged twice for a call"
+    assert all(len(each) == 1 for each in charges.values()), "no call is charged twice"
     for call, outcome in heard:
         if outcome.charged:
             payer = (call.account_id, outcome.replay_of or call.request_id)
             assert charges[payer] == [outcome.charged]
-        elif call.asked.what not in told.ERRANDS:
+        elif call.asked.what not in ledger_calls.ERRANDS:
             assert call.request_id not in entered, "what cost nothing left no entry"
 
 
 async def breaches(database: Database) -> list[Breach]:
-    """What the audit of the books finds. There are no waybills here, so theirs would be lost."""
+    """What the audit finds. There are no waybills here, so theirs would be lost."""
     found: list[Breach] = []
     for check in (BALANCES, ENTRIES, CHARGED_ONCE, HOLDS, RESERVED_KEYS):
         found += (await check.run(database, 0))[1]

@@ -1,4 +1,4 @@
-"""The database that every example of the books' machine begins with."""
+"""The database that every example of the ledger's machine begins with."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,10 +1,10 @@
-"""What the calls of the books' machine do: a stand-in for the operations' handlers."""
+"""What the calls of the ledger's machine do: a stand-in for the operations' handlers."""
 
 from functools import partial
 
 from sqlalchemy import bindparam, select
 
-from tests.ledger import ledger_calls as told
+from tests.ledger import ledger_calls
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.holds import capture, release, reserve
 from tollway.operations.product_analysis.schema import product
@@ -27,32 +27,32 @@ _HOLDS = Query(
 
 
 class AsMeantError(Exception):
-    """A call failed because it was told to."""
+    """A call failed as it asked for."""
 
 
 def perform(call: Call) -> None:
     what, number = call.request.what, call.request.number
-    if what == told.BREAK:
+    if what == ledger_calls.BREAK:
         raise AsMeantError
-    if what == told.DATA:
+    if what == ledger_calls.DATA:
         call.data = call.request_id.encode()
-    elif what in told.ERRANDS:
+    elif what in ledger_calls.ERRANDS:
         call.act = _errand(what, number)
     else:
         call.act = partial(_deed, what)
 
 
 async def _deed(what: str, transaction: Transaction, charge: Charge) -> ActResult:
-    if what != told.FREE:
+    if what != ledger_calls.FREE:
         await transaction.execute(_DO, product_id=charge.request_id)
-    if what == told.FAIL:
+    if what == ledger_calls.FAIL:
         raise AsMeantError
-    replay_of = told.EARLIER if what == told.FREE else None
-    return ActResult(charge.request_id.encode(), what != told.FREE, replay_of=replay_of)
+    replay_of = ledger_calls.EARLIER if what == ledger_calls.FREE else None
+    return ActResult(charge.request_id.encode(), what != ledger_calls.FREE, replay_of=replay_of)
 
 
 def _errand(what: str, number: int) -> Act:
-    """Sets credits aside, asks somebody else, and then charges them or gives them back."""
+    """Sets credits aside, asks another system, and then charges them or gives them back."""
 
     async def holds(transaction: Transaction, charge: Charge) -> list[Row]:
         ids = f"{number}.%"
@@ -68,14 +68,14 @@ def _errand(what: str, number: int) -> Act:
         return ActResult(b"", is_paid=False, then=ask, is_held=state == "released")
 
     async def ask() -> Act:
-        if what == told.SILENT:
+        if what == ledger_calls.SILENT:
             raise AsMeantError
         return come_back
 
     async def come_back(transaction: Transaction, charge: Charge) -> ActResult:
         hold_id, state, request_id = (await holds(transaction, charge))[-1]
         captured = None
-        if state == "held" and what == told.TAKEN:
+        if state == "held" and what == ledger_calls.TAKEN:
             made = await capture(transaction, charge.account_id, hold_id, charge.at_ms)
             state, captured = "captured", made.amount
         elif state == "held":

@@ -34,7 +34,7 @@ RESERVE = Query(
 _runs = count()
 
 
-class GrantRequest(NamedTuple):
+class ChargeSpec(NamedTuple):
     """A call in a batch."""
 
     account: str
@@ -44,15 +44,15 @@ class GrantRequest(NamedTuple):
     owner: str | None
 
 
-WISHES = st.builds(
-    GrantRequest,
+SPECS = st.builds(
+    ChargeSpec,
     st.sampled_from(ACCOUNTS),
     st.sampled_from(UNITS),
     st.integers(0, 9),
     st.none() | st.none() | st.sampled_from(["k1", "k2", "k 3"]),
     st.none() | st.sampled_from(["shop 1", "shop 2"]),
 )
-BATCHES = st.lists(st.lists(WISHES, min_size=1, max_size=20), min_size=1, max_size=3)
+BATCHES = st.lists(st.lists(SPECS, min_size=1, max_size=20), min_size=1, max_size=3)
 OPENINGS = st.dictionaries(
     st.tuples(st.sampled_from(ACCOUNTS), st.sampled_from(UNITS)), st.integers(0, 40)
 )
@@ -79,19 +79,19 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Stor
     yield alone, shared
 
 
-def charge_of(grant_request: GrantRequest, account_id: str, request_id: str) -> Charge:
-    grant = grant_request.owner and GrantKey("shop", grant_request.owner, "con_1")
+def charge_of(spec: ChargeSpec, account_id: str, request_id: str) -> Charge:
+    grant = spec.owner and GrantKey("shop", spec.owner, "con_1")
     idempotency_key = None
-    if grant_request.key is not None:
+    if spec.key is not None:
         data = f"answer to {request_id}".encode()
         asked = b"print of " + data
         idempotency_key = IdempotencyKey(
-            grant_request.key, asked, asked.__eq__, lambda data: b"sealed " + data, data
+            spec.key, asked, asked.__eq__, lambda data: b"sealed " + data, data
         )
     return Charge(
         account_id,
-        grant_request.unit,
-        grant_request.amount,
+        spec.unit,
+        spec.amount,
         "orders",
         request_id,
         "tok_x",
@@ -101,15 +101,15 @@ def charge_of(grant_request: GrantRequest, account_id: str, request_id: str) -> 
     )
 
 
-def told(remarks: ChargeResults) -> dict[int, object]:
-    """What can be compared of what was told; that a plain call was done is not told."""
+def comparable(results: ChargeResults) -> dict[int, object]:
+    """The results in a form that can be compared; a plain call that was posted has none."""
     outcomes: dict[int, object] = {}
-    for position, remark in remarks.items():
-        if isinstance(remark, AlreadyAnswered):
-            outcomes[position] = remark.kept
-        elif isinstance(remark, Exception):
-            assert isinstance(remark, ShortageError), remark
-            outcomes[position] = remark.left
+    for position, result in results.items():
+        if isinstance(result, AlreadyAnswered):
+            outcomes[position] = result.kept
+        elif isinstance(result, Exception):
+            assert isinstance(result, ShortageError), result
+            outcomes[position] = result.left
     return outcomes
 
 
@@ -117,7 +117,7 @@ def run(
     store: Store,
     name: str,
     openings: dict[tuple[str, str], int],
-    batches: list[list[GrantRequest]],
+    batches: list[list[ChargeSpec]],
 ) -> list[object]:
     async def work(database: Database) -> list[object]:
         async def open_all(transaction: Transaction) -> None:
@@ -129,16 +129,14 @@ def run(
         outcomes: list[object] = []
         for nth, batch in enumerate(batches):
             charges = [
-                charge_of(
-                    grant_request, f"{name}{grant_request.account}", f"{name}.{nth}.{position:03}"
-                )
-                for position, grant_request in enumerate(batch)
+                charge_of(spec, f"{name}{spec.account}", f"{name}.{nth}.{position:03}")
+                for position, spec in enumerate(batch)
             ]
             if database.is_shared:
-                remarks = await post_waiting_for_locks(database, charges)
+                results = await post_waiting_for_locks(database, charges)
             else:
-                remarks = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
-            outcomes.append(told(remarks))
+                results = await database.write(lambda tx, batch=charges: post_charges(tx, batch))
+            outcomes.append(comparable(results))
         return outcomes
 
     outcomes = store.do(work)
@@ -147,12 +145,12 @@ def run(
     return [outcomes, *rows, store.run(USES.format(name))]
 
 
-Check = Callable[[dict[tuple[str, str], int], list[list[GrantRequest]]], None]
+Check = Callable[[dict[tuple[str, str], int], list[list[ChargeSpec]]], None]
 
 
 @pytest.fixture(scope="module")
 def check(pair: tuple[Store, Store]) -> Check:
-    def same(openings: dict[tuple[str, str], int], batches: list[list[GrantRequest]]) -> None:
+    def same(openings: dict[tuple[str, str], int], batches: list[list[ChargeSpec]]) -> None:
         name = f"{next(_runs):05}"
         alone, shared = (run(store, name, openings, batches) for store in pair)
         for one, other in zip(alone, shared, strict=True):
@@ -164,14 +162,14 @@ def check(pair: tuple[Store, Store]) -> Check:
 @settings(max_examples=20)
 @given(openings=OPENINGS, batches=BATCHES)
 def test_any_batches_come_out_the_same(
-    check: Check, openings: dict[tuple[str, str], int], batches: list[list[GrantRequest]]
+    check: Check, openings: dict[tuple[str, str], int], batches: list[list[ChargeSpec]]
 ) -> None:
     check(openings, batches)
 
 
 def test_so_does_a_batch_of_the_largest_size(check: Check) -> None:
     batch = [
-        GrantRequest(
+        ChargeSpec(
             ACCOUNTS[number % 3],
             UNITS[number % 2],
             number % 7,
@@ -193,22 +191,22 @@ def test_a_key_that_is_reserved_is_taken_for_what_is_settled_at_once(
 
     for store in pair:
         store.do(reserve)
-        grant_requests = [
-            GrantRequest("a", "credits", 1, "k1", None),
-            GrantRequest("a", "credits", 1, "k2", None),
+        key_charges = [
+            ChargeSpec("a", "credits", 1, "k1", None),
+            ChargeSpec("a", "credits", 1, "k2", None),
         ]
         outcomes, ((*_, amount, _, posted, _),), *_ = run(
-            store, "reserved ", {("a", "credits"): 9}, [grant_requests]
+            store, "reserved ", {("a", "credits"): 9}, [key_charges]
         )
         assert outcomes == [{0: KeptAnswer("the holder", b"another", b"")}]
         assert (amount, posted) == (8, 1)
 
 
 MIXED = [
-    GrantRequest("a", "credits", 3, None, None),
-    GrantRequest("a", "credits", 3, "k1", "shop 1"),
-    GrantRequest("a", "credits", 9, None, None),
-    GrantRequest("a", "credits", 1, "k1", "shop 1"),
+    ChargeSpec("a", "credits", 3, None, None),
+    ChargeSpec("a", "credits", 3, "k1", "shop 1"),
+    ChargeSpec("a", "credits", 9, None, None),
+    ChargeSpec("a", "credits", 1, "k1", "shop 1"),
 ]
 
 

@@ -1,7 +1,7 @@
 """Settling without what others have locked: the rest comes out as if it had been alone.
 
 Random batches meet random locks. What was busy is settled once the locks are gone; in the end the
-books are those of an engine that was given the same charges in the same order.
+rows are those of an engine that was given the same charges in the same order.
 """
 
 from collections import Counter
@@ -20,12 +20,12 @@ from tests.ledger.test_charge_postgresql import (
     ACCOUNTS,
     OPENINGS,
     ROWS,
+    SPECS,
     UNITS,
     USES,
-    WISHES,
-    GrantRequest,
+    ChargeSpec,
     charge_of,
-    told,
+    comparable,
 )
 from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
@@ -62,11 +62,11 @@ LOCKS = st.builds(
 )
 NO_LOCKS = Locks(frozenset(), frozenset(), frozenset())
 STEPS = st.lists(
-    st.tuples(LOCKS | st.just(NO_LOCKS), st.lists(WISHES, min_size=1, max_size=20)),
+    st.tuples(LOCKS | st.just(NO_LOCKS), st.lists(SPECS, min_size=1, max_size=20)),
     min_size=1,
     max_size=3,
 )
-Steps = list[tuple[Locks, list[GrantRequest]]]
+Steps = list[tuple[Locks, list[ChargeSpec]]]
 
 
 class Pair(NamedTuple):
@@ -89,16 +89,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return make_pair(tmp_path_factory.mktemp("busy"))
 
 
-def charges_of(name: str, nth: int, batch: Sequence[GrantRequest]) -> list[Charge]:
+def charges_of(name: str, nth: int, batch: Sequence[ChargeSpec]) -> list[Charge]:
     return [
         replace(
-            charge_of(
-                grant_request, f"{name}{grant_request.account}", f"{name}.{nth}.{position:03}"
-            ),
+            charge_of(spec, f"{name}{spec.account}", f"{name}.{nth}.{position:03}"),
             operation=OPERATIONS[position % 2],
             limit=LIMIT,
         )
-        for position, grant_request in enumerate(batch)
+        for position, spec in enumerate(batch)
     ]
 
 
@@ -159,24 +157,24 @@ class Holder:
 async def settle_behind(
     database: Database, url: str, name: str, locks: Locks, charges: list[Charge]
 ) -> tuple[dict[int, object], list[int]]:
-    """What is told of the charges, and which of them were left to the end."""
+    """The results of the charges, and which of them were left to the end."""
     connection = await asyncpg.connect(url)
     holder = Holder(connection, name)
     try:
         async with connection.transaction():
             await holder.take(locks)
-            remarks = await post_unless_locked(database, charges)
+            results = await post_unless_locked(database, charges)
     finally:
         await connection.close()
-    busy = [place for place, remark in remarks.items() if isinstance(remark, BusyError)]
+    busy = [place for place, result in results.items() if isinstance(result, BusyError)]
     for place, charge in enumerate(charges):
         if place in busy:
-            assert holder.may_be_busy(charge), "busy although nobody has it"
+            assert holder.may_be_busy(charge), "busy although it is not locked"
         elif holder.must_be_busy(charge):
-            assert isinstance(remarks.get(place), AlreadyAnswered), "settled behind a lock's back"
-    done: ChargeResults = {place: remark for place, remark in remarks.items() if place not in busy}
+            assert isinstance(results.get(place), AlreadyAnswered), "settled behind a lock's back"
+    done: ChargeResults = {place: result for place, result in results.items() if place not in busy}
     later = await post_waiting_for_locks(database, [charges[place] for place in sorted(busy)])
-    return told(done | {sorted(busy)[nth]: each for nth, each in later.items()}), sorted(busy)
+    return comparable(done | {sorted(busy)[nth]: each for nth, each in later.items()}), sorted(busy)
 
 
 async def settle_alone(
@@ -184,10 +182,10 @@ async def settle_alone(
 ) -> dict[int, object]:
     """The same in a transaction each: first what was not busy, then what was."""
     outcomes: dict[int, object] = {}
-    for places in ([place for place in range(len(charges)) if place not in busy], busy):
-        run = [charges[place] for place in places]
-        remarks = await database.write(lambda tx, run=run: post_charges(tx, run))
-        outcomes |= told({places[nth]: remark for nth, remark in remarks.items()})
+    for positions in ([place for place in range(len(charges)) if place not in busy], busy):
+        run = [charges[place] for place in positions]
+        results = await database.write(lambda tx, run=run: post_charges(tx, run))
+        outcomes |= comparable({positions[nth]: result for nth, result in results.items()})
     return outcomes
 
 
@@ -239,9 +237,7 @@ def test_whatever_is_locked_the_rest_is_settled_and_the_end_is_the_same(
 
 
 RICH: Openings = {(account, unit): 100 for account in ACCOUNTS for unit in UNITS}
-MIXED = [
-    GrantRequest(account, unit, 2, None, "shop 1") for account in ACCOUNTS for unit in UNITS
-] * 3
+MIXED = [ChargeSpec(account, unit, 2, None, "shop 1") for account in ACCOUNTS for unit in UNITS] * 3
 
 
 def test_of_a_batch_only_what_is_locked_is_busy(pair: Pair) -> None:
@@ -250,14 +246,13 @@ def test_of_a_batch_only_what_is_locked_is_busy(pair: Pair) -> None:
     # operation; what lies in both comes once.
     steps = [(NO_LOCKS, MIXED), (locks, MIXED)]
     busy = [
-        (grant_request.account == "b" and grant_request.unit == "credits")
-        or (grant_request.account == "Ω" and nth % 2 == 0)
-        for nth, grant_request in enumerate(MIXED)
+        (spec.account == "b" and spec.unit == "credits") or (spec.account == "Ω" and nth % 2 == 0)
+        for nth, spec in enumerate(MIXED)
     ]
     assert check(pair, RICH, steps) == sum(busy) > 0
 
 
-def test_what_is_not_there_is_locked_by_nobody(pair: Pair) -> None:
+def test_a_row_that_does_not_exist_is_not_locked(pair: Pair) -> None:
     assert check(pair, {}, [(NO_LOCKS, MIXED), (NO_LOCKS, MIXED)]) == 0
 
 

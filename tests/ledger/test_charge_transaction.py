@@ -92,11 +92,11 @@ async def check(
 @settings(max_examples=30)
 @given(openings=OPENINGS, batches=BATCHES)
 def test_any_batches_come_out_as_if_charged_one_by_one(
-    books: Store,
+    store: Store,
     openings: dict[tuple[str, str], int],
     batches: list[list[tuple[tuple[str, str], int]]],
 ) -> None:
-    books.do(lambda database: check(database, openings, batches))
+    store.do(lambda database: check(database, openings, batches))
 
 
 class Overdraws:
@@ -127,21 +127,21 @@ class ForgetsAnEntry(Overdraws):
 
 
 @pytest.mark.parametrize("sabotage", [Overdraws, ForgetsAnEntry])
-def test_a_transaction_that_does_it_wrong_turns_the_check_red(books: Store, sabotage: Wrap) -> None:
+def test_a_transaction_that_does_it_wrong_turns_the_check_red(store: Store, sabotage: Wrap) -> None:
     batch = [(BALANCES[0], 2)] * 3
-    books.do(lambda database: check(database, {BALANCES[0]: 5}, [batch]))
+    store.do(lambda database: check(database, {BALANCES[0]: 5}, [batch]))
     with pytest.raises(AssertionError):
-        books.do(lambda database: check(database, {BALANCES[0]: 5}, [batch], sabotage))
+        store.do(lambda database: check(database, {BALANCES[0]: 5}, [batch], sabotage))
 
 
-def test_a_call_too_dear_does_not_stop_a_cheaper_one_behind_it(books: Store) -> None:
+def test_a_call_too_dear_does_not_stop_a_cheaper_one_behind_it(store: Store) -> None:
     batch = [(BALANCES[0], 4), (BALANCES[0], 9), (BALANCES[0], 1), (BALANCES[0], 1)]
-    books.do(lambda database: check(database, {BALANCES[0]: 5}, [batch]))
+    store.do(lambda database: check(database, {BALANCES[0]: 5}, [batch]))
 
 
-def test_very_large_batches_over_many_accounts_come_out_right(books: Store) -> None:
+def test_very_large_batches_over_many_accounts_come_out_right(store: Store) -> None:
     chance = random.Random(7)
     keys = [(f"n{number}", unit) for number in range(40) for unit in UNITS]
     openings = {key: chance.randrange(50) for key in keys}
     batch = [(chance.choice(keys), chance.randrange(1, 6)) for _ in range(2000)]
-    books.do(lambda database: check(database, openings, [batch, batch]))
+    store.do(lambda database: check(database, openings, [batch, batch]))

@@ -1,4 +1,4 @@
-"""Settling: concurrent calls share commits, and a commit that fails charges nobody."""
+"""Charging: concurrent calls share commits, and a commit that fails charges no call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,7 @@ from tollway.store.query import Query
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
-WORLD = Runtime()
+RUNTIME = Runtime()
 Shortages = list[tuple[str, str, int]]
 
 
@@ -82,17 +82,17 @@ class Bench:
 
 @pytest.fixture
 def on_bench(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> Callable[[Callable[[Bench], Awaitable[None]]], None]:
     """Runs a test on a batcher over an account with 100 credits."""
 
     def run(test: Callable[[Bench], Awaitable[None]]) -> None:
         async def work(database: Database) -> None:
-            account = await open_account(database, WORLD, new_name())
-            await top_up(database, WORLD, account.id, "credits", 100)
+            account = await open_account(database, RUNTIME, new_name())
+            await top_up(database, RUNTIME, account.id, "credits", 100)
             await test(Bench(database, account.id))
 
-        books.do(work)
+        store.do(work)
 
     return run
 
@@ -115,7 +115,7 @@ def test_calls_that_arrive_during_a_commit_share_the_next_one(on_bench: OnBench)
     on_bench(test)
 
 
-def test_nobody_is_answered_before_the_commit(on_bench: OnBench) -> None:
+def test_no_call_is_answered_before_the_commit(on_bench: OnBench) -> None:
     async def test(bench: Bench) -> None:
         bench.database.gate.clear()
         waiting = [bench.settle(number) for number in range(5)]
@@ -128,7 +128,7 @@ def test_nobody_is_answered_before_the_commit(on_bench: OnBench) -> None:
     on_bench(test)
 
 
-def test_a_commit_that_fails_fails_every_waiter_and_charges_nobody(on_bench: OnBench) -> None:
+def test_a_commit_that_fails_fails_every_waiter_and_charges_no_call(on_bench: OnBench) -> None:
     async def test(bench: Bench) -> None:
         bench.database.fails_with = StoreUnavailableError("disk full")
         waiting = [bench.settle(number) for number in range(10)]
@@ -144,7 +144,7 @@ def test_a_commit_that_fails_fails_every_waiter_and_charges_nobody(on_bench: OnB
     on_bench(test)
 
 
-def test_exactly_what_the_balance_covers_is_settled_and_the_rest_told(on_bench: OnBench) -> None:
+def test_exactly_what_the_balance_covers_is_charged_and_the_rest_refused(on_bench: OnBench) -> None:
     async def test(bench: Bench) -> None:
         waiting = [bench.settle(number) for number in range(130)]
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
@@ -181,15 +181,15 @@ def test_a_caller_that_has_gone_away_before_its_commit_is_not_charged(on_bench: 
     on_bench(test)
 
 
-def test_a_call_that_waited_too_long_is_let_go_uncharged(
-    books: Store, new_name: Callable[[], str]
+def test_a_call_that_waited_too_long_is_not_charged(
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        account = await open_account(database, WORLD, new_name())
-        await top_up(database, WORLD, account.id, "credits", 100)
+        account = await open_account(database, RUNTIME, new_name())
+        await top_up(database, RUNTIME, account.id, "credits", 100)
         bench = Bench(database, account.id, timeout_s=-1)
         with pytest.raises(StoreBusyError):
             await bench.settle(0)
         assert (bench.database.commits, await bench.left()) == (0, 100)
 
-    books.do(work)
+    store.do(work)

@@ -17,18 +17,18 @@ from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.versions import Versions
 
-WORLD = Runtime()
+RUNTIME = Runtime()
 NAME = "orders"
 
 
 async def new_token(database: Database, name: str, **options: object) -> IssuedToken:
-    account = await open_account(database, WORLD, name)
+    account = await open_account(database, RUNTIME, name)
     await grant(database, account.id, Permission(NAME, 3, 20))
-    return await issue_token(database, WORLD, account.id, **options)  # type: ignore[arg-type]
+    return await issue_token(database, RUNTIME, account.id, **options)  # type: ignore[arg-type]
 
 
 def test_a_valid_token_leads_to_its_account_and_permissions(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
@@ -43,10 +43,10 @@ def test_a_valid_token_leads_to_its_account_and_permissions(
             assert caller.expires_at_s == issued.token.expires_at_s
             assert caller.permissions == {NAME: Permission(NAME, 3, 20)}
 
-    books.do(work)
+    store.do(work)
 
 
-def test_what_is_kept_is_not_read_again(books: Store, new_name: Callable[[], str]) -> None:
+def test_what_is_kept_is_not_read_again(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
         hashed = token_hash((await new_token(database, new_name())).text)
@@ -57,12 +57,12 @@ def test_what_is_kept_is_not_read_again(books: Store, new_name: Callable[[], str
         assert directory.known_caller(hashed) is caller
         assert await directory.caller(hashed) is caller
 
-    books.do(work)
+    store.do(work)
 
 
 @pytest.mark.parametrize("how", ["revoked", "closed", "regranted"])
 def test_a_change_is_seen_after_the_next_refresh(
-    books: Store, new_name: Callable[[], str], how: str
+    store: Store, new_name: Callable[[], str], how: str
 ) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
@@ -71,9 +71,9 @@ def test_a_change_is_seen_after_the_next_refresh(
         await directory.refresh()
         assert await directory.caller(hashed)
         if how == "revoked":
-            await revoke_token(database, WORLD, issued.token.id)
+            await revoke_token(database, RUNTIME, issued.token.id)
         elif how == "closed":
-            await close_account(database, WORLD, account)
+            await close_account(database, RUNTIME, account)
         else:
             await grant(database, account, Permission(NAME, 4, None))
         await directory.refresh()
@@ -83,11 +83,11 @@ def test_a_change_is_seen_after_the_next_refresh(
         else:
             assert caller is None
 
-    books.do(work)
+    store.do(work)
 
 
 def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
@@ -96,11 +96,11 @@ def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
         issued = await new_token(database, new_name())
         assert await directory.caller(token_hash(issued.text))
 
-    books.do(work)
+    store.do(work)
 
 
 def test_what_a_balance_held_is_only_remembered_until_something_changed(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
@@ -109,15 +109,15 @@ def test_what_a_balance_held_is_only_remembered_until_something_changed(
         assert directory.remembered_amount(account, "credits") == -1
         assert await directory.amount_left(account, "credits") == 0
         assert directory.remembered_amount(account, "credits") == 0
-        await top_up(database, WORLD, account, "credits", 9)
+        await top_up(database, RUNTIME, account, "credits", 9)
         await directory.refresh()
         assert directory.remembered_amount(account, "credits") == -1
         assert await directory.amount_left(account, "credits") == 9
 
-    books.do(work)
+    store.do(work)
 
 
-def test_an_operation_that_is_closed_or_priced_is_seen(books: Store) -> None:
+def test_an_operation_that_is_closed_or_priced_is_seen(store: Store) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))
         await set_price(database, "waybills", 12)
@@ -130,7 +130,7 @@ def test_an_operation_that_is_closed_or_priced_is_seen(books: Store) -> None:
         state = directory.operation_states["waybills"]
         assert (state.is_closed, state.price) == (False, 12)
 
-    books.do(work)
+    store.do(work)
 
 
 class LateDatabase:
@@ -163,7 +163,7 @@ class LateDatabase:
 
 @pytest.mark.parametrize("table", ["version", "operation_state"])
 def test_an_answer_that_was_overtaken_brings_nothing_back(
-    books: Store, new_name: Callable[[], str], table: str
+    store: Store, new_name: Callable[[], str], table: str
 ) -> None:
     async def work(database: Database) -> None:
         late = LateDatabase(database, table)
@@ -177,7 +177,7 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
         late.keep_next_back()
         slow = asyncio.create_task(directory.refresh())
         await late.has_come.wait()
-        # Whoever comes while it is not yet known what changed must ask too.
+        # A call that comes before the change is known must look it up too.
         assert (directory.known_caller(hashed) is None) == (table == "operation_state")
         await set_closed(database, "waybills", is_closed=True)
         await directory.refresh()
@@ -190,4 +190,4 @@ def test_an_answer_that_was_overtaken_brings_nothing_back(
         assert caller and directory.known_caller(hashed) is caller
         await set_closed(database, "waybills", is_closed=False)
 
-    books.do(work)
+    store.do(work)

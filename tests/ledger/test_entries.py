@@ -23,26 +23,26 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
 AT_S = 1_767_225_600.25
-WORLD = Runtime(now_s=lambda: AT_S)
+RUNTIME = Runtime(now_s=lambda: AT_S)
 
 
 @settings(max_examples=40)
 @given(amounts=st.lists(st.integers(-50, 50), max_size=12))
 def test_every_change_is_explained_and_none_goes_below_zero(
-    books: Store, new_name: Callable[[], str], amounts: list[int]
+    store: Store, new_name: Callable[[], str], amounts: list[int]
 ) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
+        account = (await open_account(database, RUNTIME, new_name())).id
         left, expected = 0, []
         for amount in amounts:
             if amount == 0 or left + amount < 0:
                 with pytest.raises(LedgerError):
-                    await top_up(database, WORLD, account, "credits", amount)
+                    await top_up(database, RUNTIME, account, "credits", amount)
                 continue
             left += amount
             kind = "top_up" if amount > 0 else "correction"
             expected.append((len(expected) + 1, kind, amount, left))
-            added = await top_up(database, WORLD, account, "credits", amount)
+            added = await top_up(database, RUNTIME, account, "credits", amount)
             assert (added.number, added.kind, added.amount, added.balance_after) == expected[-1]
         assert await amount_left(database, account, "credits") == left
         entries = await newest_entries(database, account, "credits", 100)
@@ -53,67 +53,67 @@ def test_every_change_is_explained_and_none_goes_below_zero(
             [("credits", left, len(expected))] if expected else []
         )
 
-    books.do(work)
+    store.do(work)
 
 
 @pytest.mark.parametrize("amount", [0, AMOUNT_MAX + 1, -AMOUNT_MAX - 1, 2**63])
 def test_an_amount_out_of_bounds_is_refused_in_words(
-    books: Store, new_name: Callable[[], str], amount: int
+    store: Store, new_name: Callable[[], str], amount: int
 ) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
+        account = (await open_account(database, RUNTIME, new_name())).id
         with pytest.raises(LedgerError, match="whole number up to"):
-            await top_up(database, WORLD, account, "credits", amount)
+            await top_up(database, RUNTIME, account, "credits", amount)
         assert await list_balances(database, account) == []
 
-    books.do(work)
+    store.do(work)
 
 
 def test_what_the_operator_noted_and_when_is_kept(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
-        await top_up(database, WORLD, account, "credits", 5, "发票 7")
+        account = (await open_account(database, RUNTIME, new_name())).id
+        await top_up(database, RUNTIME, account, "credits", 5, "发票 7")
         (entry,) = await newest_entries(database, account, "credits", 10)
         assert (entry.note, entry.at_ms) == ("发票 7", 1_767_225_600_250)
         assert (entry.operation, entry.request_id, entry.token_id) == (None, None, None)
 
-    books.do(work)
+    store.do(work)
 
 
-def test_a_closed_account_takes_no_more_entries(books: Store, new_name: Callable[[], str]) -> None:
+def test_a_closed_account_takes_no_more_entries(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
-        await top_up(database, WORLD, account, "credits", 5)
-        await close_account(database, WORLD, account)
+        account = (await open_account(database, RUNTIME, new_name())).id
+        await top_up(database, RUNTIME, account, "credits", 5)
+        await close_account(database, RUNTIME, account)
         with pytest.raises(LedgerError, match="closed"):
-            await top_up(database, WORLD, account, "credits", 5)
+            await top_up(database, RUNTIME, account, "credits", 5)
         assert await amount_left(database, account, "credits") == 5
 
-    books.do(work)
+    store.do(work)
 
 
-def test_units_are_balances_of_their_own(books: Store, new_name: Callable[[], str]) -> None:
+def test_units_are_balances_of_their_own(store: Store, new_name: Callable[[], str]) -> None:
     async def work(database: Database) -> None:
-        account = (await open_account(database, WORLD, new_name())).id
-        await top_up(database, WORLD, account, "credits", 5)
+        account = (await open_account(database, RUNTIME, new_name())).id
+        await top_up(database, RUNTIME, account, "credits", 5)
         with pytest.raises(LedgerError, match="less than 1 calls:orders"):
-            await top_up(database, WORLD, account, "calls:orders", -1)
-        await top_up(database, WORLD, account, "calls:orders", 7)
+            await top_up(database, RUNTIME, account, "calls:orders", -1)
+        await top_up(database, RUNTIME, account, "calls:orders", 7)
         balances = [(b.unit, b.amount) for b in await list_balances(database, account)]
         assert balances == [("calls:orders", 7), ("credits", 5)]
 
-    books.do(work)
+    store.do(work)
 
 
 def test_entries_are_paged_from_the_newest_back_and_found_by_request(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     async def work(database: Database) -> None:
         name = new_name()
-        account = (await open_account(database, WORLD, name)).id
-        await top_up(database, WORLD, account, "credits", 100)
+        account = (await open_account(database, RUNTIME, name)).id
+        await top_up(database, RUNTIME, account, "credits", 100)
         charges = [
             Charge(account, "credits", 1, "orders", f"{name}.{number}", "tok_x", number)
             for number in range(9)
@@ -126,4 +126,4 @@ def test_entries_are_paged_from_the_newest_back_and_found_by_request(
         assert (entry.account_id, entry.amount, entry.at_ms) == (account, -1, 3)
         assert await entries_of_request(database, "nothing") == []
 
-    books.do(work)
+    store.do(work)

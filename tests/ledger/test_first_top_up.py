@@ -16,7 +16,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
 pytestmark = pytest.mark.postgresql
-WORLD = Runtime()
+RUNTIME = Runtime()
 WAITS = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 # Between looking for the balances and writing them.
 STOP = ("-- After the locks,", "PERFORM pg_advisory_xact_lock(42); -- After the locks,")
@@ -29,7 +29,7 @@ CARELESS = (
 
 async def meet(database: Database, url: str) -> int:
     """Tops an account up in the middle of its first call; what it has then."""
-    account = await open_account(database, WORLD, "new")
+    account = await open_account(database, RUNTIME, "new")
     connection = await asyncpg.connect(url)
     try:
         await connection.execute("SELECT pg_advisory_lock(42)")
@@ -37,7 +37,7 @@ async def meet(database: Database, url: str) -> int:
         settling = asyncio.create_task(post_waiting_for_locks(database, [charge]))
         while not await connection.fetch(WAITS):
             pass
-        await top_up(database, WORLD, account.id, "credits", 100)
+        await top_up(database, RUNTIME, account.id, "credits", 100)
         await connection.execute("SELECT pg_advisory_unlock(42)")
         assert isinstance((await settling)[0], ShortageError)
     finally:

@@ -15,48 +15,48 @@ from tollway.ledger.holds import capture, release, reserve
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
 
-WORLD = Runtime()
+RUNTIME = Runtime()
 End = Callable[..., Awaitable[object]]
 
 
 class Holder:
     """One account with 10 credits, and what it does with holds."""
 
-    def __init__(self, books: Store, name: str, credit: int = 10) -> None:
-        self._books = books
+    def __init__(self, store: Store, name: str, credit: int = 10) -> None:
+        self._store = store
 
         async def work(database: Database) -> str:
-            account = await open_account(database, WORLD, name)
+            account = await open_account(database, RUNTIME, name)
             if credit:
-                await top_up(database, WORLD, account.id, "credits", credit)
+                await top_up(database, RUNTIME, account.id, "credits", credit)
             return account.id
 
-        self.account_id = books.do(work)
+        self.account_id = store.do(work)
 
     def hold(self, hold_id: str, amount: int) -> None:
         request_id = f"{self.account_id}.{hold_id}"
         charge = Charge(self.account_id, "credits", amount, "waybills", request_id, "tok_x", 0)
-        self._books.do(lambda db: db.write(lambda tx: reserve(tx, charge, hold_id, 1000)))
+        self._store.do(lambda db: db.write(lambda tx: reserve(tx, charge, hold_id, 1000)))
 
     def end(self, how: End, hold_id: str) -> None:
-        self._books.do(lambda db: db.write(lambda tx: how(tx, self.account_id, hold_id, 1)))
+        self._store.do(lambda db: db.write(lambda tx: how(tx, self.account_id, hold_id, 1)))
 
     def balances(self) -> list[Balance]:
-        return self._books.do(lambda db: list_balances(db, self.account_id))
+        return self._store.do(lambda db: list_balances(db, self.account_id))
 
     def entries(self) -> list[tuple[str, int, int]]:
-        newest = self._books.do(lambda db: newest_entries(db, self.account_id, "credits", 100))
+        newest = self._store.do(lambda db: newest_entries(db, self.account_id, "credits", 100))
         return [(each.kind, each.amount, each.balance_after) for each in reversed(newest)]
 
     def breaches(self) -> list[Breach]:
-        found = self._books.do(breaches)
+        found = self._store.do(breaches)
         return [each for each in found if each.account_id == self.account_id]
 
 
 def test_captured_and_released_holds_are_no_breach(
-    books: Store, new_name: Callable[[], str]
+    store: Store, new_name: Callable[[], str]
 ) -> None:
-    holder = Holder(books, new_name())
+    holder = Holder(store, new_name())
     holder.hold("1", 4)
     holder.hold("2", 3)
     assert holder.balances() == [Balance("credits", amount=3, held=7, posted=0, entries=3)]
@@ -70,9 +70,9 @@ def test_captured_and_released_holds_are_no_breach(
 @pytest.mark.parametrize("how", [capture, release])
 @pytest.mark.parametrize("again", [capture, release])
 def test_a_hold_is_ended_once(
-    books: Store, new_name: Callable[[], str], how: End, again: End
+    store: Store, new_name: Callable[[], str], how: End, again: End
 ) -> None:
-    holder = Holder(books, new_name())
+    holder = Holder(store, new_name())
     holder.hold("1", 4)
     holder.end(how, "1")
     before = holder.balances(), holder.entries()
@@ -81,8 +81,8 @@ def test_a_hold_is_ended_once(
     assert (holder.balances(), holder.entries()) == before
 
 
-def test_an_id_is_held_once(books: Store, new_name: Callable[[], str]) -> None:
-    holder = Holder(books, new_name())
+def test_an_id_is_held_once(store: Store, new_name: Callable[[], str]) -> None:
+    holder = Holder(store, new_name())
     holder.hold("1", 4)
     for _ in ("open", "released"):
         before = holder.balances()
@@ -93,8 +93,8 @@ def test_an_id_is_held_once(books: Store, new_name: Callable[[], str]) -> None:
             holder.end(release, "1")
 
 
-def test_more_than_is_there_is_not_held(books: Store, new_name: Callable[[], str]) -> None:
-    holder = Holder(books, new_name())
+def test_more_than_is_there_is_not_held(store: Store, new_name: Callable[[], str]) -> None:
+    holder = Holder(store, new_name())
     with pytest.raises(ShortageError):
         holder.hold("1", 11)
     holder.hold("1", 10)
@@ -102,9 +102,9 @@ def test_more_than_is_there_is_not_held(books: Store, new_name: Callable[[], str
 
 @pytest.mark.parametrize("how", [capture, release])
 def test_a_free_hold_needs_no_balance_and_is_not_entered(
-    books: Store, new_name: Callable[[], str], how: End
+    store: Store, new_name: Callable[[], str], how: End
 ) -> None:
-    holder = Holder(books, new_name(), credit=0)
+    holder = Holder(store, new_name(), credit=0)
     holder.hold("1", 0)
     holder.end(how, "1")
     assert (holder.balances(), holder.entries(), holder.breaches()) == ([], [], [])

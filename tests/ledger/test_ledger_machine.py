@@ -1,4 +1,4 @@
-"""Few examples of the books' machine, and proof that it would notice; many run in tests/torture."""
+"""Some examples of the ledger's machine, and proof that it notices faults."""
 
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import bindparam, select, text
 
 from tests.ledger.ledger_campaign import run_campaign, run_control
-from tollway.ledger import charge_transaction as posting
-from tollway.ledger import holds
+from tollway.ledger import charge_transaction, holds
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.ledger.holds import Hold
 from tollway.store.database import Database, Transaction
@@ -22,7 +21,7 @@ ENOUGH = 40
 pytestmark = pytest.mark.sqlite
 
 
-def test_the_books_are_as_they_should_be_whatever_happens() -> None:
+def test_the_ledger_is_as_it_should_be_whatever_happens() -> None:
     run_campaign(examples=25)
 
 
@@ -94,7 +93,7 @@ def test_a_debit_without_its_condition_turns_it_red(monkeypatch: pytest.MonkeyPa
         )
         .returning(balance.c.amount, balance.c.entries)
     )
-    monkeypatch.setattr(posting, "TAKE", Query(unconditional))
+    monkeypatch.setattr(charge_transaction, "TAKE", Query(unconditional))
     with pytest.raises(AssertionError):
         run_control(ENOUGH, Unchecked)
 
@@ -103,26 +102,26 @@ def test_an_answer_that_is_not_kept_turns_it_red(monkeypatch: pytest.MonkeyPatch
     async def keep_nothing(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr(posting, "keep", keep_nothing)
+    monkeypatch.setattr(charge_transaction, "keep", keep_nothing)
     with pytest.raises(AssertionError):
         run_control(ENOUGH)
 
 
 def test_a_key_that_is_not_reserved_turns_it_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = posting.keep
+    keep = charge_transaction.keep
 
     async def keep_answers_only(
         transaction: Transaction,
         charge: Charge,
         idempotency_key: IdempotencyKey,
-        acted: ActResult,
+        result: ActResult,
         reserved_by: str | None,
     ) -> bool:
-        if not acted.is_success:
+        if not result.is_success:
             return True
-        return await keep(transaction, charge, idempotency_key, acted, reserved_by)
+        return await keep(transaction, charge, idempotency_key, result, reserved_by)
 
-    monkeypatch.setattr(posting, "keep", keep_answers_only)
+    monkeypatch.setattr(charge_transaction, "keep", keep_answers_only)
     with pytest.raises(AssertionError):
         run_control(ENOUGH)
 

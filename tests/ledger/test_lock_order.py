@@ -35,7 +35,7 @@ HAVING balance.amount <> 1000000 - balance.posted OR balance.held <> 0
 
 
 def deadlocks(store: Store) -> int:
-    """As the server counts them, once everybody has left."""
+    """As the server counts them, once all have left."""
     ((found,),) = run_on(
         store.url,
         "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
@@ -121,18 +121,18 @@ async def write_on(database: Database, writer: int) -> None:
             await sweep_kept(database, Runtime().at_ms())
 
 
-def test_eight_writers_in_any_order_never_deadlock(books: Store) -> None:
+def test_eight_writers_in_any_order_never_deadlock(store: Store) -> None:
     async def work(database: Database) -> None:
         await database.write(open_all)
         await asyncio.gather(*(write_on(database, writer) for writer in range(WRITERS)))
 
-    before = deadlocks(books)
-    books.do(work)
-    assert deadlocks(books) == before
-    assert run_on(books.url, WRONG) == []
+    before = deadlocks(store)
+    store.do(work)
+    assert deadlocks(store) == before
+    assert run_on(store.url, WRONG) == []
 
 
-def test_a_deadlock_would_be_counted(books: Store) -> None:
+def test_a_deadlock_would_be_counted(store: Store) -> None:
     met = asyncio.Barrier(2)
 
     async def take(connection: "asyncpg.Connection[asyncpg.Record]", order: Sequence[str]) -> None:
@@ -152,7 +152,7 @@ def test_a_deadlock_would_be_counted(books: Store) -> None:
                     OPEN_BALANCE, **values, held=0, posted=0, entries=0
                 )
             )
-        connections = [await asyncpg.connect(books.url) for _ in range(2)]
+        connections = [await asyncpg.connect(store.url) for _ in range(2)]
         orders = (("one", "two"), ("two", "one"))
         outcomes = await asyncio.gather(
             *(take(*each) for each in zip(connections, orders, strict=True)),
@@ -162,6 +162,6 @@ def test_a_deadlock_would_be_counted(books: Store) -> None:
         for connection in connections:
             await connection.close()
 
-    before = deadlocks(books)
-    books.do(work)
-    assert deadlocks(books) == before + 1
+    before = deadlocks(store)
+    store.do(work)
+    assert deadlocks(store) == before + 1

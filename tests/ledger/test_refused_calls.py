@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.stores import Store
-from tollway.ledger import refused_calls as uncharged
+from tollway.ledger import refused_calls
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.store.database import Database, StoreBusyError
 from tollway.store.query import Query
@@ -46,7 +46,7 @@ class Counting:
             await asyncio.sleep(0)
             if self.refusals:
                 self.refusals -= 1
-                raise StoreBusyError("somebody else writes")
+                raise StoreBusyError("another process writes")
             self.commits += 1
             return await self._database.write(work)
         finally:
@@ -55,18 +55,18 @@ class Counting:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uncharged, "_WRITE_AFTER_S", 0)
-    monkeypatch.setattr(uncharged, "_RETRY_AFTER_S", 0)
+    monkeypatch.setattr(refused_calls, "_WRITE_AFTER_S", 0)
+    monkeypatch.setattr(refused_calls, "_RETRY_AFTER_S", 0)
 
 
 async def until_written(database: Database, account_id: str, count: int) -> list[str]:
     async with asyncio.timeout(20):
-        while len(await ids_of(database, account_id)) < count:  # noqa: ASYNC110 - nobody tells
+        while len(await ids_of(database, account_id)) < count:  # noqa: ASYNC110 - it can only be polled
             await asyncio.sleep(0.01)
     return await ids_of(database, account_id)
 
 
-def test_many_notes_are_few_commits_one_at_a_time(books: Store) -> None:
+def test_many_notes_are_few_commits_one_at_a_time(store: Store) -> None:
     async def work(database: Database) -> tuple[Counting, list[str]]:
         counting = Counting(database)
         notes = RefusedCallLog(counting, Metrics())  # type: ignore[arg-type]
@@ -74,25 +74,25 @@ def test_many_notes_are_few_commits_one_at_a_time(books: Store) -> None:
             notes.add(note("many", number))
         return counting, await until_written(database, "many", 1200)
 
-    counting, ids = books.do(work)
+    counting, ids = store.do(work)
     assert ids == [f"{number:04d}" for number in range(1200)]
     assert (counting.commits, counting.at_once_max) == (3, 1)
 
 
-def test_what_the_database_does_not_take_is_tried_again(books: Store) -> None:
+def test_what_the_database_does_not_take_is_tried_again(store: Store) -> None:
     async def work(database: Database) -> list[str]:
         notes = RefusedCallLog(Counting(database, refusals=3), Metrics())  # type: ignore[arg-type]
         notes.add(note("again", 1))
         return await until_written(database, "again", 1)
 
-    assert books.do(work) == ["0001"]
+    assert store.do(work) == ["0001"]
 
 
 @pytest.mark.parametrize(("most", "kept"), [(5, 5), (50, 8)])
 def test_when_too_much_waits_the_newest_are_dropped_and_counted(
-    books: Store, monkeypatch: pytest.MonkeyPatch, most: int, kept: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, most: int, kept: int
 ) -> None:
-    monkeypatch.setattr(uncharged, "_WAITING_MAX", most)
+    monkeypatch.setattr(refused_calls, "_WAITING_MAX", most)
     metrics = Metrics()
 
     async def work(database: Database) -> list[str]:
@@ -102,12 +102,12 @@ def test_when_too_much_waits_the_newest_are_dropped_and_counted(
         await notes.finish()
         return await ids_of(database, f"full {most}")
 
-    assert books.do(work) == [f"{number:04d}" for number in range(kept)]
+    assert store.do(work) == [f"{number:04d}" for number in range(kept)]
     assert dropped(metrics) == (kept < 8)
 
 
 def test_a_stop_writes_what_waits_and_says_what_it_could_not(
-    books: Store, caplog: pytest.LogCaptureFixture
+    store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(database: Database) -> list[str]:
         counting = Counting(database)
@@ -120,19 +120,19 @@ def test_a_stop_writes_what_waits_and_says_what_it_could_not(
         await notes.finish()
         return await ids_of(database, "stop")
 
-    assert len(books.do(work)) == 700
+    assert len(store.do(work)) == 700
     assert "1 notes for receipts are lost" in caplog.text
 
 
-def test_a_sweep_takes_what_is_older_and_nothing_else(books: Store) -> None:
+def test_a_sweep_takes_what_is_older_and_nothing_else(store: Store) -> None:
     async def work(database: Database) -> list[str]:
         notes = RefusedCallLog(database, Metrics())
         for number in range(10):
             notes.add(note("sweep", number))
         await notes.finish()
         # In pieces smaller than what there is to sweep.
-        while await database.write(lambda tx: uncharged.remove_old(tx, before_ms=8, most=3)):
+        while await database.write(lambda tx: refused_calls.remove_old(tx, before_ms=8, most=3)):
             pass
         return await ids_of(database, "sweep")
 
-    assert books.do(work) == ["0008", "0009"]
+    assert store.do(work) == ["0008", "0009"]

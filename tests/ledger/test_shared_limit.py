@@ -90,14 +90,14 @@ async def check(database: Database, steps: list[Step]) -> None:
             )
             for call in range(step.calls)
         ]
-        remarks = await post(database, charges, are_acts=step.is_act)
+        results = await post(database, charges, are_acts=step.is_act)
         for call in range(step.calls):
             times = admitted[step.operation]
             in_last_second = sum(now_us - at < SECOND_US for at in times)
-            if isinstance(remark := remarks.get(call), OverLimitError):
+            if isinstance(result := results.get(call), OverLimitError):
                 assert in_last_second >= step.limit, "refused although fewer were admitted"
                 oldest = min(at for at in times if now_us - at < SECOND_US)
-                assert remark.wait_s == (oldest + SECOND_US - now_us) / SECOND_US
+                assert result.wait_s == (oldest + SECOND_US - now_us) / SECOND_US
             else:
                 assert in_last_second < step.limit, "admitted over the limit"
                 times.append(now_us)
@@ -153,10 +153,10 @@ def charge(account: str, number: object, **more: object) -> Charge:
 def test_many_at_once_on_connections_of_their_own_are_counted_together(limited: Store) -> None:
     async def work(database: Database) -> int:
         await set_clock(database, BEGIN_US)
-        remarks = await asyncio.gather(
+        results = await asyncio.gather(
             *(post_waiting_for_locks(database, [charge("many", number)]) for number in range(40))
         )
-        return sum(not each for each in remarks)
+        return sum(not each for each in results)
 
     assert limited.do(work) == LIMIT
 
@@ -169,8 +169,8 @@ def test_an_act_that_fails_does_not_count(limited: Store) -> None:
         await set_clock(database, BEGIN_US)
         for number in range(5):
             failing = [charge("failing", f"f{number}", act=fail)]
-            remarks = await post(database, failing, are_acts=True)
-            assert isinstance(remarks[0], ValueError)
+            results = await post(database, failing, are_acts=True)
+            assert isinstance(results[0], ValueError)
         assert (
             await post_waiting_for_locks(
                 database, [charge("failing", f"s{n}") for n in range(LIMIT)]
@@ -181,14 +181,14 @@ def test_an_act_that_fails_does_not_count(limited: Store) -> None:
     limited.do(work)
 
 
-def test_a_clock_that_is_set_back_shuts_nobody_out_for_longer_than_a_second(
+def test_a_clock_that_is_set_back_shuts_no_account_out_for_longer_than_a_second(
     limited: Store,
 ) -> None:
     async def admitted(database: Database, name: str) -> int:
-        remarks = await post_waiting_for_locks(
+        results = await post_waiting_for_locks(
             database, [charge("back", f"{name}{n}") for n in range(LIMIT)]
         )
-        return LIMIT - len(remarks)
+        return LIMIT - len(results)
 
     async def work(database: Database) -> None:
         await set_clock(database, BEGIN_US)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.ledger.tokens import SECRET, TOKEN_LENGTH, is_well_formed, mint, token_hash
+from tollway.ledger.tokens import SECRET, is_well_formed, mint, token_hash
 
+TOKEN_LENGTH = len("tw_live_") + 38
 TOKENS = st.builds(
     lambda kind, seed: mint(kind, random.Random(seed).choice),
     st.sampled_from(["live", "test"]),

@@ -65,7 +65,7 @@ def _served(folder: Path, url: str, today: date) -> Iterator["_World"]:
     finally:
         status = world.gateway.stop()
     assert status == 0
-    assert_a_lost_entry_is_noticed(world.store, world.told)
+    assert_a_lost_entry_is_noticed(world.store, world.acknowledged)
 
 
 class _World:
@@ -78,7 +78,7 @@ class _World:
         self.caller: Caller = new_caller(self.store, calls=CALLS, rate_limit=1_000_000)
         self.gateway = Gateway(self.store, workers=2)
         self.processes = self.gateway.workers()
-        self.told: list[str] = []
+        self.acknowledged: list[str] = []
 
     def goes_through(
         self, outage: Callable[[], Awaitable[None]], question: dict[str, str]
@@ -92,8 +92,8 @@ class _World:
             call_through(self.gateway, self.caller, question, clients=CLIENTS, happening=happening)
         )
         self._assert_service_held(experience)
-        self.told += experience.acknowledged
-        everything = Experience(acknowledged=self.told)
+        self.acknowledged += experience.acknowledged
+        everything = Experience(acknowledged=self.acknowledged)
         assert_nothing_was_lost(self.store, self.caller, everything, calls=CALLS)
         return experience.outage_s()
 

@@ -10,7 +10,7 @@ from tests.support import forks
 from tests.support.clients import new_client, obtain, revoke
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import CALLS, WORLD, new_caller
+from tests.support.ledger import CALLS, RUNTIME, new_caller
 from tests.support.postgresql import run_on
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -85,7 +85,7 @@ def test_a_revoked_token(
 
         assert [code(node) for node in nodes] == [0, 0]
         cut_off()
-        own_store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+        own_store.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
         return seconds_until(code, nodes, 401)
 
     assert_soon(revoked)
@@ -122,7 +122,7 @@ def test_a_revoked_consent(
 
         assert [code(node) for node in nodes] == [0, 0]
         cut_off()
-        own_store.do(lambda database: revoke_grant(database, WORLD, given.id))
+        own_store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
         return seconds_until(code, nodes, 302)
 
     assert_soon(revoked)
@@ -140,7 +140,7 @@ def test_a_top_up(
         assert [code(node) for node in nodes] == [0, 0]
         assert [code(node) for node in nodes] == [204, 204]
         cut_off()
-        own_store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 100))
+        own_store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 100))
         return seconds_until(code, nodes, 0)
 
     assert_soon(topped_up)
@@ -166,7 +166,7 @@ def test_what_the_command_line_does(
 def test_a_listener_that_did_not_notice_its_loss_would_be_seen(
     own_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: nobody says that the connection is gone, and it is not looked for."""
+    """The control: the loss of the connection is neither reported nor looked for."""
     monkeypatch.setattr(changes.ChangeListener, "_on_loss", lambda *_: None)
     monkeypatch.setattr(changes, "_DEAF_AFTER_S", 60.0)
     monkeypatch.setattr(changes, "_AGAIN_AFTER_S", 60.0)

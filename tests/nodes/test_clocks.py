@@ -15,9 +15,9 @@ from tests.support.other_clock import program
 from tests.support.remote import (
     PATIENT,
     age_pending,
-    books_of,
     connected_carrier,
     eventually,
+    ledger_of,
     left_pending,
 )
 from tests.support.stores import Store
@@ -46,7 +46,7 @@ def reconciled(store: Store, *, clock_ahead_s: int = 0) -> dict[str, Any]:
     return dict(found)
 
 
-def test_whoever_is_ahead_gives_up_nothing_before_its_time(
+def test_a_node_that_is_ahead_gives_up_nothing_before_its_time(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
     fault = "cut_before_commit"
@@ -55,7 +55,7 @@ def test_whoever_is_ahead_gives_up_nothing_before_its_time(
     # The machine of an embedded database has no other clock; so it is seen that this one is wrong.
     is_early = own_store.is_shared
     assert found["outcome"] == ("too early to tell" if is_early else "given up")
-    assert books_of(own_store, customer).held == (PRICE if is_early else 0)
+    assert ledger_of(own_store, customer).held == (PRICE if is_early else 0)
 
 
 @pytest.mark.postgresql
@@ -71,11 +71,18 @@ def test_what_a_node_with_a_wrong_clock_asked_is_as_old_as_it_is(
     assert -1 <= found["age_s"] < SETTLE_AFTER_S
     assert "overdue" not in tollway(own_store, "hold", "list")
     assert "overdue" not in tollway(own_store, "hold", "list", clock_ahead_s=2 * HOUR_S)
-    assert books_of(own_store, customer).held == PRICE
+    assert ledger_of(own_store, customer).held == PRICE
+
+
+def test_a_clock_that_was_set_back_since_does_not_keep_the_carrier_from_being_asked(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    left_pending(own_store, carrier, "cut_after_commit", clock_ahead_s=2 * HOUR_S)
+    assert reconciled(own_store)["outcome"] == "issued"
 
 
 @pytest.mark.postgresql
-def test_on_a_node_that_is_behind_nobody_waits_longer_than_a_deadline(
+def test_on_a_node_that_is_behind_no_call_waits_longer_than_a_deadline(
     own_store: Store, carrier: FakeCarrier
 ) -> None:
     customer, body = left_pending(own_store, carrier, "cut_after_commit", deadline_ms=DEADLINE_MS)
@@ -88,7 +95,7 @@ def test_on_a_node_that_is_behind_nobody_waits_longer_than_a_deadline(
     # Otherwise it is the client that gives up.
     reply = eventually(lambda: issue(behind, customer.token, body), lambda reply: reply.code == 0)
     assert [reply.data["waybillCode"]] == carrier.issued()
-    assert books_of(own_store, customer).posted == PRICE
+    assert ledger_of(own_store, customer).posted == PRICE
     assert behind.stop() == 0
 
 
@@ -103,7 +110,7 @@ def test_what_a_node_that_is_ahead_ends_is_entered_by_the_common_clock(
     for fault in faults:
         carrier.misbehave(fault, message=ISSUE)
     issue(ahead, customer.token, body)
-    assert books_of(own_store, customer).kinds[-1] == ("release" if faults else "charge")
+    assert ledger_of(own_store, customer).kinds[-1] == ("release" if faults else "charge")
     assert ahead.stop() == 0
     assert_nothing_is_entered_for_later(own_store)
 

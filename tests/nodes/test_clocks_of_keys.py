@@ -1,10 +1,10 @@
-"""Keys are everybody's: no node whose clock is wrong ends them before their day is over."""
+"""Keys belong to all nodes: no node whose clock is wrong ends them before their day is over."""
 
 from datetime import date
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.ledger import credits_left
 from tests.support.stores import Store
@@ -20,7 +20,7 @@ def test_a_node_that_is_a_day_ahead_sweeps_no_key_and_charges_none_again(
     own_store: Store, today: date
 ) -> None:
     small_world(own_store, today)
-    caller, sent = five_caller(own_store), good_request(COUPON_CLAIMS, today)
+    caller, sent = all_operations_caller(own_store), good_request(COUPON_CLAIMS, today)
     right = Gateway(own_store)
     ahead = Gateway(own_store, clock_ahead_s=DAY_S + 3600)
     key = {"Idempotency-Key": "k"}
@@ -40,7 +40,7 @@ def test_a_key_of_a_waybill_is_taken_on_all_nodes_for_a_day(
     own_store: Store, today: date, clocks: tuple[int, int]
 ) -> None:
     small_world(own_store, today)
-    caller, key = five_caller(own_store), {"Idempotency-Key": "k"}
+    caller, key = all_operations_caller(own_store), {"Idempotency-Key": "k"}
     nodes = [Gateway(own_store, clock_ahead_s=each) for each in clocks]
     # Each for an order of its own.
     replies = [

@@ -29,7 +29,7 @@ def _allowed(url: str) -> int:
 
 
 @pytest.mark.parametrize("limited", ["server", "database"])
-def test_the_one_that_is_too_many_is_told(own_store: Store, limited: str) -> None:
+def test_the_one_that_is_too_many_is_reported(own_store: Store, limited: str) -> None:
     allowed = _allowed(own_store.url)
     if limited == "database":
         allowed = 50

@@ -13,7 +13,7 @@ import pytest
 from tests.support.consent import allow, ask, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.late_answers import LateAnswers
-from tests.support.ledger import WORLD, new_caller
+from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
 from tollway.ledger.tokens import revoke_token
@@ -56,11 +56,11 @@ def overtaken(
     and whose answer arrives only afterwards."""
     with ThreadPoolExecutor(1) as beside:
         with late.held(*texts) as answer:
-            told = beside.submit(call)
+            called = beside.submit(call)
             answer.wait()
             meanwhile()
-            assert not told.done()
-        return told.result()
+            assert not called.done()
+        return called.result()
 
 
 def test_a_revoked_token(
@@ -73,7 +73,7 @@ def test_a_revoked_token(
 
     def revoke() -> None:
         other = new_caller(store)
-        store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+        store.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
         # A token that is not known here makes the gateway look for changes.
         assert node.get(token=other.token, query=question).code == 0
 
@@ -90,7 +90,7 @@ def test_a_revoked_consent(store: Store, node: Gateway, late: LateAnswers) -> No
 
     def revoke() -> None:
         other = new_asker(store)
-        store.do(lambda database: revoke_grant(database, WORLD, given.id))
+        store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
         assert ask(node, other, person.id).code == 302
 
     overtaken(late, (asker.account_id, str(person.id)), code, revoke)

@@ -10,8 +10,10 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.metrics import all_of, metrics, sample
 from tests.support.pair import Pair
 from tests.support.postgresql import Server, run_on
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.records import ProductRecord
@@ -79,7 +81,7 @@ class Readings:
         # A server counts its reads with a delay of up to a second.
         deadline_s = monotonic() + DEADLINE_S
         while (after := _reads(pair)) == before:
-            assert monotonic() < deadline_s, "nobody counts the read"
+            assert monotonic() < deadline_s, "the read is not counted"
             sleep(0.05)
         return "primary" if after[0] > before[0] else "replica"
 
@@ -127,6 +129,21 @@ def test_a_replica_that_falls_behind_is_passed_over_until_it_has_caught_up(
         finally:
             run_on(pair.standby.url, "SELECT pg_wal_replay_resume()")
         readings.until_from("replica", pair)
+
+
+def test_a_metric_says_whether_the_replica_is_used(
+    pair: Pair, gateway: Gateway, readings: Readings
+) -> None:
+    def is_used() -> float:
+        return sample(metrics(gateway), "tollway_replica_used")
+
+    readings.until_from("replica", pair)
+    assert is_used() == 1
+    connections = all_of(metrics(gateway), "tollway_database_connections")
+    assert sum(count for labels, count in connections.items() if 'database="replica"' in labels) > 0
+    with pair.standby.held():
+        eventually(is_used, lambda found: found == 0)
+    eventually(is_used, lambda found: found == 1)
 
 
 def test_new_figures_are_seen_at_once_although_the_replica_has_not_got_them(
@@ -226,7 +243,7 @@ def _is_passed_over(
 ) -> None:
     gateway = Gateway(store, read_database=url, read_lag_s=LONG_LAG_S, database_connections=4)
     deadline_s, days = monotonic() + DEADLINE_S, 0
-    while not _told(gateway, reason) or days < 20:
+    while not _times_logged(gateway, reason) or days < 20:
         assert monotonic() < deadline_s, gateway.log()
         days += 1
         day = date.fromisoformat(question["query_date"]) - timedelta(days=days % DAYS)
@@ -235,11 +252,11 @@ def _is_passed_over(
         assert answer.code == 0
         assert answer.data["itemName"] != FOREIGN
     assert gateway.stop() == 0
-    assert _told(gateway, reason) == 1
+    assert _times_logged(gateway, reason) == 1
     assert "hush" not in gateway.log()
 
 
-def _told(gateway: Gateway, reason: str) -> int:
+def _times_logged(gateway: Gateway, reason: str) -> int:
     """How often the log says that for this reason the replica is not used."""
     lines = gateway.log().splitlines()
     return sum("the replica is not read from" in line and reason in line for line in lines)

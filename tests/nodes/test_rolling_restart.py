@@ -21,22 +21,22 @@ CLIENTS = 8
 
 async def call_until(over: asyncio.Event, port: int, request: bytes) -> Counter[object]:
     """Calls on one connection; counts codes, and HTTP statuses of what is no envelope."""
-    told: Counter[object] = Counter()
+    codes: Counter[object] = Counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while not over.is_set():
         writer.write(request)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = int(head.lower().partition("content-length: ")[2].partition("\r")[0])
         body = await reader.readexactly(length)
-        told[json.loads(body)["code"] if body else head.split()[1]] += 1
+        codes[json.loads(body)["code"] if body else head.split()[1]] += 1
     writer.close()
-    return told
+    return codes
 
 
 async def restarted_in_turn(
     nodes: list[Gateway], request: bytes, *, probe_every_s: float
 ) -> Counter[object]:
-    """What the callers were told meanwhile."""
+    """The codes that the callers got meanwhile."""
     over = asyncio.Event()
     ports = [node.port for node in nodes]
     async with Balancer(ports, probe_every_s=probe_every_s) as balancer:
@@ -46,7 +46,7 @@ async def restarted_in_turn(
         for index, node in enumerate(nodes):
             assert await asyncio.to_thread(node.stop) == 0
             await balancer.until(len(nodes) - 1)
-            # It drains no more: when it is stopped, nobody calls.
+            # No draining any more: when it is stopped, no client calls.
             nodes[index] = await asyncio.to_thread(
                 lambda node=node: Gateway(node.store, port=node.port, drain_s=0)  # type: ignore[misc]
             )
@@ -67,22 +67,22 @@ def run(
 ) -> Counter[object]:
     caller = new_caller(store, calls=CALLS, rate_limit=1_000_000)
     nodes = [Gateway(store, drain_s=drain_s) for _ in range(2)]
-    told = asyncio.run(
+    codes = asyncio.run(
         restarted_in_turn(nodes, request_of(caller, question), probe_every_s=probe_every_s)
     )
     assert [node.stop() for node in nodes] == [0, 0]
-    assert told[0] == CALLS - calls_left(store, caller)
-    return told
+    assert codes[0] == CALLS - calls_left(store, caller)
+    return codes
 
 
 def test_no_call_fails(own_store: Store, question: dict[str, str]) -> None:
-    told = run(own_store, question, probe_every_s=0.1, drain_s=3)
-    assert set(told) == {0}, told
+    codes = run(own_store, question, probe_every_s=0.1, drain_s=3)
+    assert set(codes) == {0}, codes
 
 
 def test_without_draining_calls_would_fail(own_store: Store, question: dict[str, str]) -> None:
-    told = run(own_store, question, probe_every_s=0.5, drain_s=0)
-    assert told["502"] > 0, "the control shows nothing"
+    codes = run(own_store, question, probe_every_s=0.5, drain_s=0)
+    assert codes["502"] > 0, "the control shows nothing"
 
 
 def test_while_it_drains_it_answers_but_is_not_ready(

@@ -1,4 +1,4 @@
-"""A server that neither answers nor goes away: nobody waits for it as long as for a slow answer."""
+"""A server that neither answers nor goes away: calls wait for it less than for a slow one."""
 
 from collections.abc import Iterator
 from datetime import date

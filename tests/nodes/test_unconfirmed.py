@@ -1,5 +1,5 @@
-"""What the primary holds for committed and its synchronous standby has never seen: nobody is told
-that it is there before the standby has it too, since a failover would lose it."""
+"""Rows that the primary has committed and its synchronous standby does not have: no answer depends
+on them before the standby has them too, since a failover would lose them."""
 
 from collections.abc import Iterator
 from datetime import date

@@ -1,4 +1,4 @@
-"""A gateway says at its start when anybody on the way could pretend to be its database."""
+"""A gateway warns at its start if another machine could pose as its database."""
 
 import json
 
@@ -23,7 +23,9 @@ def _elsewhere(url: str) -> str:
 
 
 @pytest.mark.parametrize("is_elsewhere", [True, False])
-def test_it_is_told_in_the_log_and_in_the_greeting(own_store: Store, is_elsewhere: bool) -> None:
+def test_it_is_reported_in_the_log_and_in_the_greeting(
+    own_store: Store, is_elsewhere: bool
+) -> None:
     if is_elsewhere:
         own_store.url = _elsewhere(own_store.url)
     gateway = Gateway(own_store, workers=2)
@@ -43,7 +45,7 @@ def test_it_is_told_in_the_log_and_in_the_greeting(own_store: Store, is_elsewher
     assert greeting.count(SENTENCE) == is_elsewhere
 
 
-def test_a_replica_is_told_of_too_and_its_url_must_be_readable(own_store: Store) -> None:
+def test_a_replica_is_reported_too_and_its_url_must_be_readable(own_store: Store) -> None:
     gateway = Gateway(own_store, read_database=_elsewhere(own_store.url))
     assert gateway.stop() == 0
     assert SENTENCE.replace("setting database", "setting read_database") in gateway.log()

@@ -106,10 +106,10 @@ def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_sto
     gateway = Gateway(own_store, workers=2, drain_s=300)
     gateway.process.send_signal(signal.SIGTERM)
     wait_for(lambda: httpx.get(f"{gateway.base_url}/readyz").status_code == 503)
-    dies, lives = gateway.workers()
+    dies, other = gateway.workers()
     os.kill(dies, signal.SIGKILL)
     wait_for(lambda: "Unexpected exit from worker-1" in gateway.log())
-    assert lives in gateway.workers()
+    assert other in gateway.workers()
     wait_for(lambda: 'worker="2"' in metrics(gateway))
     # A second signal says that there is no time for a drain.
     assert gateway.stop() == 0
@@ -153,7 +153,7 @@ def test_connections_are_as_many_as_the_setting_says(
 )
 def test_a_file_is_served_by_one_worker(tmp_path: Path, options: list[str], problem: str) -> None:
     url = f"sqlite:///{tmp_path / 'tollway.db'}"
-    told = forks.run("tollway", "serve", "--database", url, *options, cwd=tmp_path)
-    assert told.returncode == 1
-    assert problem in " ".join(told.stderr.split())
+    result = forks.run("tollway", "serve", "--database", url, *options, cwd=tmp_path)
+    assert result.returncode == 1
+    assert problem in " ".join(result.stderr.split())
     assert not (tmp_path / "tollway.db").exists()

@@ -1,4 +1,4 @@
-"""What several files share: a user who lets somebody ask, and a remote carrier that can be made to
+"""What several files share: a user who has given a grant, and a remote carrier that can be made to
 misbehave, with a gateway that asks it."""
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def person(store: Store) -> Person:
 
 @pytest.fixture
 def asker(store: Store, person: Person) -> Asker:
-    """Somebody whom that person lets ask."""
+    """An account that has a grant of that person."""
     made = new_asker(store)
     allow(store, made, person)
     return made

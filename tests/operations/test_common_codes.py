@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.ledger import amount_left
 from tests.support.rates import at_once
@@ -28,7 +28,7 @@ NEEDED = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, today: date, engine: str) -> Store:
-    store = Store(tmp_path_factory.mktemp("five") / "tollway.db")
+    store = Store(tmp_path_factory.mktemp("all") / "tollway.db")
     small_world(store, today)
     return store
 
@@ -56,7 +56,7 @@ def impatient(
 def test_0_is_charged_at_its_price(
     served: Gateway, world: Store, today: date, operation: Operation
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     before = amount_left(world, caller, operation.balance_unit)
     reply = ask(served, operation, caller.token, good_request(operation, today))
     assert reply.code == 0
@@ -67,7 +67,7 @@ def test_0_is_charged_at_its_price(
 
 @each_operation
 def test_100_a_missing_parameter(served: Gateway, world: Store, operation: Operation) -> None:
-    reply = ask(served, operation, five_caller(world).token, {"unknown": "1"})
+    reply = ask(served, operation, all_operations_caller(world).token, {"unknown": "1"})
     assert (reply.code, reply.data) == (100, {})
     assert "missing" in reply.msg
 
@@ -77,14 +77,14 @@ def test_101_while_another_writer_holds_the_database(
     impatient: Gateway, today: date, operation: Operation
 ) -> None:
     world = impatient.store
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     sent = good_request(operation, today)
     before = amount_left(world, caller, operation.balance_unit)
     with world.held():
         reply = ask(impatient, operation, caller.token, sent)
     assert (reply.code, reply.data) == (101, {})
     assert amount_left(world, caller, operation.balance_unit) == before
-    # On a busy machine a second may be too short for a call that nobody holds up.
+    # On a busy machine a second may be too short for a call that is not blocked.
     eventually(lambda: ask(impatient, operation, caller.token, sent).code, lambda code: code == 0)
 
 
@@ -92,7 +92,7 @@ def test_101_while_another_writer_holds_the_database(
 def test_202_throttled(served: Gateway, world: Store, today: date, operation: Operation) -> None:
     sent = good_request(operation, today)
     _, codes = at_once(
-        lambda: five_caller(world, rate_limit=1),
+        lambda: all_operations_caller(world, rate_limit=1),
         lambda caller: [ask(served, operation, caller.token, sent).code for _ in range(2)],
     )
     assert codes == [0, 202]
@@ -100,7 +100,7 @@ def test_202_throttled(served: Gateway, world: Store, today: date, operation: Op
 
 @each_operation
 def test_203_closed(served: Gateway, world: Store, today: date, operation: Operation) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     world.do(lambda database: set_closed(database, operation.name, is_closed=True))
     reply = ask(served, operation, caller.token, good_request(operation, today))
     world.do(lambda database: set_closed(database, operation.name, is_closed=False))
@@ -110,8 +110,8 @@ def test_203_closed(served: Gateway, world: Store, today: date, operation: Opera
 @each_operation
 def test_204_twice(served: Gateway, world: Store, today: date, operation: Operation) -> None:
     sent = good_request(operation, today)
-    forbidden = ask(served, operation, five_caller(world, granted=False).token, sent)
-    spent = ask(served, operation, five_caller(world, calls=0, credits_=0).token, sent)
+    forbidden = ask(served, operation, all_operations_caller(world, granted=False).token, sent)
+    spent = ask(served, operation, all_operations_caller(world, calls=0, credits_=0).token, sent)
     assert (forbidden.code, spent.code) == (204, 204)
     assert "permission" in forbidden.msg and "0 left" in spent.msg
 
@@ -130,7 +130,7 @@ def test_200_tells_nothing_of_what_went_wrong(
     own_store: Store, today: date, operation: Operation
 ) -> None:
     small_world(own_store, today)
-    caller = five_caller(own_store)
+    caller = all_operations_caller(own_store)
     gateway = Gateway(own_store)
     table = NEEDED[operation.name]
     own_store.run(f"DROP TABLE {table}")

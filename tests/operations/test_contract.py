@@ -1,4 +1,4 @@
-"""One contract over all five operations: every field is there, in its type, in both spellings."""
+"""One contract over all operations: every field is there, in its type, in both spellings."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -33,7 +33,7 @@ def asked(gateway: Gateway, store: Store, today: date) -> dict[str, Reply]:
     }
 
 
-def test_all_five_are_asked(asked: dict[str, Reply]) -> None:
+def test_all_operations_are_called(asked: dict[str, Reply]) -> None:
     assert set(asked) == set(BY_NAME)
     assert {reply.code for reply in asked.values()} == {0}
 

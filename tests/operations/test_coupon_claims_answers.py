@@ -50,7 +50,7 @@ def test_every_field_is_there_with_its_type(gateway: Gateway, store: Store, buye
     assert codes(gateway, buyer, sid="fields", type=6) == ["f6"]
 
 
-def test_the_time_is_told_in_the_settings_time_zone(own_store: Store) -> None:
+def test_the_time_is_in_the_settings_time_zone(own_store: Store) -> None:
     load_claims(own_store, [claim("z", NOON_S)])
     caller = new_caller(own_store, operations=[COUPON_CLAIMS], credits_=1)
     gateway = Gateway(own_store, timezone="America/New_York")
@@ -98,7 +98,7 @@ def test_an_empty_page_is_a_success_with_the_exact_total_and_is_charged(
     assert credits_left(store, buyer) == 48
 
 
-def test_the_charge_agrees_with_the_books(gateway: Gateway, store: Store) -> None:
+def test_the_charge_agrees_with_the_ledger(gateway: Gateway, store: Store) -> None:
     caller = new_caller(store, operations=[COUPON_CLAIMS], credits_=50, price=7)
     reply = gateway.post_form(COUPONS, asked(), token=caller.token)
     entry = newest_entry(store, caller, CREDITS)

@@ -1,4 +1,4 @@
-"""A carrier that hangs costs its own waybills their deadline, and nobody else anything.
+"""A carrier that hangs delays its own waybills until their deadline, and no other call.
 
 How little the others notice, in figures: `bench/hung_carrier.py`.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.fake_carrier import ISSUE, FakeCarrier
 from tests.support.gateway import Gateway, Reply
 from tests.support.remote import connected_carrier, eventually
@@ -38,7 +38,9 @@ def test_waybills_answer_101_at_the_deadline_and_the_others_go_on(
     own_store: Store, carrier: FakeCarrier, today: date
 ) -> None:
     small_world(own_store, today)
-    caller = five_caller(own_store, rate_limit=100_000, calls=1_000_000, credits_=1_000_000)
+    caller = all_operations_caller(
+        own_store, rate_limit=100_000, calls=1_000_000, credits_=1_000_000
+    )
     link = {"deadline_ms": int(DEADLINE_S * 1000), "settle_after_s": 60}
     wp_code = connected_carrier(own_store, carrier, **link)
     gateway = Gateway(own_store, reconcile_interval_s=1)
@@ -64,7 +66,7 @@ def test_waybills_answer_101_at_the_deadline_and_the_others_go_on(
     assert {reply.code for reply, _ in found} == {101}
     assert all("credits are held" in reply.msg for reply, _ in found)
     assert all(DEADLINE_S <= took_s < ANSWERED_WITHIN_S for _, took_s in found)
-    # From now on nobody has to wait for it, because nothing is sent to it.
+    # From now on no call has to wait for it, because nothing is sent to it.
     reply, _ = waybill()
     assert (reply.code, "cannot be reached" in reply.msg) == (101, True)
     assert carrier.received(ISSUE) == AT_ONCE

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
@@ -57,7 +57,7 @@ def test_a_repetition_gets_the_same_answer_and_pays_nothing(
 ) -> None:
     price = operation.default_price
     # Exactly enough for one call: the repetition must not be asked for money it does not owe.
-    caller = five_caller(world, credits_=price, calls=1)
+    caller = all_operations_caller(world, credits_=price, calls=1)
     sent = wanted(operation, today)
     first, second = (asked(served, operation, caller, sent, "order-1") for _ in range(2))
     assert (first.code, second.code) == (0, 0)
@@ -70,18 +70,18 @@ def test_a_repetition_gets_the_same_answer_and_pays_nothing(
 def test_another_request_with_the_same_key_is_100_and_pays_nothing(
     served: Gateway, world: Store, today: date, operation: Operation
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     first = wanted(operation, today)
     assert asked(served, operation, caller, first, "k").code == 0
     before = amount_left(world, caller, operation.balance_unit)
-    other = five_changed(operation, first)
+    other = changed_request(operation, first)
     reply = asked(served, operation, caller, other, "k")
     assert (reply.code, reply.data) == (100, {})
     assert "Idempotency-Key was used for another request" in reply.msg
     assert amount_left(world, caller, operation.balance_unit) == before
 
 
-def five_changed(operation: Operation, sent: dict[str, Any]) -> dict[str, Any]:
+def changed_request(operation: Operation, sent: dict[str, Any]) -> dict[str, Any]:
     """The same request with one thing changed that would succeed by itself."""
     name, value = {
         "product_analysis": ("product_id", "another"),
@@ -96,7 +96,7 @@ def five_changed(operation: Operation, sent: dict[str, Any]) -> dict[str, Any]:
 def test_one_key_of_two_operations_is_two_requests(
     served: Gateway, world: Store, today: date
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     first, second = OPERATIONS[:2]
     assert asked(served, first, caller, wanted(first, today), "k").code == 0
     assert asked(served, second, caller, wanted(second, today), "k").code == 100
@@ -104,13 +104,13 @@ def test_one_key_of_two_operations_is_two_requests(
 
 def test_accounts_do_not_share_keys(served: Gateway, world: Store, today: date) -> None:
     sent = wanted(COUPON_CLAIMS, today)
-    for caller in (five_caller(world), five_caller(world)):
+    for caller in (all_operations_caller(world), all_operations_caller(world)):
         reply = asked(served, COUPON_CLAIMS, caller, sent, "k")
         assert (reply.code, "x-replay-of" in reply.headers) == (0, False)
 
 
 def test_a_failure_is_not_kept(served: Gateway, world: Store, today: date) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     good = wanted(COUPON_CLAIMS, today)
     assert asked(served, COUPON_CLAIMS, caller, {**good, "limit": "x"}, "k").code == 100
     assert asked(served, COUPON_CLAIMS, caller, good, "k").code == 0
@@ -118,24 +118,26 @@ def test_a_failure_is_not_kept(served: Gateway, world: Store, today: date) -> No
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
 def test_a_key_that_is_none_is_100(served: Gateway, world: Store, today: date, key: str) -> None:
-    reply = asked(served, COUPON_CLAIMS, five_caller(world), wanted(COUPON_CLAIMS, today), key)
+    reply = asked(
+        served, COUPON_CLAIMS, all_operations_caller(world), wanted(COUPON_CLAIMS, today), key
+    )
     assert reply.code == 100
     assert "Idempotency-Key is not valid" in reply.msg
 
 
 def test_the_longest_key_is_one(served: Gateway, world: Store, today: date) -> None:
-    caller, sent = five_caller(world), wanted(COUPON_CLAIMS, today)
+    caller, sent = all_operations_caller(world), wanted(COUPON_CLAIMS, today)
     replies = [asked(served, COUPON_CLAIMS, caller, sent, "~" * 255) for _ in range(2)]
     assert "x-replay-of" in replies[1].headers
 
 
 def test_without_credits_a_new_key_is_204(served: Gateway, world: Store, today: date) -> None:
-    caller = five_caller(world, credits_=0)
+    caller = all_operations_caller(world, credits_=0)
     assert asked(served, COUPON_CLAIMS, caller, wanted(COUPON_CLAIMS, today), "k").code == 204
 
 
 def test_the_sandbox_knows_keys_too(served: Gateway, world: Store, today: date) -> None:
-    tester = five_caller(world, kind="test")
+    tester = all_operations_caller(world, kind="test")
     sent = wanted(COUPON_CLAIMS, today)
     replies = [asked(served, COUPON_CLAIMS, tester, sent, "k") for _ in range(2)]
     assert [reply.code for reply in replies] == [0, 0]
@@ -145,7 +147,7 @@ def test_the_sandbox_knows_keys_too(served: Gateway, world: Store, today: date) 
 def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
     served: Gateway, world: Store, today: date
 ) -> None:
-    caller = five_caller(world, rate_limit=1000)
+    caller = all_operations_caller(world, rate_limit=1000)
     body = wanted(COUPON_CLAIMS, today)
     headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "the-one"}
 
@@ -161,7 +163,7 @@ def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
     answers = [reply.json() for reply in replies]
     assert {answer["code"] for answer in answers} == {0}
     assert all(answer["data"] == answers[0]["data"] for answer in answers)
-    # Whoever was charged answers for itself; all the others name that one request.
+    # One request was charged; the answers of all others name it.
     payers = [each for each in replies if "x-replay-of" not in each.headers]
     assert len(payers) == 1
     named = {each.headers["x-replay-of"] for each in replies if each is not payers[0]}
@@ -173,7 +175,7 @@ def test_64_at_once_with_one_key_are_one_charge_and_one_answer(
 def test_a_repetition_names_the_call_that_paid_also_if_that_one_had_no_key(
     served: Gateway, world: Store, today: date
 ) -> None:
-    caller, sent = five_caller(world), wanted(WAYBILLS, today)
+    caller, sent = all_operations_caller(world), wanted(WAYBILLS, today)
     paid = ask(served, WAYBILLS, caller.token, sent)
     again = [asked(served, WAYBILLS, caller, sent, "later") for _ in range(2)]
     named = {each.headers["x-replay-of"] for each in again}
@@ -181,7 +183,7 @@ def test_a_repetition_names_the_call_that_paid_also_if_that_one_had_no_key(
 
 
 def test_after_a_day_a_key_is_new_again(served: Gateway, world: Store, today: date) -> None:
-    caller, sent = five_caller(world), wanted(COUPON_CLAIMS, today)
+    caller, sent = all_operations_caller(world), wanted(COUPON_CLAIMS, today)
     first = asked(served, COUPON_CLAIMS, caller, sent, "k")
     now_ms = int(first.headers["x-request-id"][:11], 16)
     of_caller = f"WHERE account_id = '{caller.account_id}'"

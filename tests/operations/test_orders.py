@@ -86,7 +86,7 @@ def test_0_every_field_is_there_with_its_type(served: Gateway, shopper: Caller) 
 def test_0_an_empty_page_is_a_list_and_a_success(
     own: Store, served: Gateway, shopper: Caller
 ) -> None:
-    for fields in ({"page": "2"}, {"page": "999999999"}, {"remark": "nobody"}):
+    for fields in ({"page": "2"}, {"page": "999999999"}, {"remark": "unknown"}):
         reply = ask_orders(served, shopper.token, **fields)
         assert (reply.code, reply.data["content"]) == (0, [])
     assert credits_left(own, shopper) == CREDITS - 3
@@ -157,7 +157,7 @@ def test_100_a_body_that_is_no_form(served: Gateway, shopper: Caller) -> None:
 
 
 def test_203_204_401_404(own: Store, served: Gateway, shopper: Caller) -> None:
-    assert ask_orders(served, "tw_live_nobody").code == 401
+    assert ask_orders(served, "tw_live_unknown").code == 401
     assert ask_orders(served, new_shopper(own, granted=False).token).code == 204
     poor = ask_orders(served, new_shopper(own, credits_=0).token)
     assert poor.code == 204

@@ -41,16 +41,16 @@ _OF_ONE_PAGE = {"SCAN keys", "SCAN page", "SCAN page LEFT-JOIN", "SCAN alone", "
     ],
 )
 @pytest.mark.sqlite
-def test_no_query_walks_through_orders_that_are_not_asked_for(
+def test_no_query_scans_orders_that_are_not_asked_for(
     own_store: Store, query: Query, index: str
 ) -> None:
     text = query.sqlite.text
     with apsw.Connection(str(own_store.path)) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", [None] * text.count("?"))
         steps = [row[3] for row in plan if row[3].startswith(("SEARCH", "SCAN"))]
-    walks = [step for step in steps if "order_count" not in step and "order_sn=?" not in step]
-    assert all(index in step or step in _OF_ONE_PAGE for step in walks)
-    assert any(index in step for step in walks)
+    scans = [step for step in steps if "order_count" not in step and "order_sn=?" not in step]
+    assert all(index in step or step in _OF_ONE_PAGE for step in scans)
+    assert any(index in step for step in scans)
 
 
 # Longer than what an index of PostgreSQL takes, and nothing that could be made shorter.

@@ -124,10 +124,10 @@ async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[obje
     blocks = 0
     async with database._session() as session:
         for text, arguments in asked:
-            told = await session.fetchval(
+            explained = await session.fetchval(
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", *arguments
             )
-            plan = json.loads(told)[0]["Plan"]
+            plan = json.loads(explained)[0]["Plan"]
             blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     return blocks
 

@@ -17,7 +17,7 @@ from tests.support.consent import (
     new_person,
 )
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.consent.grants import revoke_grant
@@ -94,20 +94,20 @@ def test_200_and_203_and_mapped_statuses(own_store: Store) -> None:
     asker, person = new_asker(own_store), new_person(own_store)
     gateway = Gateway(own_store, http_status="mapped")
 
-    def told() -> tuple[int, int]:
+    def answered() -> tuple[int, int]:
         reply = ask(gateway, asker, person.id)
         return reply.code, reply.status
 
-    assert told() == (302, 403)
+    assert answered() == (302, 403)
     assert ask(gateway, asker, 5).status == 400
     name = PROMOTION_MATERIAL.name
     own_store.do(lambda database: set_closed(database, name, is_closed=True))
-    assert_seen(own_store, told, (203, 501))
+    assert_seen(own_store, answered, (203, 501))
     # In this order no call can succeed, whenever each of the changes is seen.
     own_store.run("DROP TABLE promotion_material")
     allow(own_store, asker, person)
     own_store.do(lambda database: set_closed(database, name, is_closed=False))
-    assert_seen(own_store, told, (200, 500))
+    assert_seen(own_store, answered, (200, 500))
     assert ask(gateway, asker, person.id).data == {}
     assert credits_left(own_store, asker) == 100
     gateway.stop()
@@ -163,7 +163,7 @@ def test_302_for_another_account_an_expired_and_a_revoked_grant(
     given = allow(store, other, person)
     assert_seen(store, lambda: ask(gateway, other, person.id).code, 0)
     assert credits_left(store, other) == 99
-    store.do(lambda database: revoke_grant(database, WORLD, given.id))
+    store.do(lambda database: revoke_grant(database, RUNTIME, given.id))
     assert_seen(store, lambda: ask(gateway, other, person.id).code, 302)
     left = credits_left(store, other)
     assert ask(gateway, other, person.id).code == 302

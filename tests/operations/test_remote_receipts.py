@@ -29,7 +29,7 @@ def customer(remote_store: Store) -> Caller:
     return new_customer(remote_store, credits_=CREDITS)
 
 
-def told(served: Gateway, customer: Caller, of: Reply, **expected: object) -> dict[str, Any]:
+def receipt_for(served: Gateway, customer: Caller, of: Reply, **expected: object) -> dict[str, Any]:
     """The receipt, once it tells what is expected."""
     return eventually(
         lambda: receipt_of(served, customer.token, of),
@@ -53,7 +53,7 @@ def test_what_the_carrier_refuses_is_given_back(
     carrier.misbehave("refuse", message=ISSUE, times=1)
     reply = issue(served, customer.token, request(wp_code))
     assert (reply.code, reply.data["code"]) == (0, 0)
-    receipt = told(served, customer, reply, code=0)
+    receipt = receipt_for(served, customer, reply, code=0)
     assert (receipt["outcome"], receipt["reason"]) == ("not_charged", "NOT_DONE")
     assert (receipt["amount"], receipt["hold"]["state"]) == (0, "released")
     assert receipt["waybill"]["state"] == "refused"
@@ -67,12 +67,12 @@ def test_answered_with_101_it_is_held_and_then_charged(
     body = request(hasty)
     reply = issue(served, customer.token, body)
     assert reply.code == 101
-    receipt = told(served, customer, reply, code=101)
+    receipt = receipt_for(served, customer, reply, code=101)
     assert (receipt["outcome"], receipt["reason"]) == ("held", "CARRIER_SILENT")
     assert (receipt["amount"], receipt["balance_after"]) == (PRICE, CREDITS - PRICE)
     assert (receipt["hold"]["state"], receipt["waybill"]["state"]) == ("held", "pending")
     carrier.misbehave("none")
-    later = told(served, customer, reply, outcome="charged")
+    later = receipt_for(served, customer, reply, outcome="charged")
     assert (later["code"], later["amount"], later["at_ms"]) == (101, PRICE, receipt["at_ms"])
     assert (later["hold"]["state"], later["waybill"]["state"]) == ("captured", "issued")
     again = issue(served, customer.token, body)
@@ -86,8 +86,8 @@ def test_answered_with_101_it_is_held_and_then_given_back(
 ) -> None:
     carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
     reply = issue(served, customer.token, request(wp_code))
-    assert told(served, customer, reply, code=101)["outcome"] == "held"
+    assert receipt_for(served, customer, reply, code=101)["outcome"] == "held"
     age_pending(remote_store)
-    later = told(served, customer, reply, outcome="not_charged")
+    later = receipt_for(served, customer, reply, outcome="not_charged")
     assert (later["code"], later["amount"], later["unit"]) == (101, 0, None)
     assert (later["hold"]["state"], later["waybill"]["state"]) == ("released", "refused")

@@ -1,25 +1,30 @@
 """Waybills of a remote carrier through real HTTP: each outcome, and never two of one order."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support import forks
 from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway, Reply
+from tests.support.late_answers import LateAnswers
 from tests.support.ledger import Caller
 from tests.support.remote import (
     HASTY,
     PATIENT,
-    Books,
+    LedgerState,
+    age_past_deadline,
     age_pending,
-    books_of,
     connected_carrier,
     eventually,
     kill_while_asking,
+    ledger_of,
 )
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
@@ -51,8 +56,8 @@ def numbers(carrier: FakeCarrier, body: dict[str, Any]) -> list[str]:
     ]
 
 
-def settled(store: Store, caller: Caller) -> Books:
-    return eventually(lambda: books_of(store, caller), lambda books: books.held == 0)
+def settled(store: Store, caller: Caller) -> LedgerState:
+    return eventually(lambda: ledger_of(store, caller), lambda ledger: ledger.held == 0)
 
 
 def test_the_carrier_gives_the_number_and_the_price_is_captured(
@@ -64,10 +69,33 @@ def test_the_carrier_gives_the_number_and_the_price_is_captured(
     assert [reply.data["waybillCode"]] == numbers(carrier, body)
     # The sorting codes are the carrier's own.
     assert "转运中心" in reply.data["printData"]
-    books = books_of(remote_store, customer)
-    assert (books.available, books.held, books.posted) == (CREDITS - PRICE, 0, PRICE)
-    assert books.kinds == ["top_up", "hold", "release", "charge"]
+    ledger = ledger_of(remote_store, customer)
+    assert (ledger.available, ledger.held, ledger.posted) == (CREDITS - PRICE, 0, PRICE)
+    assert ledger.kinds == ["top_up", "hold", "release", "charge"]
     assert reply.data["withholding_money"] == PRICE
+
+
+def test_what_a_caller_still_waits_for_is_not_settled_without_the_carriers_sorting_codes(
+    served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller
+) -> None:
+    """Only the direct answer has them; a look-up tells the number alone."""
+    proxy = LateAnswers(f"{carrier.url}/")
+    body = request(connected_carrier(remote_store, carrier, url=proxy.url, **PATIENT))
+    with ThreadPoolExecutor(1) as pool, proxy.held(ISSUE) as answer:
+        call = pool.submit(issue, served, customer.token, body)
+        answer.wait()
+        output = forks.run("tollway", "reconcile", "--json", env=remote_store.settings).stdout
+        answer.let_go.set()
+        reply = call.result()
+    proxy.close()
+    outcomes = [
+        each["outcome"]
+        for each in json.loads(output)
+        if each["waybill"]["order_sn"] == body["order_sn"]
+    ]
+    assert [reply.data["waybillCode"]] == numbers(carrier, body)
+    assert "转运中心" in reply.data["printData"]
+    assert outcomes == ["still being asked"]
 
 
 def test_asked_again_it_is_the_same_answer_and_the_carrier_hears_nothing(
@@ -78,7 +106,7 @@ def test_asked_again_it_is_the_same_answer_and_the_carrier_hears_nothing(
     assert first.data == second.data
     assert second.headers["x-replay-of"] == first.headers["x-request-id"]
     assert len(numbers(carrier, body)) == 1
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def test_64_equal_requests_at_once_are_one_number_one_charge_and_one_answer(
@@ -90,7 +118,7 @@ def test_64_equal_requests_at_once_are_one_number_one_charge_and_one_answer(
     assert {answer["code"] for answer in answers} == {0}
     assert all(answer["data"] == answers[0]["data"] for answer in answers)
     assert [answers[0]["data"]["waybillCode"]] == numbers(carrier, body)
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def fire(served: Gateway, caller: Caller, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -116,9 +144,9 @@ def test_what_the_carrier_refuses_is_an_inner_failure_and_costs_nothing(
     assert (reply.code, reply.data["code"]) == (0, 0)
     assert reply.data["errorMsg"] == "月结账号已冻结"
     assert reply.data["withholding_money"] == 0
-    books = books_of(remote_store, customer)
-    assert (books.available, books.held, books.posted) == (CREDITS, 0, 0)
-    assert books.kinds == ["top_up", "hold", "release"]
+    ledger = ledger_of(remote_store, customer)
+    assert (ledger.available, ledger.held, ledger.posted) == (CREDITS, 0, 0)
+    assert ledger.kinds == ["top_up", "hold", "release"]
     # The order is free to be asked for again.
     assert issue(served, customer.token, body).data["code"] == 1
 
@@ -137,7 +165,7 @@ def test_an_answer_that_is_lost_is_looked_up_at_once(
     reply = issue(served, customer.token, body)
     assert (reply.code, reply.data["code"]) == (0, 1)
     assert [reply.data["waybillCode"]] == numbers(carrier, body)
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def test_101_a_carrier_that_hangs_costs_its_deadline_and_is_settled_later(
@@ -150,8 +178,8 @@ def test_101_a_carrier_that_hangs_costs_its_deadline_and_is_settled_later(
     reply = issue(served, customer.token, body)
     assert HASTY["deadline_ms"] / 1000 <= time.monotonic() - began_s < ANSWERED_WITHIN_S
     assert_silent(reply)
-    books = books_of(remote_store, customer)
-    assert (books.available, books.held, books.posted) == (CREDITS - PRICE, PRICE, 0)
+    ledger = ledger_of(remote_store, customer)
+    assert (ledger.available, ledger.held, ledger.posted) == (CREDITS - PRICE, PRICE, 0)
     # Asked again, it is neither issued nor held again.
     assert_silent(issue(served, customer.token, body))
     carrier.misbehave("none")
@@ -159,7 +187,7 @@ def test_101_a_carrier_that_hangs_costs_its_deadline_and_is_settled_later(
     after = issue(served, customer.token, body)
     assert [after.data["waybillCode"]] == numbers(carrier, body)
     assert after.headers["x-replay-of"] == reply.headers["x-request-id"]
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def assert_silent(reply: Reply) -> None:
@@ -174,11 +202,12 @@ def test_101_what_never_reached_the_carrier_is_given_up_only_after_its_time(
     body, before = request(wp_code), carrier.received(LOOK_UP)
     assert_silent(issue(served, customer.token, body))
     # The carrier says that it does not know it, as often as it is asked. That does not count yet.
+    age_past_deadline(remote_store, PATIENT["deadline_ms"])
     eventually(lambda: carrier.received(LOOK_UP), lambda received: received > before + 2)
-    assert books_of(remote_store, customer).held == PRICE
+    assert ledger_of(remote_store, customer).held == PRICE
     age_pending(remote_store)
-    books = settled(remote_store, customer)
-    assert (books.available, books.posted) == (CREDITS, 0)
+    ledger = settled(remote_store, customer)
+    assert (ledger.available, ledger.posted) == (CREDITS, 0)
     assert numbers(carrier, body) == []
     assert issue(served, customer.token, body).data["code"] == 1
     assert len(numbers(carrier, body)) == 1
@@ -196,20 +225,20 @@ def test_a_late_commit_of_the_carrier_is_not_issued_twice(
     settled(remote_store, customer)
     reply = issue(served, customer.token, body)
     assert [reply.data["waybillCode"]] == numbers(carrier, body)
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def test_101_a_carrier_that_is_not_there_holds_nothing(
     served: Gateway, remote_store: Store, customer: Caller, carrier: FakeCarrier
 ) -> None:
-    nobody = connected_carrier(remote_store, carrier, url="http://127.0.0.1:9", **PATIENT)
+    unreachable = connected_carrier(remote_store, carrier, url="http://127.0.0.1:9", **PATIENT)
     for _ in range(8):  # The later ones are refused by the breaker, and not even held.
-        reply = issue(served, customer.token, request(nobody))
+        reply = issue(served, customer.token, request(unreachable))
         assert (reply.code, reply.data) == (101, {})
         assert "cannot be reached" in reply.msg
-    books = books_of(remote_store, customer)
-    assert (books.available, books.held, books.posted) == (CREDITS, 0, 0)
-    assert books.kinds.count("hold") == 5
+    ledger = ledger_of(remote_store, customer)
+    assert (ledger.available, ledger.held, ledger.posted) == (CREDITS, 0, 0)
+    assert ledger.kinds.count("hold") == 5
 
 
 def test_204_without_credits_the_carrier_is_not_asked(
@@ -219,7 +248,7 @@ def test_204_without_credits_the_carrier_is_not_asked(
     before = carrier.received(ISSUE)
     assert issue(served, poor.token, request(wp_code)).code == 204
     assert carrier.received(ISSUE) == before
-    assert books_of(remote_store, poor).kinds == ["top_up"]
+    assert ledger_of(remote_store, poor).kinds == ["top_up"]
 
 
 def test_a_restart_settles_what_the_process_before_left_behind(
@@ -233,29 +262,30 @@ def test_a_restart_settles_what_the_process_before_left_behind(
     kill_while_asking(Gateway(store), carrier, customer, body)
     eventually(lambda: numbers(carrier, body), bool)
     carrier.misbehave("none")
+    age_past_deadline(store, PATIENT["deadline_ms"])
     gateway = Gateway(store)
-    books = settled(store, customer)
-    assert books.posted == PRICE
+    ledger = settled(store, customer)
+    assert ledger.posted == PRICE
     reply = issue(gateway, customer.token, body)
     assert [reply.data["waybillCode"]] == numbers(carrier, body)
     assert gateway.stop() == 0
 
 
-def test_asked_for_again_after_it_was_given_up_it_is_still_told_to_the_owner(
+def test_asked_for_again_after_it_was_given_up_it_is_still_recorded_for_the_owner(
     tmp_path_factory: pytest.TempPathFactory, carrier: FakeCarrier
 ) -> None:
     store = Store(tmp_path_factory.mktemp("given-up") / "tollway.db")
     customer = new_customer(store, credits_=CREDITS)
     wp_code = connected_carrier(store, carrier, **PATIENT)
     carrier.misbehave("cut_before_commit", message=ISSUE, times=1)
-    # Nobody else settles it, so the caller's own repetition does, and then begins anew.
+    # Nothing else settles it, so the caller's own repetition does, and then starts over.
     gateway = Gateway(store, reconcile_interval_s=3600)
     body = request(wp_code)
     assert_silent(issue(gateway, customer.token, body))
     age_pending(store)
     again = issue(gateway, customer.token, body)
     assert again.code == 0
-    assert books_of(store, customer).posted == PRICE
-    told = store.run("SELECT request_id FROM consent_use")
-    assert told == [(again.headers["x-request-id"],)]
+    assert ledger_of(store, customer).posted == PRICE
+    uses = store.run("SELECT request_id FROM consent_use")
+    assert uses == [(again.headers["x-request-id"],)]
     assert gateway.stop() == 0

@@ -13,12 +13,12 @@ from tests.support.ledger import Caller
 from tests.support.remote import (
     HASTY,
     PATIENT,
-    Books,
+    LedgerState,
     age_pending,
-    books_of,
     connected_carrier,
     eventually,
     kill_while_asking,
+    ledger_of,
 )
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, issue, new_customer, request
@@ -45,7 +45,7 @@ def ask(gateway: Gateway, caller: Caller, body: dict[str, Any], key: str = "k") 
 
 
 def fire(gateways: list[Gateway], caller: Caller, bodies: list[dict[str, Any]]) -> list[Reply]:
-    """All at once and with one key, in turns to each of the gateways."""
+    """All at once and with one key, alternating between the gateways."""
 
     async def run() -> list[Reply]:
         headers = {"Authorization": f"Bearer {caller.token}", "Idempotency-Key": "k"}
@@ -66,8 +66,8 @@ def assert_reused(reply: Reply) -> None:
     assert "Idempotency-Key was used for another request" in reply.msg
 
 
-def settled(store: Store, caller: Caller) -> Books:
-    return eventually(lambda: books_of(store, caller), lambda books: books.held == 0)
+def settled(store: Store, caller: Caller) -> LedgerState:
+    return eventually(lambda: ledger_of(store, caller), lambda ledger: ledger.held == 0)
 
 
 def assert_only_one_of_different_ones_is_issued(
@@ -84,9 +84,9 @@ def assert_only_one_of_different_ones_is_issued(
         if reply is not issued[0]:
             assert_reused(reply)
     assert carrier.received(ISSUE) == before + 1
-    books = books_of(store, customer)
-    assert (books.available, books.posted) == (CREDITS - PRICE, PRICE)
-    assert books.kinds == ["top_up", "hold", "release", "charge"]
+    ledger = ledger_of(store, customer)
+    assert (ledger.available, ledger.posted) == (CREDITS - PRICE, PRICE)
+    assert ledger.kinds == ["top_up", "hold", "release", "charge"]
 
 
 def test_of_different_requests_at_once_with_one_key_one_is_issued_and_paid(
@@ -146,7 +146,7 @@ def test_equal_requests_at_once_with_one_key_are_one_number_one_charge_and_one_a
     again = [reply.headers["x-replay-of"] for reply in replies if reply is not paid]
     assert set(again) == {paid.headers["x-request-id"]}
     assert carrier.received(ISSUE) == before + 1
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def test_while_the_carrier_is_silent_the_key_is_taken_for_others_and_101_for_the_same(
@@ -161,7 +161,7 @@ def test_while_the_carrier_is_silent_the_key_is_taken_for_others_and_101_for_the
     assert_reused(ask(served, customer, {**body, "receiver_name": "another"}))
     assert ask(served, customer, body).code == 101
     assert carrier.received(ISSUE) == before + 1
-    assert books_of(remote_store, customer).kinds == ["top_up", "hold"]
+    assert ledger_of(remote_store, customer).kinds == ["top_up", "hold"]
     carrier.misbehave("none")
     assert settled(remote_store, customer).posted == PRICE
     # Issued late, and paid: the key is still that of the one request, and has its answer now.
@@ -171,7 +171,7 @@ def test_while_the_carrier_is_silent_the_key_is_taken_for_others_and_101_for_the
         assert (again.code, again.data["code"]) == (0, 1)
         assert again.headers["x-replay-of"] == first.headers["x-request-id"]
     assert_reused(ask(served, customer, request(hasty)))
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def test_after_a_refusal_of_the_carrier_the_key_is_free(
@@ -183,14 +183,14 @@ def test_after_a_refusal_of_the_carrier_the_key_is_free(
     first, second = (ask(served, customer, body) for _ in range(2))
     assert first.data == second.data
     assert second.headers["x-replay-of"] == first.headers["x-request-id"]
-    assert books_of(remote_store, customer).posted == PRICE
+    assert ledger_of(remote_store, customer).posted == PRICE
 
 
 def test_a_carrier_that_is_not_there_leaves_the_key_free(
     served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
 ) -> None:
-    nobody = connected_carrier(remote_store, carrier, url="http://127.0.0.1:9", **PATIENT)
-    assert ask(served, customer, request(nobody)).code == 101
+    unreachable = connected_carrier(remote_store, carrier, url="http://127.0.0.1:9", **PATIENT)
+    assert ask(served, customer, request(unreachable)).code == 101
     assert ask(served, customer, request(wp_code)).data["code"] == 1
 
 
@@ -205,7 +205,7 @@ def test_what_is_given_up_leaves_the_key_free(
     assert ask(served, customer, request(wp_code)).data["code"] == 1
 
 
-def test_whoever_waits_for_another_call_and_one_with_the_same_key_do_not_both_have_it(
+def test_a_call_that_waits_for_another_and_one_with_the_same_key_do_not_both_have_it(
     served: Gateway, remote_store: Store, carrier: FakeCarrier, customer: Caller, wp_code: str
 ) -> None:
     """The first has no key. The second waits for it, and the third comes with the second's key:
@@ -233,7 +233,7 @@ def test_whoever_waits_for_another_call_and_one_with_the_same_key_do_not_both_ha
     done, refused = (third, second) if third.code == 0 else (second, third)
     assert done.code == 0
     assert_reused(refused)
-    assert books_of(remote_store, customer).posted == (PRICE if done is second else 2 * PRICE)
+    assert ledger_of(remote_store, customer).posted == (PRICE if done is second else 2 * PRICE)
 
 
 @pytest.mark.parametrize("fault", ["stall_after_commit", "stall_before_commit"])
@@ -250,15 +250,15 @@ def test_after_a_kill_between_the_two_commits_the_key_ends_as_its_hold_does(
     assert_reused(ask(gateway, customer, request(wp_code)))
     carrier.misbehave("none")
     age_pending(own_store)
-    books = settled(own_store, customer)
+    ledger = settled(own_store, customer)
     other = ask(gateway, customer, request(wp_code))
     if fault == "stall_after_commit":
-        assert books.posted == PRICE
+        assert ledger.posted == PRICE
         assert_reused(other)
         assert ask(gateway, customer, body).data["code"] == 1
     else:
-        assert books.posted == 0
+        assert ledger.posted == 0
         assert other.data["code"] == 1
         assert_reused(ask(gateway, customer, body))
-    assert books_of(own_store, customer).posted == PRICE
+    assert ledger_of(own_store, customer).posted == PRICE
     assert gateway.stop() == 0

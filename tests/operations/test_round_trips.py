@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.statements import Asked, TellingServer
@@ -24,9 +24,10 @@ pytestmark = pytest.mark.postgresql
 
 DAYS = 12
 DEADLINE_S = 20
-# Something in the background may take a call's connection, and it then prepares its statement
-# anew; so one call alone tells nothing.
-CALLS = 3
+# Something in the background may read meanwhile, or take a call's connection, and the call then
+# prepares its statement on another one. So one call alone proves nothing, and on a busy machine
+# a few do not either; it is asked again until a call costs what it should.
+CALLS = 10
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def gateway(store: Store) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def token(store: Store) -> str:
-    caller: Caller = five_caller(store, calls=10_000, rate_limit=1000)
+    caller: Caller = all_operations_caller(store, calls=10_000, rate_limit=1000)
     return caller.token
 
 
@@ -65,9 +66,10 @@ def cheapest(
     operation: Operation,
     token: str,
     questions: Sequence[dict[str, Any]],
+    reads: int = 1,
     **how: Any,
 ) -> Asked:
-    """What the call asked that asked the least."""
+    """What the call asked that asked the least, and no more calls once one reads so little."""
     found = []
     for number, sent in enumerate(questions):
         headers = {name: f"{value}-{number}" for name, value in how.items()}
@@ -75,6 +77,8 @@ def cheapest(
         reply = ask(gateway, operation, token, sent, headers)
         assert reply.code == 0, reply.msg
         found.append(server.asked())
+        if len(found[-1].reads) <= reads and len(found[-1].others) <= 1:
+            break
     return min(found, key=lambda asked: (len(asked.reads), len(asked.others)))
 
 
@@ -126,7 +130,7 @@ def warm(server: TellingServer, gateway: Gateway, token: str, today: date) -> st
     """A token that the gateway knows, with its account, its consents and its balances."""
     for operation in (PRODUCT_ANALYSIS, COUPON_CLAIMS, PROMOTION_MATERIAL, ORDERS):
         assert ask(gateway, operation, token, good_request(operation, today)).code == 0
-    # The first calls still look for changes, until the gateway hears of them.
+    # The first calls still look for changes, until the gateway is notified.
     known = [good_request(PRODUCT_ANALYSIS, today)]
     deadline_s = monotonic() + DEADLINE_S
     while cheapest(server, gateway, PRODUCT_ANALYSIS, token, known).reads:
@@ -140,7 +144,7 @@ def test_a_new_answer_of_product_analysis_is_one_read_and_a_kept_one_none(
     new = product_days(1, today)
     asked = cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new)
     assert "product_figure" in the_read(asked)
-    assert cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new).reads == []
+    assert cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new[:1] * CALLS, 0).reads == []
 
 
 @pytest.mark.parametrize("case", claim_questions(date.min + timedelta(days=3)))
@@ -173,15 +177,16 @@ def test_a_key_is_looked_for_by_one_more_read_which_is_counted(
     server: TellingServer, gateway: Gateway, warm: str, today: date
 ) -> None:
     sent = good_request(ORDERS, today)
-    asked = cheapest(server, gateway, ORDERS, warm, [sent] * CALLS, **{"Idempotency-Key": "trips"})
+    key = {"Idempotency-Key": "trips"}
+    asked = cheapest(server, gateway, ORDERS, warm, [sent] * CALLS, reads=2, **key)
     assert ["shop_order" in read for read in asked.reads] == [False, True]
     with pytest.raises(ValueError):
         the_read(asked)
 
 
-def test_a_read_of_somebody_else_would_be_counted(
+def test_a_read_of_another_client_would_be_counted(
     server: TellingServer, store: Store, warm: str
 ) -> None:
     server.asked()
-    store.do(lambda database: list_balances(database, "nobody"))
+    store.do(lambda database: list_balances(database, "unknown"))
     assert len(server.asked().reads) >= 1

@@ -40,14 +40,14 @@ def test_the_sample_request_gets_the_sample_response(
     serving: SampleGateway, sample: Sample
 ) -> None:
     reply = replay(serving.gateway, sample, serving.token)
-    assert steady(reply.envelope) == steady(sample.told())
+    assert steady(reply.envelope) == steady(sample.expected())
     assert [type(reply.envelope[name]) for name in ("msec", "time")] == [int, int]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_operation_has_a_sample_of_a_success(operation: Operation) -> None:
-    told = [sample.told() for sample in SAMPLES if sample.operation is operation]
-    assert 0 in [envelope["code"] for envelope in told]
+    envelopes = [sample.expected() for sample in SAMPLES if sample.operation is operation]
+    assert 0 in [envelope["code"] for envelope in envelopes]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_every_operation_has_a_sample_of_a_success(operation: Operation) -> None
 )
 def test_whatever_does_not_move_is_compared(change: dict[str, Any]) -> None:
     data = {"total": 3, "list": [], "objectId": "wb_1"}
-    told = {"code": 0, "msg": "Success", "msec": 1, "time": 2, "data": data}
-    later = {**told, "msec": 33, "time": 44, "data": {**data, "objectId": "wb_2"}}
-    assert steady(told) == steady(later)
-    assert steady(told) != steady({**told, **change})
+    envelope = {"code": 0, "msg": "Success", "msec": 1, "time": 2, "data": data}
+    later = {**envelope, "msec": 33, "time": 44, "data": {**data, "objectId": "wb_2"}}
+    assert steady(envelope) == steady(later)
+    assert steady(envelope) != steady({**envelope, **change})
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
@@ -88,10 +88,10 @@ def test_the_page_leads_to_every_file_of_its_samples(operation: Operation) -> No
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_an_answer_that_a_page_shows_is_one_of_its_samples(operation: Operation) -> None:
-    told = [sample.told() for sample in SAMPLES if sample.operation is operation]
+    envelopes = [sample.expected() for sample in SAMPLES if sample.operation is operation]
     for block in re.findall(r"```json\n(.*?)```", PAGES[operation.name], re.DOTALL):
         shown = json.loads(block)
         if "withholding_money" in shown:
-            assert json.dumps(shown) in [json.dumps(envelope["data"]) for envelope in told]
+            assert json.dumps(shown) in [json.dumps(envelope["data"]) for envelope in envelopes]
         elif "code" in shown:
-            assert steady(shown) in [steady(envelope) for envelope in told]
+            assert steady(shown) in [steady(envelope) for envelope in envelopes]

@@ -1,4 +1,4 @@
-"""Two gateways on one database: one waybill for one order, and every charge in the books once."""
+"""Two gateways on one database: one waybill for one order, and every charge in the ledger once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, new_caller
-from tests.support.load import assert_books_hold
+from tests.support.load import assert_ledger_adds_up
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 
@@ -51,4 +51,4 @@ def test_a_balance_is_spent_once_by_both(own_store: Store, question: dict[str, s
     paid = [reply.headers["x-request-id"] for reply in replies if reply.code == 0]
     assert {reply.code for reply in replies} == {0, 204}
     assert len(paid) == 30 and calls_left(own_store, caller) == 0
-    assert_books_hold(own_store, paid)
+    assert_ledger_adds_up(own_store, paid)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.gateway import Gateway, reply_of
-from tests.support.ledger import WORLD, Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
 from tests.support.waybills import (
     PRICE,
@@ -108,7 +108,7 @@ def test_the_shop_code(gateway: Gateway, customer: Caller, wp_code: str) -> None
 
 
 def test_100_carrier_unknown(gateway: Gateway, store: Store, customer: Caller) -> None:
-    reply = issue(gateway, customer.token, request("NOBODY"))
+    reply = issue(gateway, customer.token, request("UNKNOWN"))
     assert (reply.code, reply.data) == (100, {})
     assert "wp_code" in reply.msg
     assert credits_left(store, customer) == 10_000
@@ -130,7 +130,7 @@ def test_the_same_request_again_is_the_same_waybill_free_of_charge(
     assert credits_left(store, customer) == 0
 
 
-def test_another_content_under_the_same_key_is_told_field_by_field(
+def test_another_content_under_the_same_key_is_reported_field_by_field(
     gateway: Gateway, store: Store, customer: Caller, wp_code: str
 ) -> None:
     body = request(wp_code)
@@ -169,7 +169,7 @@ def test_a_cancelled_waybill_frees_its_key_but_not_its_number(
     body = request(wp_code)
     first = issue(gateway, customer.token, body).data
     number = first["waybillCode"]
-    cancelled = store.do(lambda database: cancel_waybill(database, number, wp_code, WORLD.at_s()))
+    cancelled = store.do(lambda database: cancel_waybill(database, number, wp_code, RUNTIME.at_s()))
     assert cancelled.state == "cancelled"
     changed = {**body, "receiver_name": "李四"}
     second = issue(gateway, customer.token, changed).data

@@ -132,13 +132,15 @@ def test_an_empty_pool_is_an_inner_failure_until_numbers_are_loaded(
     refused = issue(gateway, customer.token, body)
     assert (refused.code, refused.data["code"]) == (0, 0)
     assert "used up" in refused.data["errorMsg"]
+    chinese = issue(gateway, customer.token, body, **{"Accept-Language": "zh-CN"})
+    assert "已用完" in chinese.data["errorMsg"]
     assert FAILED.items() <= refused.data.items()
     assert credits_left(store, customer) == 10_000
     load_numbers(store, wp_code, ["YT0000000000001"])
     assert issue(gateway, customer.token, body).data["waybillCode"] == "YT0000000000001"
 
 
-def test_a_shop_uses_its_own_numbers_first_and_nobody_elses(
+def test_a_shop_uses_its_own_numbers_first_and_never_another_shops(
     gateway: Gateway, store: Store, customer: Caller
 ) -> None:
     authorize_shops(store, customer, "shop-a", "shop-b")
@@ -174,8 +176,8 @@ def test_401_and_404(gateway: Gateway, customer: Caller, wp_code: str) -> None:
     assert gateway.get(WAYBILLS.path, token=customer.token).code == 404
 
 
-def test_103_a_shop_that_nobody_knows(gateway: Gateway, customer: Caller, wp_code: str) -> None:
-    reply = issue(gateway, customer.token, request(wp_code, owner_id="nobody"))
+def test_103_an_unknown_shop(gateway: Gateway, customer: Caller, wp_code: str) -> None:
+    reply = issue(gateway, customer.token, request(wp_code, owner_id="unknown"))
     assert (reply.code, reply.data) == (103, {})
     assert "owner_id" in reply.msg
 

@@ -1,4 +1,4 @@
-"""A small world of all five operations, and a gateway that serves it."""
+"""A small world of all operations, and a gateway that serves it."""
 
 from collections.abc import Iterator
 from datetime import date

@@ -1,5 +1,5 @@
 """A call that is refused before its body is read leaves a connection that can be used again, or it
-says that it cannot: nobody sends the next request into one that is about to end."""
+says that it cannot: no client sends its next request into one that is about to end."""
 
 import socket
 from collections.abc import Iterator
@@ -11,11 +11,13 @@ from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 
 FORM = "application/x-www-form-urlencoded"
 SHORT = b"sid=1&page=1"
+# Less than a gateway waits for a body.
+IN_TIME_S = 9
 
 
 @pytest.fixture
 def connection(gateway: Gateway) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as made:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=IN_TIME_S) as made:
         # Headers and body as two packets.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield made
@@ -56,7 +58,7 @@ def test_a_body_that_comes_behind_its_headers_keeps_the_connection(
     ],
     ids=["never ends", "too long to be read over", "of no length"],
 )
-def test_otherwise_the_end_of_the_connection_is_told(
+def test_otherwise_the_end_of_the_connection_is_announced(
     connection: socket.socket, header: str, body: bytes
 ) -> None:
     connection.sendall(head(header) + body)

@@ -7,7 +7,7 @@ import msgspec
 from tests.support import forks
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
-from tests.support.ledger import CALLS, WORLD, Caller, new_caller
+from tests.support.ledger import CALLS, RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.ledger.accounts import close_account
 from tollway.ledger.entries import top_up
@@ -25,7 +25,7 @@ def test_a_revoked_token_is_refused(
     gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     assert gateway.get(token=caller.token, query=question).code == 0
-    store.do(lambda database: revoke_token(database, WORLD, caller.token_id))
+    store.do(lambda database: revoke_token(database, RUNTIME, caller.token_id))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
 
 
@@ -51,7 +51,7 @@ def test_a_closed_account_is_refused(
     gateway: Gateway, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     assert gateway.get(token=caller.token, query=question).code == 0
-    store.do(lambda database: close_account(database, WORLD, caller.account_id))
+    store.do(lambda database: close_account(database, RUNTIME, caller.account_id))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 401)
 
 
@@ -62,7 +62,7 @@ def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, st
         return gateway.get(token=caller.token, query=question).code
 
     assert [code(), code()] == [0, 204]
-    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, 1))
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, 1))
     assert_seen(store, code, 0)
     assert code() == 204
 
@@ -70,7 +70,7 @@ def test_a_top_up_is_seen(gateway: Gateway, store: Store, question: dict[str, st
 def test_a_correction_is_seen(gateway: Gateway, store: Store, question: dict[str, str]) -> None:
     caller = new_caller(store, calls=5)
     assert gateway.get(token=caller.token, query=question).code == 0
-    store.do(lambda database: top_up(database, WORLD, caller.account_id, CALLS, -4))
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, CALLS, -4))
     assert_seen(store, lambda: gateway.get(token=caller.token, query=question).code, 204)
 
 
@@ -79,16 +79,16 @@ def test_a_grant_and_its_end_are_seen(
 ) -> None:
     caller = new_caller(store, granted=False)
 
-    def told() -> tuple[int, str]:
+    def answered() -> tuple[int, str]:
         reply = gateway.get(token=caller.token, query=question)
         return reply.code, reply.headers["ratelimit-policy"]
 
     without = (204, f'"{NAME}";q=10;w=1')
-    assert told() == without
+    assert answered() == without
     store.do(lambda database: grant(database, caller.account_id, Permission(NAME, None, 3)))
-    assert_seen(store, told, (0, f'"{NAME}";q=3;w=1'))
+    assert_seen(store, answered, (0, f'"{NAME}";q=3;w=1'))
     store.do(lambda database: revoke_grant(database, caller.account_id, NAME))
-    assert_seen(store, told, without)
+    assert_seen(store, answered, without)
 
 
 def test_new_figures_are_seen(

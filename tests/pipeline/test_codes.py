@@ -7,8 +7,9 @@ import pytest
 
 from tests.support.changes import assert_seen
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.ledger import WORLD, Caller, calls_left, new_caller
+from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.rates import at_once
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.ledger.accounts import close_account
 from tollway.ledger.permissions import set_closed
@@ -107,7 +108,7 @@ def test_100_query_unreadable(gateway: Gateway, unpaid: Caller, query: str, prob
 
 
 def test_100_product_unknown(gateway: Gateway, unpaid: Caller, question: dict[str, str]) -> None:
-    reply = gateway.get(token=unpaid.token, query={**question, "product_id": "nobody-knows"})
+    reply = gateway.get(token=unpaid.token, query={**question, "product_id": "unknown"})
     assert reply.code == 100
     assert "product_id" in reply.msg
 
@@ -138,12 +139,13 @@ def test_101_timed_out_while_another_writer_holds_the_database(
         reply = gateway.get(token=caller.token, query=question)
         assert (reply.code, reply.data) == (101, {})
     assert calls_left(own_store, caller) == 100
-    assert gateway.get(token=caller.token, query=question).code == 0
+    # On a busy machine a second may be too short for a call that nothing holds up.
+    eventually(lambda: gateway.get(token=caller.token, query=question).code, lambda code: code == 0)
     assert calls_left(own_store, caller) == 99
     gateway.stop()
 
 
-def test_200_an_unexpected_error_is_not_told(own_store: Store, question: dict[str, str]) -> None:
+def test_200_an_unexpected_error_is_not_shown(own_store: Store, question: dict[str, str]) -> None:
     caller = new_caller(own_store)
     gateway = Gateway(own_store)
     own_store.run("DROP TABLE product_figure")
@@ -202,8 +204,8 @@ def test_401_is_the_same_for_every_bad_credential(
 ) -> None:
     revoked, closed = new_caller(store), new_caller(store)
     expired = new_caller(store, lifetime_s=0)
-    store.do(lambda database: revoke_token(database, WORLD, revoked.token_id))
-    store.do(lambda database: close_account(database, WORLD, closed.account_id))
+    store.do(lambda database: revoke_token(database, RUNTIME, revoked.token_id))
+    store.do(lambda database: close_account(database, RUNTIME, closed.account_id))
     unknown = "tw_live_" + "0" * 32
     last = revoked.token[-1]
     mistyped = revoked.token[:-1] + ("a" if last != "a" else "b")

@@ -1,4 +1,4 @@
-"""Whoever sends how much: no crowd takes the connections to the database that others need."""
+"""However much one kind of request sends, it does not take the connections that others need."""
 
 import secrets
 import time
@@ -15,7 +15,7 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
 from tests.support.postgresql import locked, waiting
@@ -88,7 +88,7 @@ def crowd(
         yield lambda: [answer.result() for answer in answers]
 
 
-def test_the_long_reads_of_one_account_leave_room_for_those_of_others(
+def test_the_long_reads_of_one_account_leave_slots_for_those_of_others(
     own: Store, served: Gateway, question: dict[str, str]
 ) -> None:
     busy, other = new_shopper(own), new_shopper(own)
@@ -125,7 +125,7 @@ def test_101_a_long_read_that_gets_no_turn_in_time(hasty: tuple[Gateway, Wire]) 
         assert {reply.envelope["code"] for reply in answers()} == {101}
     # Not even preparing such a statement can be done while the table is held.
     asked = sum(count for text, count in wire.trips.items() if "replace(" in text)
-    assert 0 < asked < CROWD, "the others were told without asking the database"
+    assert 0 < asked < CROWD, "the others were refused without a query"
 
 
 def assert_paid(gateway: Gateway, caller: Caller, question: dict[str, str]) -> None:
@@ -142,13 +142,13 @@ def strangers() -> list[bytes]:
 
 
 def strange_clients() -> list[bytes]:
-    """Each with an id and a secret that somebody could have."""
+    """Each with an id and a secret that a client could have."""
 
     def ask() -> bytes:
         secret = mint(SECRET, secrets.choice)
         form = {
             "grant_type": GRANT_TYPE,
-            "client_id": WORLD.new_id("cli_"),
+            "client_id": RUNTIME.new_id("cli_"),
             "client_secret": secret,
         }
         body = urlencode(form).encode()
@@ -204,7 +204,7 @@ def pages(gateway: Gateway) -> list[bytes]:
         ("pages", 2 + 1),
     ],
 )
-def test_whoever_crowds_the_database_calls_are_paid(
+def test_calls_are_paid_whatever_crowds_the_database(
     own: Store, served: Gateway, question: dict[str, str], who: str, most: int
 ) -> None:
     caller = new_shopper(own)

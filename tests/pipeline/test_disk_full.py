@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, new_caller
-from tests.support.load import assert_books_hold
+from tests.support.load import assert_ledger_adds_up
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.sqlite
@@ -58,6 +58,6 @@ def test_it_answers_202_charges_nothing_and_recovers_by_itself(
     assert {code for code, _ in (*paid, *after)} == {0}
     assert gateway.stop() == 0
     acknowledged = [request_id for _, request_id in (*paid, *after)]
-    assert_books_hold(own_store, acknowledged)
+    assert_ledger_adds_up(own_store, acknowledged)
     assert calls_left(own_store, caller) == 1000 - len(acknowledged)
     assert "the database is unavailable" in gateway.log()

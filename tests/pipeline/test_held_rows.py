@@ -1,6 +1,5 @@
-"""What one transaction holds of an account makes nobody wait but that account's own calls."""
+"""Rows that one transaction has locked delay only the calls of their own account."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -9,8 +8,9 @@ import pytest
 from tests.support.functions import change_function
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import Caller, calls_left, new_caller
-from tests.support.load import assert_books_hold
+from tests.support.load import assert_ledger_adds_up
 from tests.support.postgresql import left_open
+from tests.support.remote import eventually
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.postgresql
@@ -29,14 +29,15 @@ HOLDS = {
         "VALUES ('{0}', 'the same', 'another', 9000000000000, '', '')"
     ),
 }
-SOMEBODY_WAITS = """
+WAITS_FOR_A_LOCK = """
 SELECT FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'tollway' AND wait_event_type = 'Lock'"""
 
 
 @pytest.fixture
 def served(own_store: Store) -> Iterator[Gateway]:
-    gateway = Gateway(own_store)
+    # On a busy machine what waits here might otherwise time out before the others are served.
+    gateway = Gateway(own_store, call_timeout_s=120)
     yield gateway
     assert gateway.stop() == 0
 
@@ -66,9 +67,7 @@ def calls(served: Gateway, question: dict[str, str]) -> Iterator[Calls]:
 
 
 def wait_for_a_lock(store: Store) -> None:
-    deadline_s = time.monotonic() + 5
-    while not store.run(SOMEBODY_WAITS):
-        assert time.monotonic() < deadline_s, "nobody waits for a lock"
+    eventually(lambda: store.run(WAITS_FOR_A_LOCK), bool)
 
 
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS.keys())
@@ -96,7 +95,7 @@ def test_others_are_served_meanwhile_and_its_own_calls_afterwards(
     assert len({str(reply.data) for reply in replies}) == 1
     assert calls_left(own_store, held) == 100 - 1 - 1
     assert {calls_left(own_store, other) for other in others} == {100 - 1 - len(kinds) * ROUNDS}
-    assert_books_hold(own_store, [])
+    assert_ledger_adds_up(own_store, [])
 
 
 def test_a_gateway_that_waits_for_all_locks_would_be_seen(own_store: Store, calls: Calls) -> None:
@@ -111,14 +110,19 @@ def test_a_gateway_that_waits_for_all_locks_would_be_seen(own_store: Store, call
     assert waiting.result().code == free.result().code == 0
 
 
-def test_one_that_waits_for_too_long_is_let_go_uncharged(
+def assert_served(gateway: Gateway, caller: Caller, question: dict[str, str]) -> None:
+    """On a busy machine a second may be too short for a call that nothing holds up."""
+    eventually(lambda: gateway.get(token=caller.token, query=question).code, lambda code: code == 0)
+
+
+def test_a_call_that_waits_too_long_is_not_charged(
     own_store: Store, question: dict[str, str]
 ) -> None:
     gateway = Gateway(own_store, call_timeout_s=1)
     held, other = new_caller(own_store), new_caller(own_store)
     with left_open(own_store.url, HOLDS["its balance is locked"].format(held.account_id)):
         assert gateway.get(token=held.token, query=question).code == 101
-        assert gateway.get(token=other.token, query=question).code == 0
-    assert gateway.get(token=held.token, query=question).code == 0
+        assert_served(gateway, other, question)
+    assert_served(gateway, held, question)
     assert (calls_left(own_store, held), calls_left(own_store, other)) == (99, 99)
     assert gateway.stop() == 0

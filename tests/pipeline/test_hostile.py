@@ -1,4 +1,4 @@
-"""Requests that no proper client sends: each has one meaning or none, and the gateway lives on."""
+"""Requests that no proper client sends: each has one meaning or none, and the gateway goes on."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from tollway.operations.product_analysis.demo import fill_figures
 
 HOST = "Host: 127.0.0.1"
 CLOSE = "Connection: close"
-# Less than a gateway waits that is not told to hurry.
+# Less than the default time limits of a gateway.
 IN_TIME_S = 9
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.changes import assert_seen
 from tests.support.gateway import ANALYSIS, Gateway, Reply
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.permissions import set_closed
@@ -40,7 +40,7 @@ def get(mapped: Gateway, question: dict[str, str]) -> Get:
 
 def test_success_and_what_the_caller_did_wrong(mapped: Gateway, its_store: Store, get: Get) -> None:
     caller, revoked = new_caller(its_store), new_caller(its_store)
-    its_store.do(lambda database: revoke_token(database, WORLD, revoked.token_id))
+    its_store.do(lambda database: revoke_token(database, RUNTIME, revoked.token_id))
     found = [
         get(caller),
         mapped.get(token=caller.token),

@@ -10,6 +10,7 @@ from tests.support.clients import OwnClient, ask, ask_multipart, basic, new_clie
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.raw import request, talk
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.gateway.token_request import TOKEN_PATH
 from tollway.ledger.tokens import SECRET, mint
@@ -138,10 +139,10 @@ def test_logs_are_clean_and_still_tell_each_call(
     talkative: Gateway, secrets: list[str], callers: list[Caller], question: dict[str, str]
 ) -> None:
     reply = talkative.get(token=callers[0].token, query=question)
-    # The records of a moment are told together; asking for metrics tells them at once.
+    # The records of a moment are reported together; a request for metrics reports them at once.
     talkative.client.get("/metrics")
-    log = talkative.log()
-    assert reply.headers["x-request-id"] in log
+    # A thread writes them.
+    log = eventually(talkative.log, lambda text: reply.headers["x-request-id"] in text)
     assert callers[0].account_id in log
     for reason in ("SUCCESS", "CREDENTIAL_INVALID", "PARAMETER_INVALID", "PATH_UNKNOWN"):
         assert f'"reason":"{reason}"' in log

@@ -1,38 +1,37 @@
-"""Whoever asks for metrics and the description how often: calls hardly feel it."""
+"""However often metrics and the OpenAPI document are requested, calls are hardly delayed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 
-from tollway.gateway.probes import probe_routes
+from tollway.gateway.probes import Readiness, probe_routes
+from tollway.store.database import Database
 
 # What is tested here is made without a database.
 pytestmark = pytest.mark.sqlite
 CROWD = 50
 
 
-async def is_ready() -> bool:
-    return True
-
-
 def ask(
     path: str, metrics: Callable[[], Awaitable[bytes]], description: dict[str, Any]
 ) -> list[bytes]:
-    """What many are told who ask at the same time; and what one is told afterwards."""
-    routes = probe_routes(metrics, is_ready, description)
+    """The answers to many requests at the same time, and to one afterwards."""
+    database = cast(Database, None)  # What is asked for here is not in it.
+    readiness = Readiness(database, is_draining=lambda: False, is_crowded=lambda: False)
+    routes = probe_routes(metrics, readiness, description)
     description.clear()
 
     async def work() -> list[bytes]:
         transport = httpx.ASGITransport(Starlette(routes=routes))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
-            told = await asyncio.gather(*(client.get(path) for _ in range(CROWD)))
-            told.append(await client.get(path))
-        assert {each.status_code for each in told} == {200}
-        return [each.content for each in told]
+            answers = await asyncio.gather(*(client.get(path) for _ in range(CROWD)))
+            answers.append(await client.get(path))
+        assert {each.status_code for each in answers} == {200}
+        return [each.content for each in answers]
 
     return asyncio.run(work())
 
@@ -45,13 +44,13 @@ def test_metrics_are_made_once_for_all_who_ask_at_the_same_time() -> None:
         made += 1
         return str(made).encode()
 
-    told = ask("/metrics", metrics, {})
-    assert told == [b"1"] * CROWD + [b"2"], "and again for who asks later"
+    answers = ask("/metrics", metrics, {})
+    assert answers == [b"1"] * CROWD + [b"2"], "and again for a later request"
 
 
 def test_the_description_is_made_once() -> None:
     async def metrics() -> bytes:
         return b""
 
-    told = ask("/openapi.json", metrics, {"openapi": "3.1.0"})
-    assert set(told) == {b'{"openapi":"3.1.0"}'}
+    answers = ask("/openapi.json", metrics, {"openapi": "3.1.0"})
+    assert set(answers) == {b'{"openapi":"3.1.0"}'}

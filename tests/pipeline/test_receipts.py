@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request
+from tests.support.all_operations import all_operations_caller, ask, good_request
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import new_caller, newest_entry
@@ -29,7 +29,7 @@ each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda eac
 def test_a_charged_call_tells_price_and_balances(
     served: Gateway, world: Store, today: date, operation: Operation
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     reply = ask(served, operation, caller.token, good_request(operation, today))
     # At once: it follows from the entry that was there before the answer left.
     receipt = ask_receipt(served, caller.token, id_of(reply)).data
@@ -48,7 +48,7 @@ def test_a_charged_call_tells_price_and_balances(
 def test_a_call_under_a_grant_names_the_consent_that_was_used(
     served: Gateway, world: Store, today: date, operation: Operation
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     reply = ask(served, operation, caller.token, good_request(operation, today))
     used = ask_receipt(served, caller.token, id_of(reply)).data["consent"]
     if operation.consent is None:
@@ -67,7 +67,7 @@ def test_a_call_under_a_grant_names_the_consent_that_was_used(
 def test_a_repetition_with_a_key_names_the_call_that_paid(
     served: Gateway, world: Store, today: date, operation: Operation
 ) -> None:
-    caller, sent = five_caller(world), good_request(operation, today)
+    caller, sent = all_operations_caller(world), good_request(operation, today)
     key = {"Idempotency-Key": "once"}
     first, again = (ask(served, operation, caller.token, sent, key) for _ in range(2))
     receipt = receipt_of(served, caller.token, again)
@@ -80,7 +80,7 @@ def test_a_repetition_with_a_key_names_the_call_that_paid(
 def test_an_issued_waybill_and_one_asked_for_again_name_it(
     served: Gateway, world: Store, today: date
 ) -> None:
-    caller, sent = five_caller(world), good_request(WAYBILLS, today)
+    caller, sent = all_operations_caller(world), good_request(WAYBILLS, today)
     first, again = (ask(served, WAYBILLS, caller.token, sent) for _ in range(2))
     paid, free = (receipt_of(served, caller.token, reply) for reply in (first, again))
     assert (paid["outcome"], paid["amount"]) == ("charged", WAYBILLS.default_price)
@@ -101,7 +101,7 @@ def test_an_issued_waybill_and_one_asked_for_again_name_it(
 def test_what_a_carrier_refuses_is_not_charged(served: Gateway, world: Store, today: date) -> None:
     area = ServiceArea(AreaKind.ONLY, ("西藏",))
     world.do(lambda database: add_carrier(database, "FAR", "远方快递", r"F\d{8}", area))
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     reply = ask(served, WAYBILLS, caller.token, {**good_request(WAYBILLS, today), "wp_code": "FAR"})
     assert (reply.code, reply.data["code"]) == (0, 0)
     receipt = receipt_of(served, caller.token, reply)
@@ -111,7 +111,7 @@ def test_what_a_carrier_refuses_is_not_charged(served: Gateway, world: Store, to
 
 
 def test_a_free_call_says_that_it_was_free(served: Gateway, world: Store, today: date) -> None:
-    caller = five_caller(world, price=0)
+    caller = all_operations_caller(world, price=0)
     for operation in (COUPON_CLAIMS, ORDERS):
         reply = ask(served, operation, caller.token, good_request(operation, today))
         receipt = receipt_of(served, caller.token, reply)
@@ -122,12 +122,12 @@ def test_a_free_call_says_that_it_was_free(served: Gateway, world: Store, today:
 
 REFUSALS: dict[str, tuple[Operation, dict[str, Any], dict[str, Any]]] = {
     "PARAMETER_INVALID": (COUPON_CLAIMS, {}, {"limit": "x"}),
-    "PRODUCT_UNKNOWN": (PRODUCT_ANALYSIS, {}, {"product_id": "nobody's"}),
-    "OWNER_UNKNOWN": (ORDERS, {}, {"owner_id": "nobody"}),
+    "PRODUCT_UNKNOWN": (PRODUCT_ANALYSIS, {}, {"product_id": "unknown"}),
+    "OWNER_UNKNOWN": (ORDERS, {}, {"owner_id": "unknown"}),
     "CREDITS_USED_UP": (COUPON_CLAIMS, {"credits_": 0}, {}),
     "CALLS_USED_UP": (PRODUCT_ANALYSIS, {"calls": 0}, {}),
     "PERMISSION_MISSING": (COUPON_CLAIMS, {"granted": False}, {}),
-    "CARRIER_UNKNOWN": (WAYBILLS, {}, {"wp_code": "NOBODY"}),
+    "CARRIER_UNKNOWN": (WAYBILLS, {}, {"wp_code": "UNKNOWN"}),
 }
 
 
@@ -136,7 +136,7 @@ def test_a_refused_call_says_why_and_that_nothing_was_charged(
     served: Gateway, world: Store, today: date, reason: str
 ) -> None:
     operation, of_account, change = REFUSALS[reason]
-    caller = five_caller(world, **of_account)
+    caller = all_operations_caller(world, **of_account)
     reply = ask(served, operation, caller.token, {**good_request(operation, today), **change})
     assert reply.code != 0
     receipt = receipt_of(served, caller.token, reply)
@@ -161,24 +161,24 @@ def test_a_closed_operation_and_a_missing_consent_have_receipts(
         closed = call()
     finally:
         world.do(lambda database: set_closed(database, COUPON_CLAIMS.name, is_closed=False))
-    told = [receipt_of(served, caller.token, reply) for reply in (not_allowed, closed)]
-    assert [(each["code"], each["reason"]) for each in told] == [
+    receipts = [receipt_of(served, caller.token, reply) for reply in (not_allowed, closed)]
+    assert [(each["code"], each["reason"]) for each in receipts] == [
         (302, "NOT_AUTHORIZED"),
         (203, "OPERATION_CLOSED"),
     ]
 
 
-def test_the_reason_is_told_in_chinese_too(served: Gateway, world: Store, today: date) -> None:
-    caller = five_caller(world)
+def test_the_reason_is_given_in_chinese_too(served: Gateway, world: Store, today: date) -> None:
+    caller = all_operations_caller(world)
     reply = ask(served, COUPON_CLAIMS, caller.token, good_request(COUPON_CLAIMS, today))
-    told = receipt_of(served, caller.token, reply, **{"Accept-Language": "zh-CN"})
-    assert told["why"] == "调用成功，已扣费。"
+    receipt = receipt_of(served, caller.token, reply, **{"Accept-Language": "zh-CN"})
+    assert receipt["why"] == "调用成功，已扣费。"
 
 
 def test_charged_calls_are_not_written_a_second_time(
     served: Gateway, world: Store, today: date
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     for operation in OPERATIONS:
         assert ask(served, operation, caller.token, good_request(operation, today)).code == 0
     # Refused calls are written in order: when this one is there, those before it are too.

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tests.support.all_operations import ask, five_caller, good_request
+from tests.support.all_operations import all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import CREDITS, new_caller, newest_entry
 from tests.support.receipts import ask_receipt, id_of, notes_of, receipt_of
@@ -15,10 +15,10 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 NO_ID = "0" * 26
 
 
-def test_another_accounts_id_is_answered_like_one_that_nobody_has(
+def test_another_accounts_id_is_answered_like_an_unknown_one(
     served: Gateway, world: Store, today: date
 ) -> None:
-    owner, stranger = five_caller(world), five_caller(world)
+    owner, stranger = all_operations_caller(world), all_operations_caller(world)
     charged = ask(served, COUPON_CLAIMS, owner.token, good_request(COUPON_CLAIMS, today))
     refused = ask(served, COUPON_CLAIMS, owner.token, {})
     # The owner can see both, so it is not for their absence that the stranger cannot.
@@ -41,7 +41,7 @@ def test_without_a_valid_token_it_is_401(served: Gateway, token: str | None) -> 
 
 
 def test_it_is_asked_with_get(served: Gateway, world: Store) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     reply = served.get(f"/receipts/{NO_ID}", token=caller.token, method="POST")
     assert reply.code == 404
     assert "takes the method GET" in reply.msg
@@ -50,12 +50,12 @@ def test_it_is_asked_with_get(served: Gateway, world: Store) -> None:
 def test_test_calls_have_no_receipt_and_a_test_token_sees_none(
     served: Gateway, world: Store, today: date
 ) -> None:
-    tester = five_caller(world, kind="test")
+    tester = all_operations_caller(world, kind="test")
     failed = ask(served, COUPON_CLAIMS, tester.token, {})
     fine = ask(served, COUPON_CLAIMS, tester.token, good_request(COUPON_CLAIMS, today))
     assert (failed.code, fine.code) == (100, 0)
     # What another account did afterwards is there, so theirs would be as well.
-    later = five_caller(world)
+    later = all_operations_caller(world)
     receipt_of(served, later.token, ask(served, COUPON_CLAIMS, later.token, {}))
     for reply in (failed, fine):
         assert ask_receipt(served, tester.token, id_of(reply)).code == 404
@@ -65,7 +65,7 @@ def test_test_calls_have_no_receipt_and_a_test_token_sees_none(
 def test_asking_is_limited_and_free_and_leaves_nothing_behind(
     served: Gateway, world: Store, today: date
 ) -> None:
-    caller = five_caller(world)
+    caller = all_operations_caller(world)
     paid = ask(served, COUPON_CLAIMS, caller.token, good_request(COUPON_CLAIMS, today))
     entry = newest_entry(world, caller, CREDITS)
     replies = [ask_receipt(served, caller.token, id_of(paid)) for _ in range(30)]

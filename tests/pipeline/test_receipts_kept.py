@@ -12,12 +12,12 @@ def test_receipts_are_there_after_a_restart(own_store: Store, question: dict[str
     caller = new_caller(own_store)
     gateway = Gateway(own_store)
     replies = [gateway.get(token=caller.token, query=query) for query in (question, {})]
-    # Told to stop at once: what was answered is written down first.
+    # Stopped at once: what was answered is stored first.
     assert gateway.stop() == 0
     gateway = Gateway(own_store)
-    told = [ask_receipt(gateway, caller.token, id_of(reply)).data for reply in replies]
-    assert [each["outcome"] for each in told] == ["charged", "not_charged"]
-    assert (told[0]["balance_after"], told[0]["unit"]) == (99, CALLS)
+    receipts = [ask_receipt(gateway, caller.token, id_of(reply)).data for reply in replies]
+    assert [each["outcome"] for each in receipts] == ["charged", "not_charged"]
+    assert (receipts[0]["balance_after"], receipts[0]["unit"]) == (99, CALLS)
     assert gateway.stop() == 0
 
 
@@ -27,9 +27,9 @@ def flood(gateway: Gateway, caller: Caller, question: dict[str, str]) -> list[Re
 
 
 def dropped(gateway: Gateway) -> int:
-    told = gateway.client.get("/metrics").text.splitlines()
+    lines = gateway.client.get("/metrics").text.splitlines()
     name = 'tollway_receipts_dropped_total{cause="too_fast"} '
-    return sum(int(float(line.removeprefix(name))) for line in told if line.startswith(name))
+    return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))
 
 
 @pytest.mark.parametrize("common_rate", [5, 1000])

@@ -1,4 +1,4 @@
-"""The receipt of a call whose outcome lies with somebody else: held, then charged or given back."""
+"""The receipt of a call whose outcome another system decides: held, then charged or given back."""
 
 from collections.abc import Awaitable, Callable
 from itertools import count
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.receipts import ask_receipt
 from tests.support.stores import Store
 from tollway.ledger.charges import Charge, GrantKey
@@ -62,7 +62,7 @@ def answer_timed_out(store: Store, charge: Charge) -> None:
     store.do(work)
 
 
-def told(gateway: Gateway, payer: Caller, charge: Charge) -> dict[str, Any]:
+def receipt_for(gateway: Gateway, payer: Caller, charge: Charge) -> dict[str, Any]:
     return ask_receipt(gateway, payer.token, charge.request_id).data
 
 
@@ -70,10 +70,10 @@ def test_while_it_is_open_the_receipt_says_held(
     gateway: Gateway, store: Store, payer: Caller
 ) -> None:
     charge = hold_for(store, payer)
-    before = told(gateway, payer, charge)
+    before = receipt_for(gateway, payer, charge)
     assert (before["outcome"], before["code"], before["reason"]) == ("held", None, None)
     answer_timed_out(store, charge)
-    receipt = told(gateway, payer, charge)
+    receipt = receipt_for(gateway, payer, charge)
     assert (receipt["outcome"], receipt["code"]) == ("held", 101)
     assert (receipt["amount"], receipt["unit"], receipt["at_ms"]) == (10, "credits", AT_MS)
     assert (receipt["balance_before"], receipt["balance_after"]) == (100, 90)
@@ -94,10 +94,10 @@ def test_when_it_is_captured_the_receipt_says_charged(
 ) -> None:
     charge = hold_for(store, payer)
     answer_timed_out(store, charge)
-    store.do(lambda database: top_up(database, WORLD, payer.account_id, "credits", 5))
+    store.do(lambda database: top_up(database, RUNTIME, payer.account_id, "credits", 5))
     hold_id = f"hold of {charge.request_id}"
     write(store, lambda tx: capture(tx, payer.account_id, hold_id, LATER_MS))
-    receipt = told(gateway, payer, charge)
+    receipt = receipt_for(gateway, payer, charge)
     assert (receipt["outcome"], receipt["code"]) == ("charged", 101)
     assert (receipt["reason"], receipt["at_ms"]) == ("TIMED_OUT", AT_MS)
     assert (receipt["amount"], receipt["balance_before"], receipt["balance_after"]) == (10, 105, 95)
@@ -111,7 +111,7 @@ def test_captured_while_the_caller_waited_it_was_answered_with_0(
     charge = hold_for(store, payer)
     hold_id = f"hold of {charge.request_id}"
     write(store, lambda tx: capture(tx, payer.account_id, hold_id, LATER_MS))
-    receipt = told(gateway, payer, charge)
+    receipt = receipt_for(gateway, payer, charge)
     assert (receipt["outcome"], receipt["code"], receipt["reason"]) == ("charged", 0, "SUCCESS")
 
 
@@ -122,7 +122,7 @@ def test_when_it_is_released_the_receipt_says_that_nothing_was_charged(
     answer_timed_out(store, charge)
     hold_id = f"hold of {charge.request_id}"
     write(store, lambda tx: release(tx, payer.account_id, hold_id, LATER_MS))
-    receipt = told(gateway, payer, charge)
+    receipt = receipt_for(gateway, payer, charge)
     assert (receipt["outcome"], receipt["code"], receipt["amount"]) == ("not_charged", 101, 0)
     assert (receipt["unit"], receipt["balance_after"]) == (None, None)
     assert (receipt["hold"]["state"], receipt["hold"]["settled_at_ms"]) == ("released", LATER_MS)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
-from tests.support.ledger import CALLS, WORLD, Caller, calls_left, new_caller
+from tests.support.ledger import CALLS, RUNTIME, Caller, calls_left, new_caller
 from tests.support.rates import at_once
 from tests.support.stores import Store
 from tollway.ledger.entries import newest_entries
@@ -115,7 +115,7 @@ def test_it_shares_the_accounts_limit(
     def both() -> tuple[Caller, str]:
         live = new_caller(store, rate_limit=2)
         account_id = live.account_id
-        issued = store.do(lambda database: issue_token(database, WORLD, account_id, kind="test"))
+        issued = store.do(lambda database: issue_token(database, RUNTIME, account_id, kind="test"))
         return live, issued.text
 
     def call(both: tuple[Caller, str]) -> list[int]:

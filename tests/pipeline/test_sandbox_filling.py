@@ -21,7 +21,7 @@ NEWEST_DAY = Query(select(func.max(product_day.c.day)))
 
 
 class Fillings:
-    """Counts how often it is filled; fails as often as it is told."""
+    """Counts how often it is filled; fails as often as requested."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0

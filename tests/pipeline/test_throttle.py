@@ -87,7 +87,7 @@ def test_the_definition_holds_while_the_limit_is_changed(steps: list[Step]) -> N
 
 
 @given(STEPS_OF_ANY_LIMIT)
-def test_what_remains_is_told_without_counting(steps: list[Step]) -> None:
+def test_what_remains_is_reported_without_counting(steps: list[Step]) -> None:
     clock = Clock()
     windows = SlidingSecond(clock)
     for step in steps:
@@ -125,7 +125,7 @@ class CountsRefusals(SlidingSecond):
 
 
 class SharedByAll(SlidingSecond):
-    """One window for everybody."""
+    """One window for all accounts."""
 
     def admit(self, key: object, limit: int) -> Admission | None:  # noqa: ARG002
         return super().admit("all", limit)

@@ -1,4 +1,4 @@
-"""The power goes: what was acknowledged is there afterwards, and the books hold.
+"""The power goes: what was acknowledged exists afterwards, and the ledger adds up.
 
 A killed process proves nothing about this, since what it wrote is still with the system.
 """

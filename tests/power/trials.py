@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -13,7 +14,7 @@ import httpx
 import msgspec
 
 from tests.power.disk import Disk
-from tests.support.all_operations import five_caller, good_request, small_world
+from tests.support.all_operations import all_operations_caller, good_request, small_world
 from tests.support.ledger import Caller
 from tests.support.orders import order, sealer_of
 from tests.support.stores import Store
@@ -30,6 +31,7 @@ from tollway.operations.waybills.operation import WAYBILLS
 from tollway.settings import Settings
 from tollway.store.key_check import files_of, use_files
 from tollway.store.sqlite import connection
+from tollway.telemetry.logs import LogWriter
 
 CLIENTS = 6
 _SOURCE = "market"
@@ -42,7 +44,7 @@ _FOUND = {
 
 
 class Acknowledged(NamedTuple):
-    """Something a client was told, and how many steps the disk had done by then."""
+    """Something that was acknowledged, and how many steps the disk had done by then."""
 
     moment: int
     kind: str
@@ -59,12 +61,14 @@ class Trial:
         store = Store(folder / "tollway.db")
         small_world(store, today)
         self._today = today
-        self._caller = five_caller(store, rate_limit=100_000, calls=10_000, credits_=10_000)
+        self._caller = all_operations_caller(
+            store, rate_limit=100_000, calls=10_000, credits_=10_000
+        )
         added = store.do(lambda database: add_source(database, sealer_of(store), _SOURCE, 1))
         self._key = key_of(added.secret)
         files = files_of(Settings(database=store.url))
         store.do(lambda database: use_files(database, files, ALL_TABLES))
-        self.told: list[Acknowledged] = []
+        self.acknowledged: list[Acknowledged] = []
         self.disk = Disk(store.path)
         with (
             self.disk.remembering(),
@@ -73,7 +77,9 @@ class Trial:
             asyncio.run(self._serve(store, calls_each))
 
     async def _serve(self, store: Store, calls_each: int) -> None:
-        gateway = Gateway(Settings(database=store.url), WorkerGroup(1, ""), 0)
+        gateway = Gateway(
+            Settings(database=store.url), WorkerGroup(1, ""), 0, LogWriter(sys.stderr)
+        )
         transport = httpx.ASGITransport(app=gateway)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             await asyncio.gather(
@@ -122,20 +128,20 @@ class Trial:
         self._hear("charge", answer.headers["x-request-id"])
 
     def _hear(self, kind: str, key: str) -> None:
-        self.told.append(Acknowledged(len(self.disk.journal), kind, key))
+        self.acknowledged.append(Acknowledged(len(self.disk.journal), kind, key))
 
     def breaches(self, states: int, chance: random.Random, audit_every: int) -> Iterator[str]:
         """Cuts the power off at moments of chance; what is wrong with what is left each time."""
         moments = [
-            # A client has just been told, or any moment at all.
-            chance.choice(self.told).moment
+            # Just after an acknowledgement, or any moment at all.
+            chance.choice(self.acknowledged).moment
             if chance.random() < 0.5
             else chance.randint(0, self.steps)
             for _ in range(states)
         ]
         for nth, (moment, files) in enumerate(self.disk.cut_off(moments, chance)):
             place = self._after(files)
-            expected = [each for each in self.told if each.moment <= moment]
+            expected = [each for each in self.acknowledged if each.moment <= moment]
             wrong = list(_wrong(place, expected))
             if not wrong and nth % audit_every == 0:
                 wrong = _damage(place)

@@ -25,7 +25,7 @@ COMMIT = "UPDATE pair SET value = value + 1; INSERT INTO ballast (content) VALUE
 
 
 class Busy:
-    """Another connection that commits as fast as it can, until it is told to stop."""
+    """Another connection that commits as fast as it can, until it is stopped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -75,7 +75,7 @@ def test_a_copy_ends_and_is_whole_while_others_commit(store: Store, tmp_path: Pa
                 steps.append((pages, pages_total))
                 assert len(steps) < 100, "the copy began again"
                 # A commit surely falls between this step and the next.
-                reached, deadline_s = busy.commits, monotonic() + 10
+                reached, deadline_s = busy.commits, monotonic() + 30
                 while busy.commits == reached:
                     assert monotonic() < deadline_s
 

@@ -1,4 +1,4 @@
-"""Whether anybody committed anything is seen at once, and what did not happen is not seen."""
+"""Every commit of any process is seen at once, and nothing else is."""
 
 import asyncio
 import sys
@@ -66,7 +66,7 @@ def test_reading_rolling_back_and_committing_nothing_leave_the_mark(store: Store
     store.do(work)
 
 
-def test_changes_are_seen_across_checkpoints_and_a_wal_that_begins_anew(store: Store) -> None:
+def test_changes_are_seen_across_checkpoints_and_a_restarted_wal(store: Store) -> None:
     async def work(database: SqliteDatabase) -> None:
         other = apsw.Connection(str(store.path))
         for mode in ("PASSIVE", "FULL", "RESTART", "TRUNCATE"):
@@ -91,31 +91,31 @@ def test_a_change_is_seen_after_all_other_connections_were_closed(store: Store) 
     store.do(work)
 
 
-# Ends with 0 if it may lock the byte of the WAL index by which SQLite tells whether anybody else
-# has the database open. Whoever can lock it alone begins the index anew, whatever others do.
-WOULD_BEGIN_THE_INDEX_ANEW = """
+# Ends with 0 if it may lock the byte of the WAL index by which SQLite sees whether another process
+# has the database open. A process that can lock it alone rebuilds the index, whatever others do.
+WOULD_REBUILD_THE_INDEX = """
 import fcntl, sys
 with open(sys.argv[1] + "-shm", "r+b") as index:
     fcntl.lockf(index, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)
 """
 
 
-async def _another_process_would_begin_the_index_anew(path: Path) -> bool:
+async def _another_process_would_rebuild_the_index(path: Path) -> bool:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WOULD_BEGIN_THE_INDEX_ANEW, str(path), stderr=asyncio.subprocess.PIPE
+        sys.executable, "-c", WOULD_REBUILD_THE_INDEX, str(path), stderr=asyncio.subprocess.PIPE
     )
-    _, told = await process.communicate()
-    assert process.returncode == 0 or b"BlockingIOError" in told
+    _, errors = await process.communicate()
+    assert process.returncode == 0 or b"BlockingIOError" in errors
     return process.returncode == 0
 
 
 def test_watching_does_not_let_go_of_the_locks_of_sqlite(store: Store) -> None:
     async def work(database: SqliteDatabase) -> None:
         assert database.change_mark()
-        assert not await _another_process_would_begin_the_index_anew(store.path)
+        assert not await _another_process_would_rebuild_the_index(store.path)
         # The control: to open and close the file in this process lets go of them.
         await asyncio.to_thread(Path(f"{store.path}-shm").read_bytes)
-        assert await _another_process_would_begin_the_index_anew(store.path)
+        assert await _another_process_would_rebuild_the_index(store.path)
 
     store.do(work)
 

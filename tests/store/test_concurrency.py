@@ -16,7 +16,7 @@ _numbers = select(literal(1).label("n")).cte("numbers", recursive=True)
 _numbers = _numbers.union_all(
     select(column("n") + 1).select_from(_numbers).where(column("n") < 5e6)
 )
-# Takes many times as long as anybody waits for it here.
+# Takes many times as long as any wait for it here.
 LONG = Query(select(func.count()).select_from(_numbers))
 
 
@@ -37,12 +37,12 @@ def run_in_order(*callers: str | None) -> list[str | None]:
     return asyncio.run(work())
 
 
-def test_who_asks_most_often_is_in_nobodys_way() -> None:
+def test_a_user_that_asks_most_often_delays_no_other() -> None:
     assert run_in_order("a", "a", "a", "b", "c")[:3] == ["a", "b", "c"]
     assert run_in_order(None, None, "b") == [None, None, "b"], "only those with a name"
 
 
-def test_no_place_in_time_is_told_and_leaves_nothing_behind() -> None:
+def test_no_slot_in_time_fails_and_leaves_nothing_behind() -> None:
     async def work() -> None:
         places = BoundedSlots(2, "full")
         async with places.taken(None, by="a"), places.taken(None, by="b"):

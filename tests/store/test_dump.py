@@ -18,7 +18,7 @@ pytestmark = pytest.mark.postgresql
 
 def test_a_dump_is_restored_to_a_new_database(tmp_path: Path) -> None:
     store, empty = Store(tmp_path / "tollway.db"), new_database(is_migrated=False)
-    (block,) = [each for each in blocks_of(DOCS / "operate.md") if "pg_restore" in each.text]
+    (block,) = [each for each in blocks_of(DOCS / "operate/backup.md") if "pg_restore" in each.text]
     dump, restore = (line.removeprefix("$ ") for line in block.text.splitlines())
 
     def run(command: str) -> None:

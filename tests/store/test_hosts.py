@@ -17,7 +17,7 @@ class TwoHosts(Hosts):
     """The first gives no answer, as soon as it is let go; the second will do, while it is there."""
 
     def __init__(self) -> None:
-        super().__init__("postgresql://me@one,two/books", 5, "read-write")
+        super().__init__("postgresql://me@one,two/ledger", 5, "read-write")
         self.let_go = asyncio.Event()
         self.is_second_there = True
         self.moves: list[bool] = []
@@ -48,7 +48,7 @@ def test_of_all_who_find_another_host_only_the_first_says_so() -> None:
     asyncio.run(work())
 
 
-def test_a_silent_host_is_one_only_until_somebody_answers() -> None:
+def test_a_host_counts_as_silent_only_until_one_answers() -> None:
     async def work() -> None:
         hosts = TwoHosts()
         hosts.let_go.set()
@@ -70,7 +70,7 @@ def test_a_failure_that_comes_late_says_nothing_about_a_success_since() -> None:
         hosts.is_second_there = False
         late = asyncio.ensure_future(hosts.connect())
         await asyncio.sleep(0)
-        # Found by somebody else meanwhile.
+        # Found by another task meanwhile.
         hosts._found(1, is_first=True, is_silent=False)
         hosts.let_go.set()
         with pytest.raises(StoreUnavailableError):

@@ -1,4 +1,4 @@
-"""Only one process serves a database; a second one is told which."""
+"""Only one process serves a database; a second one is refused."""
 
 import os
 import signal

@@ -87,15 +87,15 @@ def test_unless_that_is_so_much_that_others_would_wait_for_it(store: Store) -> N
         f"SELECT 'a', 'credits', n, 'top_up', 1, n, {OLD_MS} FROM generate_series(1, 10001) AS n"
     )
 
-    async def while_somebody_writes() -> None:
+    async def while_another_writes() -> None:
         writer = await asyncpg.connect(store.url)
         async with writer.transaction():
             await writer.execute("UPDATE entry SET amount = 1 WHERE number = 1")
-            # It neither waits for them, nor would anybody wait for it.
+            # It neither waits for them, nor would another wait for it.
             await asyncio.to_thread(make_month, store, "entry", OLD_MS)
         await writer.close()
 
-    asyncio.run(while_somebody_writes())
+    asyncio.run(while_another_writes())
     assert rows_by_part(store, "entry") == {"entry_rest": 10001}
     assert OLD.name not in months_of(store, "entry")
 
@@ -172,7 +172,7 @@ def test_a_month_is_kept_elsewhere_as_the_page_says(store: Store, tmp_path: Path
     put_entries(store, [OLD_MS])
     blocks = [
         block.text.replace("202601", OLD.name)
-        for block in blocks_of(DOCS / "operate.md")
+        for block in blocks_of(DOCS / "operate/postgresql.md")
         if "entry_202601" in block.text
     ]
     dump, move = blocks

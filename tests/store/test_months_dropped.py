@@ -95,15 +95,15 @@ def test_nodes_that_drop_at_once_do_so_once_and_by_whole_months(
 
     async def apply(database: Database) -> int:
         nodes = [retention_of(database, keep_orders_days=30) for _ in range(4)]
-        told = await asyncio.gather(*(node.apply(NOW_MS) for node in nodes))
-        return sum(_of("orders", dropped).rows for dropped in told)
+        runs = await asyncio.gather(*(node.apply(NOW_MS) for node in nodes))
+        return sum(_of("orders", dropped).rows for dropped in runs)
 
     ((rows,),) = store.run("SELECT count(*) FROM shop_order")
     dropped = 0
-    # Whoever comes second leaves the rest of its turn to the first, until the next time.
+    # The second node leaves the rest of its run to the first, until the next time.
     while store.run("SELECT FROM shop_order LIMIT 1"):
         more = store.do(apply)
-        assert more, "nobody drops what is left"
+        assert more, "what is left is not dropped"
         dropped += more
     assert dropped == rows
 
@@ -186,7 +186,7 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
     async def see_to_and_dally(transaction: Transaction, month: Month) -> int | None:
         rows = await RETAINED_ORDERS.forget_month(transaction, month)
         forgotten.set()
-        # Whoever stores an order now either waits for the end of this, or is done meanwhile.
+        # Storing an order now either waits for the end of this, or is done meanwhile.
         with suppress(TimeoutError):
             await asyncio.wait_for(stored.wait(), 0.5 if is_closed else 20)
         return rows
@@ -198,7 +198,7 @@ def test_what_is_stored_while_its_month_is_dropped_is_counted_and_the_control(
     async def work(database: Database) -> None:
         async def store_late() -> None:
             await forgotten.wait()
-            # On a day that has no count yet, so that nobody waits for one.
+            # On a day that has no count yet, so that no write waits for one.
             late = order("late", confirm_time=OLD_MS + 3 * 86_400_000)
             await store_orders(database, sealer_of(store), [late])
             stored.set()

@@ -28,7 +28,7 @@ class Clock:
         return self.now_s
 
 
-class Runtime:
+class OwnPool:
     """A pool on a real server, and how many connections it has made."""
 
     def __init__(self, url: str) -> None:
@@ -45,7 +45,7 @@ class Runtime:
         return await asyncpg.connect(self._url)
 
     def hurry(self) -> None:
-        """From now on nobody waits for long; connecting in so short a time might take too long."""
+        """From now on no task waits for long; connecting in so short a time might take too long."""
         self.pool._patience_s = HASTY_S
 
     async def pid(self) -> int:
@@ -64,101 +64,101 @@ def url(engine: str) -> str:
     return new_database(is_migrated=False)
 
 
-def run(url: str, work: Callable[[Runtime], Awaitable[None]]) -> None:
+def run(url: str, work: Callable[[OwnPool], Awaitable[None]]) -> None:
     async def run() -> None:
-        world = Runtime(url)
+        own = OwnPool(url)
         try:
-            await work(world)
+            await work(own)
         finally:
-            await world.pool.close()
+            await own.pool.close()
 
     asyncio.run(run())
 
 
 def test_a_connection_is_used_again(url: str) -> None:
-    async def work(world: Runtime) -> None:
-        assert len({await world.pid() for _ in range(5)}) == 1
-        async with world.all_in_use() as (first, second):
+    async def work(own: OwnPool) -> None:
+        assert len({await own.pid() for _ in range(5)}) == 1
+        async with own.all_in_use() as (first, second):
             assert first is not second
-        await world.pid()
-        assert world.made == SIZE
+        await own.pid()
+        assert own.made == SIZE
 
     run(url, work)
 
 
-def test_whoever_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
-    async def work(world: Runtime) -> None:
-        async with world.all_in_use():
-            waiting = [asyncio.ensure_future(world.pid()) for _ in range(20)]
-            # One who goes away takes nobody's turn along.
+def test_a_task_that_wants_one_more_has_it_when_one_comes_back(url: str) -> None:
+    async def work(own: OwnPool) -> None:
+        async with own.all_in_use():
+            waiting = [asyncio.ensure_future(own.pid()) for _ in range(20)]
+            # A cancelled task does not lose the slot of another.
             await asyncio.sleep(0)
             waiting.pop(0).cancel()
         assert len(set(await asyncio.gather(*waiting))) <= SIZE
-        assert world.made == SIZE
+        assert own.made == SIZE
 
     run(url, work)
 
 
 def test_but_not_without_an_end(url: str) -> None:
-    async def work(world: Runtime) -> None:
-        async with world.all_in_use():
-            world.hurry()
+    async def work(own: OwnPool) -> None:
+        async with own.all_in_use():
+            own.hurry()
             with pytest.raises(StoreBusyError, match="in use"):
-                await world.pid()
-        assert await world.pid()
+                await own.pid()
+        assert await own.pid()
 
     run(url, work)
 
 
 def test_a_connection_that_cannot_be_made_takes_no_place(url: str) -> None:
-    async def work(world: Runtime) -> None:
-        world.problem = StoreUnavailableError("no host")
+    async def work(own: OwnPool) -> None:
+        own.problem = StoreUnavailableError("no host")
         for _ in range(SIZE + 1):
             with pytest.raises(StoreUnavailableError, match="no host"):
-                await world.pid()
-        world.problem = None
-        async with world.all_in_use():
-            assert world.made == SIZE
+                await own.pid()
+        own.problem = None
+        async with own.all_in_use():
+            assert own.made == SIZE
 
     run(url, work)
 
 
 def test_one_that_was_lost_is_not_used_again(url: str) -> None:
-    async def work(world: Runtime) -> None:
-        async with world.pool.session() as session:
+    async def work(own: OwnPool) -> None:
+        async with own.pool.session() as session:
             lost = session.get_server_pid()
             session.terminate()
-        assert await world.pid() != lost
-        # Lost while nobody used it.
-        lost = await world.pid()
+        assert await own.pid() != lost
+        # Lost while it was idle.
+        lost = await own.pid()
         await asyncio.to_thread(run_on, url, f"SELECT pg_terminate_backend({lost}, 10000)")
         async with asyncio.timeout(PATIENT_S):
-            while await world.pid() == lost:  # noqa: ASYNC110 - nothing tells of it but asking
+            while await own.pid() == lost:  # noqa: ASYNC110 - it can only be polled
                 await asyncio.sleep(0)
 
     run(url, work)
 
 
 def test_one_with_an_open_transaction_is_not_used_again(url: str) -> None:
-    async def work(world: Runtime) -> None:
-        async with world.pool.session() as session:
+    async def work(own: OwnPool) -> None:
+        async with own.pool.session() as session:
             await session.execute("BEGIN")
             left = session.get_server_pid()
-        assert await world.pid() != left
+        assert await own.pid() != left
 
     run(url, work)
 
 
 @pytest.mark.parametrize("is_renewed", [True, False])
 def test_after_a_renewal_all_are_new(url: str, is_renewed: bool) -> None:
-    async def work(world: Runtime) -> None:
-        free = await world.pid()
-        async with world.pool.session() as session:
+    async def work(own: OwnPool) -> None:
+        free = await own.pid()
+        async with own.pool.session() as session:
             used = session.get_server_pid()
             if is_renewed:
-                world.pool.renew()
+                own.pool.renew()
             assert await session.fetchval("SELECT 1") == 1, "what is in use goes on"
-        async with world.all_in_use() as now:
+        async with own.all_in_use() as now:
             kept = {free, used} & {each.get_server_pid() for each in now}
         assert bool(kept) is not is_renewed
 
@@ -166,29 +166,29 @@ def test_after_a_renewal_all_are_new(url: str, is_renewed: bool) -> None:
 
 
 @pytest.mark.parametrize(("later_s", "made"), [(299, 2), (301, 3)])
-def test_what_nobody_needs_is_closed_after_five_minutes(
+def test_idle_connections_are_closed_after_five_minutes(
     url: str, later_s: float, made: int
 ) -> None:
-    async def work(world: Runtime) -> None:
-        async with world.all_in_use():
+    async def work(own: OwnPool) -> None:
+        async with own.all_in_use():
             pass
-        world.clock.now_s = later_s
-        await world.pid()
-        async with world.all_in_use():
+        own.clock.now_s = later_s
+        await own.pid()
+        async with own.all_in_use():
             pass
-        assert world.made == made
+        assert own.made == made
 
     run(url, work)
 
 
 @pytest.mark.parametrize(("later_s", "made"), [(3599, 1), (3601, 2)])
 def test_none_lives_longer_than_an_hour(url: str, later_s: float, made: int) -> None:
-    async def work(world: Runtime) -> None:
-        await world.pid()
-        world.clock.now_s = later_s
-        await world.pid()
-        await world.pid()
-        assert world.made == made
+    async def work(own: OwnPool) -> None:
+        await own.pid()
+        own.clock.now_s = later_s
+        await own.pid()
+        await own.pid()
+        assert own.made == made
 
     run(url, work)
 
@@ -197,14 +197,14 @@ def test_none_lives_longer_than_an_hour(url: str, later_s: float, made: int) -> 
 def test_closing_waits_for_what_is_in_use_but_not_without_an_end(
     url: str, is_hurried: bool
 ) -> None:
-    async def work(world: Runtime) -> None:
-        async with world.pool.session() as session:
+    async def work(own: OwnPool) -> None:
+        async with own.pool.session() as session:
             if is_hurried:
-                world.hurry()
-            closing = asyncio.ensure_future(world.pool.close())
+                own.hurry()
+            closing = asyncio.ensure_future(own.pool.close())
             await asyncio.sleep(0)
             with pytest.raises(StoreUnavailableError, match="closed"):
-                await world.pid()
+                await own.pid()
             if is_hurried:
                 await closing
                 assert session.is_closed()

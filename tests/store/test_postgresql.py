@@ -124,11 +124,11 @@ def test_a_connection_lost_during_a_commit_leaves_a_doubt(
     store.do(work)
 
 
-def test_who_finds_no_free_connection_is_told_so(store: Store) -> None:
+def test_without_a_free_connection_a_read_fails_as_busy(store: Store) -> None:
     async def work() -> None:
         database = PostgresqlDatabase(store.url, 2, Metrics(), connections=1)
         assert await count(database) == 0
-        # From now on nobody has to connect, only to find the connection free.
+        # From now on no read has to connect, only to find the connection free.
         database._patience_s = 0.1
         slow = asyncio.ensure_future(database.fetch_one(SLEEP))
         await asyncio.sleep(0)
@@ -171,7 +171,7 @@ def test_a_failure_that_is_passed_over_commits_nothing(store: Store) -> None:
 
 
 def test_any_other_warning_of_the_server_is_no_doubt(store: Store) -> None:
-    """Such as that its transaction ids run out: calls go on, and whoever runs it reads its log."""
+    """Such as that its transaction ids run out: calls go on, and its operator reads its log."""
     run_on(
         store.url,
         """CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS

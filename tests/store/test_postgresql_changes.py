@@ -1,4 +1,4 @@
-"""The shared engine hears of changes, and vouches for nothing while it hears nothing."""
+"""The shared engine is notified of changes, and trusts no cache while it cannot be."""
 
 import asyncio
 

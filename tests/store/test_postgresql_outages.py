@@ -1,4 +1,4 @@
-"""The shared engine when a server goes away: told at once, and over by itself."""
+"""The shared engine when a server goes away: calls fail at once, and it recovers by itself."""
 
 import asyncio
 import socket
@@ -36,7 +36,7 @@ async def until_back(database: PostgresqlDatabase) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_an_outage_is_told_at_once_and_ends_by_itself(server: Server) -> None:
+def test_an_outage_is_reported_at_once_and_ends_by_itself(server: Server) -> None:
     async def work() -> None:
         database = opened(server.url)
         await migrate(database)
@@ -78,14 +78,14 @@ def test_an_outage_is_logged_once_with_its_host_and_so_is_its_end(
         await migrate(database)
         await settled(database)
         await asyncio.to_thread(server.stop)
-        refused = f"looked for instead: 127.0.0.1:{server.port}: connection refused"
+        refused = f"polling for them instead: 127.0.0.1:{server.port}: connection refused"
         await until_logged(refused)
         # The listener tries as often as the mark changes meanwhile.
         for _ in range(6):
             await until_changed(database, database.change_mark())
         assert sum(refused in line for line in lines()) == 1
         await asyncio.to_thread(server.start)
-        await until_logged("changes are heard of again, after ")
+        await until_logged("notifications of changes are back, after ")
         await database.close()
 
     asyncio.run(work())
@@ -103,10 +103,10 @@ def test_the_next_host_is_used_when_one_is_away_or_only_read(server: Server) -> 
         run_on_server = "ALTER DATABASE postgres SET default_transaction_read_only = on"
         await asyncio.to_thread(run_on, server.url, run_on_server)
         refused = opened(url)
-        with pytest.raises(StoreUnavailableError) as told:
+        with pytest.raises(StoreUnavailableError) as error:
             await refused.write(add)
         # Of every host, which it is and why it would not do.
-        assert str(told.value).split("; ") == [
+        assert str(error.value).split("; ") == [
             f"127.0.0.1:{away}: connection refused",
             f"127.0.0.1:{server.port}: it takes no writes",
         ]
@@ -144,7 +144,7 @@ def test_no_connection_is_kept_to_a_primary_that_takes_no_more_writes() -> None:
         pair.remove()
 
 
-def test_while_no_host_answers_one_is_tried_and_the_others_are_told_at_once() -> None:
+def test_while_no_host_answers_one_is_tried_and_other_tasks_fail_at_once() -> None:
     """The hosts take connections and say nothing, as one does that swallows packets."""
     silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     ports = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in silent)

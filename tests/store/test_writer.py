@@ -145,7 +145,7 @@ def test_a_caller_that_gives_up_does_not_undo_a_commit(store: Store) -> None:
         await database.write(adds("b"))
         # On a connection of its own it may be done sooner than the first.
         async with asyncio.timeout(DEADLINE_S):
-            while await stored(database) != 2:  # noqa: ASYNC110 - nothing tells of it but asking
+            while await stored(database) != 2:  # noqa: ASYNC110 - it can only be polled
                 await asyncio.sleep(0.01)
 
     store.do(work)
@@ -161,6 +161,6 @@ def test_every_commit_is_measured(store: Store) -> None:
         await database.close()
 
     asyncio.run(run())
-    told = metrics.render().decode()
-    assert "tollway_database_write_seconds_count 1.0" in told
-    assert "tollway_database_read_seconds_count 1.0" in told
+    text = metrics.render().decode()
+    assert "tollway_database_write_seconds_count 1.0" in text
+    assert "tollway_database_read_seconds_count 1.0" in text

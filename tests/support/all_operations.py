@@ -1,4 +1,4 @@
-"""All five operations over a small live world: a request of each that succeeds."""
+"""All operations over a small live world: a request of each that succeeds."""
 
 from datetime import date, timedelta
 from typing import Any
@@ -38,8 +38,8 @@ def small_world(store: Store, today: date) -> None:
     store.do(work)
 
 
-def five_caller(store: Store, **changes: Any) -> Caller:
-    """A caller of all five, authorized by the demo's shop and user."""
+def all_operations_caller(store: Store, **changes: Any) -> Caller:
+    """A caller of all operations, authorized by the demo's shop and user."""
     caller = new_caller(store, **{"operations": OPERATIONS, "credits_": 1000, **changes})
 
     async def work(database: Database) -> None:

@@ -1,6 +1,6 @@
 """A load balancer as simple as one can be: it probes, keeps connections, and repeats nothing.
 
-A call that fails on its way is answered with 502, so whoever calls through it sees every failure.
+A call that fails on its way is answered with 502, so its callers see every failure.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class Balancer:
         self._idle: dict[int, list[Streams]] = {port: [] for port in ports}
         self._probe_every_s = probe_every_s
         self._ready: list[int] = []
-        self._turns = count()
+        self._numbers = count()
 
     async def __aenter__(self) -> "Balancer":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -73,7 +73,7 @@ class Balancer:
     async def _pass_on(self, request: bytes) -> bytes:
         if not self._ready:
             return _FAILED
-        port = self._ready[next(self._turns) % len(self._ready)]
+        port = self._ready[next(self._numbers) % len(self._ready)]
         idle = self._idle[port]
         try:
             streams = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)

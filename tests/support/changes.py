@@ -13,7 +13,7 @@ def assert_seen(store: Store, look: Callable[[], T], expected: T) -> None:
     """That a call sees the change which was just made to the store.
 
     What is committed to a file is seen by the very next call. Of a change to a shared database a
-    gateway hears on another connection, maybe a moment after whoever made it goes on.
+    gateway hears on another connection, maybe a moment after the change was committed.
     """
     if store.is_shared:
         eventually(look, lambda seen: seen == expected)

@@ -7,7 +7,7 @@ import httpx
 
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
-from tests.support.ledger import WORLD, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
 from tollway.ledger.clients import add_client, revoke_client
@@ -29,12 +29,12 @@ class OwnClient(NamedTuple):
 def new_client(store: Store, *, kind: str = "live", **of_caller: Any) -> OwnClient:
     """A client of a new account that can call."""
     caller = new_caller(store, **of_caller)
-    added = store.do(lambda database: add_client(database, WORLD, caller.account_id, kind=kind))
+    added = store.do(lambda database: add_client(database, RUNTIME, caller.account_id, kind=kind))
     return OwnClient(caller, added.client_id, added.client_secret)
 
 
 def revoke(store: Store, client: OwnClient) -> None:
-    store.do(lambda database: revoke_client(database, WORLD, client.id))
+    store.do(lambda database: revoke_client(database, RUNTIME, client.id))
 
 
 def ask(gateway: Gateway, form: dict[str, str], **more: Any) -> httpx.Response:

@@ -4,7 +4,7 @@ from itertools import count
 from typing import NamedTuple
 
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.consent.grants import Grant, GrantRequest, give_grant
 from tollway.consent.owners import Owner, add_owner
@@ -45,13 +45,13 @@ def new_asker(
     kind: str = "live",
 ) -> Asker:
     async def work(database: Database) -> Asker:
-        account = await open_account(database, WORLD, name or f"asker {next(_numbers)}")
+        account = await open_account(database, RUNTIME, name or f"asker {next(_numbers)}")
         if granted:
             given = Permission(PROMOTION_MATERIAL.name, price, rate_limit)
             await grant(database, account.id, given)
         if credits:
-            await top_up(database, WORLD, account.id, "credits", credits)
-        issued = await issue_token(database, WORLD, account.id, kind=kind)
+            await top_up(database, RUNTIME, account.id, "credits", credits)
+        issued = await issue_token(database, RUNTIME, account.id, kind=kind)
         return Asker(account.id, issued.text)
 
     return store.do(work)
@@ -61,7 +61,7 @@ def new_person(store: Store, name: str = "林小满") -> Person:
     number = next(_numbers)
     person = Person(880_000 + number, f"person{number}")
     known = Owner("user", str(person.id), name, None, person.login, 0)
-    store.do(lambda database: add_owner(database, WORLD, known, PASSWORD))
+    store.do(lambda database: add_owner(database, RUNTIME, known, PASSWORD))
     return person
 
 
@@ -69,7 +69,7 @@ def allow(store: Store, asker: Asker, person: Person, lifetime_s: int | None = 3
     grant_request = GrantRequest(asker.account_id, "user", str(person.id), "promotion")
     return store.do(
         lambda database: give_grant(
-            database, WORLD, grant_request, lifetime_s=lifetime_s, granted_by="operator"
+            database, RUNTIME, grant_request, lifetime_s=lifetime_s, granted_by="operator"
         )
     )
 

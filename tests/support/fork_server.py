@@ -7,7 +7,7 @@ thread and no open database, and the descriptors of a fork are those it was sent
 
 A request is JSON and three descriptors on a socket. The answers on it are the process id and, once
 the fork has ended, its status. When the standard input of this process ends, so does everything
-that it has started: nobody is left to stop it.
+that it has started: no process is left to stop it.
 """
 
 import atexit
@@ -30,7 +30,8 @@ from typing import Any, NoReturn
 
 import tollway.fakes.carrier.server
 import tollway.gateway.server  # noqa: F401 - loaded here, once
-from tollway.cli.main import main
+from tests.support.commands import all_commands
+from tollway.__main__ import main
 
 REQUEST_MAX = 1_000_000
 _PR_SET_CHILD_SUBREAPER = 36
@@ -38,11 +39,14 @@ _PID = os.getpid()
 
 
 def warm_up(folder: str) -> None:
-    """Runs a few commands, so that what they load on first use is there for every fork."""
+    """Loads all commands and runs a few, so that what they load is there for every fork."""
+    all_commands()
     for command in ("migrate", "account list", "settings"):
         arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
         with redirect_stdout(io.StringIO()), suppress(SystemExit):
             main(arguments)
+    # It is run as a program in every fork, and runpy warns of one that is loaded already.
+    del sys.modules["tollway.__main__"]
     # What is loaded stays: no fork need look at it again, nor copy it for that.
     gc.collect()
     gc.freeze()
@@ -54,10 +58,10 @@ class Forks:
     def __init__(self, path: str) -> None:
         # A worker whose main process was killed is then waited for here as well.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        self._told: dict[int, socket.socket] = {}
+        self._waiting: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX)
-        # Under its name only once it listens: whoever finds it may connect.
+        # Under its name only once it listens: a process that finds it may connect.
         self._listener.bind(f"{path}.new")
         self._listener.listen()
         Path(f"{path}.new").rename(path)
@@ -65,7 +69,7 @@ class Forks:
         self._wakes.setblocking(False)
         signal.set_wakeup_fd(self._wakes.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # Ctrl+C is for whoever started this; the end of its input tells this process.
+        # Ctrl+C is for the program that started this; this process ends with its input.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for each in (self._listener, self._woken, sys.stdin):
             self._selector.register(each, selectors.EVENT_READ)
@@ -94,7 +98,7 @@ class Forks:
             return dict(json.loads(request))
         for file in files:
             os.close(file)
-        self._told[pid] = connection
+        self._waiting[pid] = connection
         connection.sendall(b"%d\n" % pid)
         return None
 
@@ -102,7 +106,7 @@ class Forks:
         """Closes all that belongs to this process; a fork has no part in it."""
         signal.set_wakeup_fd(-1)
         self._selector.close()
-        for each in (self._listener, self._woken, self._wakes, *self._told.values()):
+        for each in (self._listener, self._woken, self._wakes, *self._waiting.values()):
             each.close()
 
     def _reap(self) -> None:
@@ -111,8 +115,8 @@ class Forks:
                 self._tell(*ended)
 
     def _tell(self, pid: int, status: int) -> None:
-        if (connection := self._told.pop(pid, None)) is not None:
-            # Whoever started it may be gone.
+        if (connection := self._waiting.pop(pid, None)) is not None:
+            # The process that started it may be gone.
             with suppress(OSError):
                 connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
             connection.close()
@@ -142,7 +146,7 @@ def _run(module: str, arguments: list[str], folder: str, environment: dict[str, 
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    # Found out anew, from the environment.
+    # Read again from the environment.
     tempfile.tempdir = None
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

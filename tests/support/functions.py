@@ -36,7 +36,7 @@ def without_limit(store: Store) -> Iterator[None]:
 
 
 def hold_clock(store: Store) -> None:
-    """From now on the settlement's clock is a row that the test changes."""
+    """From now on the clock of charging is a row that the test changes."""
     store.run(f"CREATE TABLE {CLOCK} AS SELECT 1000000000::bigint AS now_us")
     clock = f"to_timestamp((SELECT now_us / 1000000.0 FROM {CLOCK}))"
     change_function(store, "tollway_charge", ("clock_timestamp()", clock))

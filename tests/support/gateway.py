@@ -72,7 +72,7 @@ class Gateway:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TOLLWAY_")}
         self.log_path = store.path.with_suffix(f".{self.port}.log")
         with self.log_path.open("wb") as log:
-            self.process = Fork(
+            self.process = self._start(
                 *program(clock_ahead_s),
                 *("serve", "--port", str(self.port)),
                 env={**environment, **store.settings, **variables},
@@ -82,6 +82,9 @@ class Gateway:
         self._wait_until_ready()
         self.client = httpx.Client(base_url=self.base_url, timeout=30)
 
+    def _start(self, *command: str, **where: Any) -> Any:
+        return Fork(*command, **where)
+
     def _wait_until_ready(self) -> None:
         assert self.process.stdout is not None
         # One that neither serves nor ends would be waited for without an end.
@@ -90,7 +93,7 @@ class Gateway:
         try:
             for line in self.process.stdout:
                 if self.base_url in line:
-                    # Whoever says so must be there to be called, in this very moment.
+                    # A gateway that says so must accept connections at this moment.
                     socket.create_connection(("127.0.0.1", self.port)).close()
                     return
         finally:

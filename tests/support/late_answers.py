@@ -1,5 +1,5 @@
-"""A way to PostgreSQL on which one answer can be kept back, as by a network that repeats itself, or
-lost."""
+"""A proxy to PostgreSQL, or to a carrier, that can keep one answer back, as a network does that
+repeats itself, or lose it."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _PATIENCE_S = 60
 
 
 class HeldAnswer:
-    """The answer to the next statement whose values have all of these texts in them."""
+    """The answer to the next statement or message that has all of these texts in it."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         self._texts = [text.encode() for text in texts]
@@ -22,7 +22,7 @@ class HeldAnswer:
         self.let_go = Event()
 
     def is_asked_by(self, piece: bytes) -> bool:
-        """Whether this is the statement; only one is."""
+        """Whether this is the question; only one is."""
         if self._is_asked or not all(text in piece for text in self._texts):
             return False
         self._is_asked = True
@@ -68,7 +68,7 @@ class LateAnswers:
             held.let_go.set()
 
     def close(self) -> None:
-        # Whoever waits at the door is woken by this, and not by closing it.
+        # This wakes the thread in accept(); closing the socket would not.
         self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
 

@@ -1,4 +1,4 @@
-"""Accounts for tests: what an operator would do, and what is in the books afterwards."""
+"""Accounts for tests: what an operator would do, and what is in the ledger afterwards."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -16,7 +16,7 @@ from tollway.store.database import Database
 
 CALLS = PRODUCT_ANALYSIS.balance_unit
 CREDITS = "credits"
-WORLD = Runtime()
+RUNTIME = Runtime()
 _numbers = count(1)
 
 
@@ -43,14 +43,14 @@ def new_caller(
     """A new account that can call these operations, with calls of each that takes calls."""
 
     async def work(database: Database) -> Caller:
-        account = await open_account(database, WORLD, f"caller {next(_numbers)}")
+        account = await open_account(database, RUNTIME, f"caller {next(_numbers)}")
         for operation in operations if granted else ():
             await grant(database, account.id, Permission(operation.name, price, rate_limit))
         amounts = {each.balance_unit: calls for each in operations if each.unit is Unit.CALLS}
         for unit, amount in {**amounts, CREDITS: credits_}.items():
             if amount:
-                await top_up(database, WORLD, account.id, unit, amount)
-        issued = await issue_token(database, WORLD, account.id, kind=kind, lifetime_s=lifetime_s)
+                await top_up(database, RUNTIME, account.id, unit, amount)
+        issued = await issue_token(database, RUNTIME, account.id, kind=kind, lifetime_s=lifetime_s)
         return Caller(account.id, issued.text, issued.token.id)
 
     return store.do(work)
@@ -78,5 +78,5 @@ def amount_left(store: Store, caller: Caller, unit: str) -> int:
 
 
 def newest_entry(store: Store, caller: Caller, unit: str) -> Entry:
-    """What was entered last in a balance's books."""
+    """The last entry of a balance."""
     return store.do(lambda database: newest_entries(database, caller.account_id, unit, 1))[0]

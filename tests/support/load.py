@@ -1,4 +1,4 @@
-"""Many clients that call one after the other until they are cut off, and what they were told."""
+"""Many clients that call one after the other until they are cut off, and their answers."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ _REQUEST_ID = re.compile(rb"x-request-id: ([0-9a-f]+)")
 
 
 @dataclass
-class Told:
-    """What the clients were told: codes, and the request ids of the acknowledged calls."""
+class LoadResult:
+    """The answers that clients got: their codes, and the request ids of the acknowledged calls."""
 
     codes: Counter[int] = field(default_factory=Counter)
     acknowledged: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Told:
     lasted_s: float = 0
     was_enough: bool = False
 
-    def hear(self, code: int, request_id: str) -> None:
+    def add(self, code: int, request_id: str) -> None:
         self.codes[code] += 1
         if code == 0:
             self.acknowledged.append(request_id)
@@ -62,11 +62,11 @@ async def flood(
     token: str,
     query: dict[str, str],
     clients_each: int,
-    is_enough: Callable[[Told], bool],
-) -> Told:
+    is_enough: Callable[[LoadResult], bool],
+) -> LoadResult:
     """Calls from several connections to each gateway as fast as they are answered, until that is
     enough."""
-    told = Told()
+    load = LoadResult()
     connections = [
         await asyncio.open_connection("127.0.0.1", gateway.port)
         for gateway in gateways
@@ -75,14 +75,14 @@ async def flood(
     began_s = monotonic()
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while not told.was_enough and told.lasted_s < _FLOOD_S_MAX:
-            told.hear(*await _call(reader, writer, _request(token, query)))
-            told.lasted_s = monotonic() - began_s
-            told.was_enough = told.was_enough or is_enough(told)
+        while not load.was_enough and load.lasted_s < _FLOOD_S_MAX:
+            load.add(*await _call(reader, writer, _request(token, query)))
+            load.lasted_s = monotonic() - began_s
+            load.was_enough = load.was_enough or is_enough(load)
         writer.close()
 
     await asyncio.gather(*(one(*each) for each in connections))
-    return told
+    return load
 
 
 def _request(token: str, query: dict[str, str]) -> bytes:
@@ -112,27 +112,27 @@ async def call_until_cut_off(
     clients: int,
     after: int,
     then: Callable[[], None],
-) -> Told:
+) -> LoadResult:
     """Calls from many connections; after so many answers, does something to the gateway."""
-    told = Told()
+    load = LoadResult()
 
     async def call() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         try:
             while True:
-                told.hear(*await _call(reader, writer, _request(token, query)))
-                if told.codes.total() == after:
+                load.add(*await _call(reader, writer, _request(token, query)))
+                if load.codes.total() == after:
                     then()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
     async with asyncio.timeout(120):
         await asyncio.gather(*(call() for _ in range(clients)))
-    return told
+    return load
 
 
-def assert_books_hold(store: Store, acknowledged: list[str]) -> None:
-    """The books are sound, and every acknowledged call has exactly one entry in them."""
+def assert_ledger_adds_up(store: Store, acknowledged: list[str]) -> None:
+    """The audit finds nothing, and every acknowledged call has exactly one entry."""
 
     async def work(database: Database) -> None:
         assert (await audit(database, Runtime().at_ms())).breaches == []
@@ -149,5 +149,5 @@ def assert_a_lost_entry_is_noticed(store: Store, acknowledged: list[str]) -> Non
     store.run(f"DELETE FROM entry WHERE request_id = '{lost}'")
     store.run("UPDATE balance SET amount = amount + 1, posted = posted - 1, entries = entries - 1")
     with pytest.raises(AssertionError, match=lost):
-        assert_books_hold(store, acknowledged)
-    assert_books_hold(store, [each for each in acknowledged if each != lost])
+        assert_ledger_adds_up(store, acknowledged)
+    assert_ledger_adds_up(store, [each for each in acknowledged if each != lost])

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tollway.cli.main import main
+from tollway.__main__ import main
 from tollway.ledger.runtime import Runtime
 
 _real = time.time

@@ -1,7 +1,7 @@
-"""Clients that go on calling through an outage, and what they were told while it lasted.
+"""Clients that go on calling through an outage, and the answers that they got.
 
 Every call has an Idempotency-Key, and is repeated with it until it is acknowledged: so at the end
-every call must be in the books, and none twice.
+every call must be in the ledger, and none twice.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller, calls_left
-from tests.support.load import assert_books_hold
+from tests.support.load import assert_ledger_adds_up
 from tests.support.stores import Store
 
 _HEADER = re.compile(rb"^([\w-]+): *(.*?)\r$", re.MULTILINE)
@@ -75,7 +75,7 @@ async def call_through(
 
 
 class _Connection:
-    """One connection to the gateway, made anew when it breaks."""
+    """One connection to the gateway, made again when it breaks."""
 
     def __init__(
         self, port: int, token: str, question: dict[str, str], experience: Experience
@@ -124,7 +124,7 @@ class _Connection:
 def assert_nothing_was_lost(
     store: Store, caller: Caller, experience: Experience, *, calls: int
 ) -> None:
-    """Every acknowledged call is in the books once, nothing else is, and the audit is clean."""
+    """Every acknowledged call is in the ledger once, nothing else is, and the audit is clean."""
     assert len(set(experience.acknowledged)) == len(experience.acknowledged)
-    assert_books_hold(store, experience.acknowledged)
+    assert_ledger_adds_up(store, experience.acknowledged)
     assert calls_left(store, caller) == calls - len(experience.acknowledged)

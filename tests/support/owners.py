@@ -1,6 +1,6 @@
 """Shops and users for tests, and their consent."""
 
-from tests.support.ledger import WORLD
+from tests.support.ledger import RUNTIME
 from tollway.consent.grants import GrantRequest, put_grant
 from tollway.consent.owners import Owner, credential_of, put_owner
 from tollway.contract.operation import Operation, OwnerKind
@@ -22,6 +22,6 @@ async def authorize(
         if await credential_of(transaction, owner.kind, owner.id) is None:
             await put_owner(transaction, owner, "")
         grant_request = GrantRequest(account_id, need.whose, owner.id, need.scope)
-        await put_grant(transaction, WORLD, grant_request, lifetime_s=None, granted_by="operator")
+        await put_grant(transaction, RUNTIME, grant_request, lifetime_s=None, granted_by="operator")
 
     await database.write(work)

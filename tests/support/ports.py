@@ -6,14 +6,14 @@ import socket
 
 # Of the processes of one run each has its own.
 _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-# Below those that the system gives to whoever connects: else a client might come to have the port
+# Below those that the system gives to connecting clients: else a client might come to have the port
 # in the moment between its choice and the start of its server.
 _PORTS = range(10_240 + _PROCESS, 32_768, 16)
 _handed_out: set[int] = set()
 
 
 def free_port() -> int:
-    """One that nobody has, and that was not given away before."""
+    """A free port that was not given away before."""
     # By chance, for another run may choose at the same time.
     chance = random.SystemRandom()
     while True:

@@ -146,12 +146,12 @@ def server_url() -> str:
 
 
 def new_database(*, is_migrated: bool = True) -> str:
-    """The URL of a database that nobody else uses."""
+    """The URL of a database of its own."""
     return _create(_template() if is_migrated else "template0")
 
 
 def copy_of(url: str) -> str:
-    """The URL of a new database with the content of one that nobody is connected to."""
+    """The URL of a new database with the content of one without connections."""
     return _create(urlsplit(url).path[1:])
 
 

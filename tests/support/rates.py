@@ -8,7 +8,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 # Less than the second, for the clocks of other processes.
 _AT_ONCE_S = 0.8
-_TRIES = 5
+_TRIES = 20
 
 
 def at_once(new_caller: Callable[[], C], call: Callable[[C], T]) -> tuple[C, T]:

@@ -68,6 +68,6 @@ def _replies(received: bytes) -> list[RawReply]:
 def request(
     target: str, *headers: str, method: str = "GET", version: str = "HTTP/1.1", body: bytes = b""
 ) -> bytes:
-    """A request, written as it is told to."""
+    """A request, written exactly as given."""
     lines = [f"{method} {target} {version}", *headers, "", ""]
     return "\r\n".join(lines).encode("latin-1") + body

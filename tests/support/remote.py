@@ -1,4 +1,4 @@
-"""What tests of remote carriers share: a carrier that is connected, and the books of a customer."""
+"""What tests of remote carriers share: a connected carrier, and the ledger of a customer."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_customer, request
-from tollway.carriers.carrier_links import Link, connect
+from tollway.carriers.carrier_links import CarrierLink, connect
 from tollway.carriers.carriers import add_carrier
 from tollway.ledger.entries import Entry, list_balances, newest_entries
 from tollway.store.database import Database
@@ -30,7 +30,7 @@ _DAY_S = 86_400
 _carriers = count(1)
 
 
-class Books(NamedTuple):
+class LedgerState(NamedTuple):
     """A customer's credits, and the kinds of all entries from the oldest."""
 
     available: int
@@ -49,7 +49,9 @@ def connected_carrier(
 ) -> str:
     """A new carrier whose numbers come from the fake one."""
     wp_code = f"R{next(_carriers)}"
-    link = Link(wp_code, url or carrier.url, "TOLLWAY", "CODE", deadline_ms, settle_after_s, 0)
+    link = CarrierLink(
+        wp_code, url or carrier.url, "TOLLWAY", "CODE", deadline_ms, settle_after_s, 0
+    )
 
     async def work(database: Database) -> None:
         await add_carrier(database, wp_code, "远程快递", r"YT\d{13}")
@@ -60,12 +62,14 @@ def connected_carrier(
 
 
 def left_pending(
-    books: Store, carrier: FakeCarrier, fault: str, *, clock_ahead_s: int = 0, **link: Any
+    store: Store, carrier: FakeCarrier, fault: str, *, clock_ahead_s: int = 0, **link: Any
 ) -> tuple[Caller, dict[str, Any]]:
-    """A customer with a waybill whose answer never came, and no gateway that would settle it."""
-    customer = new_customer(books)
-    body = request(connected_carrier(books, carrier, **{**PATIENT, **link}))
-    gateway = Gateway(books, clock_ahead_s=clock_ahead_s, reconcile_interval_s=3600)
+    """A customer with a waybill whose answer never came before the deadline, and no gateway that
+    would settle it."""
+    customer = new_customer(store)
+    whole_link = {**PATIENT, **link}
+    body = request(connected_carrier(store, carrier, **whole_link))
+    gateway = Gateway(store, clock_ahead_s=clock_ahead_s, reconcile_interval_s=3600)
     carrier.misbehave(fault, message=ISSUE)
     # A carrier that does not want to tell is not asked again, so that no deadline is waited for.
     carrier.misbehave("refuse", message=LOOK_UP)
@@ -73,15 +77,22 @@ def left_pending(
     assert (reply.code, "credits are held" in reply.msg) == (101, True)
     assert gateway.stop() == 0
     carrier.misbehave("none")
+    age_past_deadline(store, whole_link["deadline_ms"])
     return customer, body
 
 
-def age_pending(store: Store) -> None:
-    """As if all that is pending had been asked for a day ago."""
-    store.run(f"UPDATE waybill SET asked_at_s = asked_at_s - {_DAY_S} WHERE state = 'pending'")
+def age_pending(store: Store, by_s: int = _DAY_S) -> None:
+    """As if all that is pending had been asked for a day ago, or as long ago as is said."""
+    store.run(f"UPDATE waybill SET asked_at_s = asked_at_s - {by_s} WHERE state = 'pending'")
     store.run(
-        f"UPDATE hold SET deadline_at_ms = deadline_at_ms - {_DAY_S * 1000} WHERE state = 'held'"
+        f"UPDATE hold SET deadline_at_ms = deadline_at_ms - {by_s * 1000} WHERE state = 'held'"
     )
+
+
+def age_past_deadline(store: Store, deadline_ms: int) -> None:
+    """As if no caller could still wait for what is pending."""
+    # The moment of asking is rounded up to whole seconds.
+    age_pending(store, deadline_ms // 1000 + 1)
 
 
 def kill_while_asking(
@@ -98,10 +109,10 @@ def kill_while_asking(
     gateway.stop()
 
 
-def books_of(store: Store, caller: Caller) -> Books:
-    """The books, which must add up."""
+def ledger_of(store: Store, caller: Caller) -> LedgerState:
+    """The ledger of a caller, which must add up."""
 
-    async def work(database: Database) -> Books:
+    async def work(database: Database) -> LedgerState:
         entries: list[Entry] = []
         balances = None
         # A gateway may be settling something between the two: then they are read again.
@@ -113,7 +124,7 @@ def books_of(store: Store, caller: Caller) -> Books:
         charged = -sum(entry.amount for entry in entries if entry.kind == "charge")
         assert charged == balance.posted
         kinds = [entry.kind for entry in entries]
-        return Books(balance.amount, balance.held, balance.posted, kinds)
+        return LedgerState(balance.amount, balance.held, balance.posted, kinds)
 
     return store.do(work)
 

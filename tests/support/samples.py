@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support import forks
-from tests.support.all_operations import five_caller
+from tests.support.all_operations import all_operations_caller
 from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.stores import Store
 from tollway.consent.owners import put_owner
@@ -50,7 +50,7 @@ class Sample(NamedTuple):
     def name(self) -> str:
         return f"{self.operation.name}/{self.request.name}"
 
-    def told(self) -> dict[str, Any]:
+    def expected(self) -> dict[str, Any]:
         envelope: dict[str, Any] = json.loads(self.response.read_text(encoding="utf-8"))
         return envelope
 
@@ -82,7 +82,7 @@ def sample_world(store: Store) -> str:
         await database.write(lambda transaction: put_owner(transaction, USER_UNAUTHORIZED, ""))
 
     store.do(work)
-    return five_caller(store).token
+    return all_operations_caller(store).token
 
 
 def replay(gateway: Gateway, sample: Sample, token: str) -> Reply:

@@ -22,7 +22,7 @@ class EngineScheduling(LoadScopeScheduling):
         return f"{engine}:{file}"
 
     def _assign_work_unit(self, node: Any) -> None:
-        engine = self._engines.get(node) or self._engine_nobody_has()
+        engine = self._engines.get(node) or self._free_engine()
         # They are in the order of size, and those with few tests take longest: they come first, so
         # that what is left at the end is quick.
         scopes = list(reversed(self.workqueue))
@@ -31,5 +31,5 @@ class EngineScheduling(LoadScopeScheduling):
         self.workqueue.move_to_end(own, last=False)
         super()._assign_work_unit(node)
 
-    def _engine_nobody_has(self) -> str:
+    def _free_engine(self) -> str:
         return "postgresql" if "sqlite" in self._engines.values() else "sqlite"

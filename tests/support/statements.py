@@ -1,4 +1,4 @@
-"""What a PostgreSQL was asked, told by itself: the ways there and back that a call costs."""
+"""The statements that a PostgreSQL server logged: the round trips that a call costs."""
 
 import re
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class TellingServer(Server):
         super().__init__(
             logging_collector="on",
             log_destination="jsonlog",
-            log_directory="told",
+            log_directory="statements",
             log_min_messages="log",
             log_min_duration_statement="0",
         )
@@ -69,7 +69,7 @@ class TellingServer(Server):
         while True:
             lines = [
                 msgspec.json.decode(text, type=Line)
-                for file in sorted(Path(self._data, "told").glob("*.json"))
+                for file in sorted(Path(self._data, "statements").glob("*.json"))
                 for text in file.read_bytes().splitlines(keepends=True)
                 if text.endswith(b"\n")
             ]

@@ -42,7 +42,7 @@ class Store:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a gateway or a command must be told to work on it."""
+        """The settings with which a gateway or a command uses it."""
         files = {"TOLLWAY_KEY_FILE": self.key_file, "TOLLWAY_SECRET_FILE": self.secret_file}
         return {
             "TOLLWAY_DATABASE": self.url,
@@ -50,7 +50,7 @@ class Store:
         }
 
     def copied_to(self, path: Path) -> "Store":
-        """Another database with the same content; nobody may be using this one."""
+        """Another database with the same content; no process may be using this one."""
         for ending in (".keys", ".secret"):
             file = Path(f"{self.path}{ending}")
             if file.exists():
@@ -109,7 +109,7 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else can write meanwhile, as if another writer took its time."""
+        """No other process can write meanwhile, as if another writer took long."""
         if self.is_shared:
             with locked(self.url, *(name for (name,) in run_on(self.url, _TABLES))):
                 yield

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from tests.support.gateway import Gateway, Reply, reply_of
-from tests.support.ledger import WORLD, Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
 from tollway.carriers.carriers import ServiceArea, add_carrier
@@ -24,7 +24,7 @@ _orders = count(1)
 
 
 def new_carrier(store: Store, numbers: int, area: ServiceArea | None = None) -> str:
-    """A carrier of its own for one test, whose pool nobody else drinks from."""
+    """A carrier of its own for one test, whose pool no other test uses."""
     wp_code = f"T{next(_numbers)}"
 
     async def work(database: Database) -> None:
@@ -47,12 +47,12 @@ def new_customer(store: Store, *, credits_: int = 10_000, kind: str = "live") ->
     """A new account that can have waybills issued, as fast as it likes."""
 
     async def work(database: Database) -> Caller:
-        account = await open_account(database, WORLD, f"customer {next(_numbers)}")
+        account = await open_account(database, RUNTIME, f"customer {next(_numbers)}")
         await grant(database, account.id, Permission(WAYBILLS.name, None, 100_000))
         await authorize(database, account.id, WAYBILLS, SHOP)
         if credits_:
-            await top_up(database, WORLD, account.id, "credits", credits_)
-        issued = await issue_token(database, WORLD, account.id, kind=kind)
+            await top_up(database, RUNTIME, account.id, "credits", credits_)
+        issued = await issue_token(database, RUNTIME, account.id, kind=kind)
         return Caller(account.id, issued.text, issued.token.id)
 
     return store.do(work)

@@ -1,6 +1,6 @@
 """What passes between a gateway and its PostgreSQL: a proxy that counts round trips.
 
-A round trip is what the client ends with Sync, or a simple Query. Each is told by the statement
+A round trip is what the client ends with Sync, or a simple Query. Each is named by the statement
 that it runs, or by that which it prepares.
 """
 

@@ -8,5 +8,5 @@ import pytest
 
 @pytest.fixture
 def seed() -> int:
-    """Chosen by chance, or told by `SEED=… make torture`."""
+    """Chosen at random, or set by `SEED=… make torture`."""
     return int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))

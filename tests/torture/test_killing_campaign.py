@@ -47,9 +47,9 @@ def test_every_boundary_five_times(
 
 
 def _figures(campaign: Campaign, kills: int) -> str:
-    told, broken = campaign.notes.told, campaign.notes.broken
-    succeeded = sum(each.is_success for each in told)
+    answers, broken = campaign.notes.answers, campaign.notes.broken
+    succeeded = sum(each.is_success for each in answers)
     return (
-        f"\nseed {campaign.seed}: {kills} kills, {len(told):,} answers, {succeeded:,} of them "
+        f"\nseed {campaign.seed}: {kills} kills, {len(answers):,} answers, {succeeded:,} of them "
         f"successes, {broken.total():,} calls broken off"
     )

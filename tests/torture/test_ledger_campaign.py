@@ -1,4 +1,4 @@
-"""The books against their model: 2,000 examples of up to 30 steps, about four minutes."""
+"""The ledger against its model: 2,000 examples of up to 30 steps, about four minutes."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from tests.ledger.ledger_campaign import run_campaign
 pytestmark = pytest.mark.torture
 
 
-def test_the_books_are_as_they_should_be_in_2000_examples() -> None:
+def test_the_ledger_is_as_it_should_be_in_2000_examples() -> None:
     run_campaign(examples=2000)

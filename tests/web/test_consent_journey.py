@@ -102,9 +102,9 @@ def test_another_owner_cannot_approve(
     other = new_person(store)
     browser.open(link_of(gateway, asker, person))
     link = browser.hidden()["link"]
-    told = browser.sign_in(other.login)
-    assert told.status_code == 403
-    assert "for somebody else" in told.text
+    response = browser.sign_in(other.login)
+    assert response.status_code == 403
+    assert "for another owner" in response.text
     assert browser.send("/authorize", answer="approve", link=link).status_code == 403
     assert ask(gateway, asker, person.id).code == 302
 
@@ -127,23 +127,23 @@ def test_a_changed_link_is_refused(
     link = link_of(gateway, asker, person)
     content, _, mac = link.partition("link=")[2].partition(".")
     for wrong in ("", "x", ".", f"{content}.", f"{content}.{mac[:-2]}", f"{content[:-2]}.{mac}"):
-        told = browser.open(f"/authorize?link={wrong}")
-        assert told.status_code == 400
-        assert "not valid" in told.text
+        response = browser.open(f"/authorize?link={wrong}")
+        assert response.status_code == 400
+        assert "not valid" in response.text
 
 
-def test_an_expired_link_and_a_link_of_the_sandbox_are_told_so(
+def test_an_expired_link_and_a_link_of_the_sandbox_are_explained(
     gateway: Gateway, store: Store, browser: Browser, person: Person
 ) -> None:
     secret = load_secret(Path(f"{store.path}.secret"))
     links = ConsentLinks(secret, gateway.base_url, 60)
     grant_request = GrantRequest(new_asker(store).account_id, "user", str(person.id), "promotion")
     old = links.make(grant_request, time.time() - 61, is_sandbox=False)
-    told = browser.open(old.url)
-    assert (told.status_code, "has expired" in told.text) == (400, True)
+    response = browser.open(old.url)
+    assert (response.status_code, "has expired" in response.text) == (400, True)
     test = links.make(grant_request, time.time(), is_sandbox=True)
-    told = browser.open(test.url)
-    assert (told.status_code, "sandbox" in told.text) == (400, True)
+    response = browser.open(test.url)
+    assert (response.status_code, "sandbox" in response.text) == (400, True)
     forged = ConsentLinks(bytes(32), gateway.base_url, 60).make(
         grant_request, time.time(), is_sandbox=False
     )
@@ -189,11 +189,11 @@ def test_attempts_are_limited_also_for_logins_that_do_not_exist(
     store: Store, browser: Browser
 ) -> None:
     person = new_person(store)
-    for login in (person.login, "nobody at all"):
+    for login in (person.login, "an unknown login"):
         browser.open("/owner")
-        told = [browser.sign_in(login, "wrong password") for _ in range(6)]
-        assert [each.status_code for each in told] == [403] * 5 + [429]
-        assert len({each.text for each in told[:5]}) == 1
+        response = [browser.sign_in(login, "wrong password") for _ in range(6)]
+        assert [each.status_code for each in response] == [403] * 5 + [429]
+        assert len({each.text for each in response[:5]}) == 1
     # The right password comes too late.
     assert browser.sign_in(person.login).status_code == 429
 

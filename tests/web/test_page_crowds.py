@@ -1,5 +1,4 @@
-"""Whoever crowds the pages: other readers are told what to do, and whoever sends nothing is in
-nobody's way."""
+"""Many readers of pages: the surplus gets a plain sentence, and a slow sender delays no other."""
 
 import asyncio
 import socket
@@ -70,7 +69,7 @@ def test_429_the_surplus_of_those_who_sign_in_at_once(own: Store, served: Gatewa
     browser.open("/owner")
 
     def sign_in(number: int) -> httpx.Response:
-        fields = {**browser.hidden(), "login": f"somebody {number}", "password": "a password"}
+        fields = {**browser.hidden(), "login": f"login {number}", "password": "a password"}
         return browser.client.post(SIGN_IN, data=fields)
 
     with ThreadPoolExecutor(WAITING_MAX + SURPLUS) as pool:
@@ -84,8 +83,8 @@ def test_429_the_surplus_of_those_who_sign_in_at_once(own: Store, served: Gatewa
             assert "at this moment" in answered[0].text
             assert waiting(own.url) == 2, "those whose password is looked up"
             assert served.client.get("/owner").status_code == 200, "the others hold no place"
-        told = sorted(each.result().status_code for each in sent)
-    assert told == [403] * WAITING_MAX + [429] * SURPLUS
+        statuses = sorted(each.result().status_code for each in sent)
+    assert statuses == [403] * WAITING_MAX + [429] * SURPLUS
     browser.client.close()
 
 

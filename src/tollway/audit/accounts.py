@@ -1,4 +1,4 @@
-"""Rows against their account: nothing belongs to an account that is not there."""
+"""Rows against their account, which must exist; refused calls against charges, which must not."""
 
 from collections.abc import Iterator
 
@@ -8,19 +8,12 @@ from sqlalchemy.sql import Select
 from tollway.audit.check import Breach, Check
 from tollway.contract.reasons import Reason
 from tollway.store.database import Row
+from tollway.store.schema.accounts import account, permission
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent
-from tollway.store.schema.ledger import (
-    account,
-    balance,
-    client,
-    entry,
-    permission,
-    refused_call,
-    token,
-)
+from tollway.store.schema.ledger import balance, client, entry, refused_call, token
 
-# Entries are not among them: each has a balance, or the check of balances misses it.
+# Not the entries: each has a balance, or the check of balances reports it.
 _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
 
 
@@ -57,14 +50,14 @@ _is_charged = exists().where(
 )
 
 
-def _tell_uncharged(row: Row) -> Iterator[Breach]:
+def _tell_charged(row: Row) -> Iterator[Breach]:
     account_id, request_id, code, reason = row
     difference = f"request {request_id} was charged, and reported as not charged ({code} {reason})"
     yield Breach("charged_and_not", account_id, None, difference)
 
 
-UNCHARGED = Check(
-    "uncharged",
+NOT_CHARGED = Check(
+    "not_charged",
     "a call reported as not charged has no charge",
     refused_call,
     select(
@@ -73,5 +66,5 @@ UNCHARGED = Check(
         refused_call.c.code,
         refused_call.c.reason,
     ).where(*(refused_call.c.reason != each for each in _UNKNOWN_THEN), _is_charged),
-    _tell_uncharged,
+    _tell_charged,
 )

@@ -1,8 +1,8 @@
 """Waybills against a carrier's own journal: what the carrier issued is what is in force here.
 
-The journal is a file with one JSON object a line, as a carrier's statement can be made into one
-(`event` issued or cancelled, `number`, `object_id`, `owner_id`, `order_sn`). It is read line by
-line; only what is in force by it is kept in memory.
+The journal is a file with one JSON object per line (`event` issued or cancelled, `number`,
+`object_id`, `owner_id`, `order_sn`), into which a carrier's statement can be converted. It is read
+line by line; only the numbers in force are kept in memory.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ async def audit_journal(
         row = await database.fetch_one(_FIND, of_object=object_id, of_carrier=wp_code)
         account_id, state, here = row or (None, "not there", None)
         matched += state == "issued" and here == number
-        # One that is pending is still to be asked about.
+        # Reconciliation will look a pending one up.
         if state != "pending" and (state, here) != ("issued", number):
             difference = f"{number} of order {order_sn} is in the journal, but here {state} {here}"
             breaches.append(Breach("journal_differs", account_id, None, difference))

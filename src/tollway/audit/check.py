@@ -1,8 +1,8 @@
-"""What a check is.
+"""What a check of the audit is, and what the checks of counts share.
 
 Every check is one statement, and so sees one moment of the database: it can run while calls are
-charged. It reads rows in the order of a key or an index and neither sorts nor keeps them, so that
-the length of a table costs time only.
+charged. It reads rows in the order of a key or an index and neither sorts nor collects them, so
+that a long table costs time, but no memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ from sqlalchemy.sql import CompoundSelect, Select
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
 
-# A ruined database would have millions: the first of each check tell what happened.
+# A ruined database would have millions: the first of each check show what happened.
 BREACHES_SHOWN_MAX = 100
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """One thing that cannot be right; of no account and no unit where it concerns none."""
+    """One thing that is wrong; without account or unit where it concerns none."""
 
     name: str
     account_id: str | None
@@ -67,7 +67,7 @@ class Check:
         return CheckFigures(self.name, self._holds, rows, len(breaches)), breaches
 
 
-# With its type, which an engine could not guess from the other half of the statement.
+# With its type, which an engine could not infer from the other half of the statement.
 NO_COUNT = cast(null(), BigInteger)
 
 
@@ -83,8 +83,11 @@ def bucket_of(newest_first: ColumnElement[int], span: int) -> ColumnElement[Any]
     return -newest_first // span
 
 
-def told_by(what: str, subject_of: Callable[[Row], str]) -> Callable[[Row], Iterator[Breach]]:
-    """Reports a bucket whose row ends with its count, None where it has none, and the truth."""
+def count_reporter(
+    what: str, subject_of: Callable[[Row], str]
+) -> Callable[[Row], Iterator[Breach]]:
+    """Reports a bucket; its row ends with the stored count (None if there is none) and the true
+    one."""
 
     def tell(row: Row) -> Iterator[Breach]:
         *bucket, counted, there = row

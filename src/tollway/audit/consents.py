@@ -1,8 +1,8 @@
 """Reads under a grant: each has its grant, and each charge of an owner's data has its read.
 
-What was done under a grant is written down by owner and grant, not by account and request. So a
-read is joined to its charge by the request's id, and whether any charge has no read is seen from
-their numbers.
+Reads under a grant are stored by owner and grant, not by account and request. So a read is joined
+to its charge by the request's id, and a charge without a read is noticed by comparing their
+numbers.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,9 @@ from sqlalchemy import and_, exists, func, literal, or_, select
 from tollway.audit.check import Breach, Check
 from tollway.operations.catalogue import OPERATIONS
 from tollway.store.database import Row
+from tollway.store.schema.accounts import account
 from tollway.store.schema.consent import consent, consent_use
-from tollway.store.schema.ledger import account, entry
+from tollway.store.schema.ledger import entry
 
 _UNDER_CONSENT = [
     literal(operation.name) for operation in OPERATIONS if operation.consent is not None
@@ -60,7 +61,12 @@ _uses = (
             and_(_its_charge, _of_its_account, entry.c.operation == consent_use.c.operation),
         )
     )
-    .where(consent.c.account_id == account.c.id)
+    .where(
+        consent.c.account_id == account.c.id,
+        # Not those of an operation whose package is no longer installed: whether it asked for a
+        # consent is not known any more.
+        entry.c.operation.in_(_UNDER_CONSENT),
+    )
     .scalar_subquery()
 )
 _counted = select(account.c.id, _charges.label("charges"), _uses.label("uses")).subquery("counted")
@@ -70,7 +76,7 @@ _unequal = select(_counted).where(_counted.c.charges != _counted.c.uses)
 def _tell_use(row: Row) -> Iterator[Breach]:
     consent_id, request_id, account_id = row
     if account_id is None:
-        difference = f"request {request_id} was made under consent {consent_id}, which is not there"
+        difference = f"request {request_id} was made under consent {consent_id}, which is missing"
         yield Breach("consent_missing", None, None, difference)
     else:
         difference = (
@@ -84,7 +90,7 @@ def _tell_unequal(row: Row) -> Iterator[Breach]:
     account_id, charges, uses = row
     difference = (
         f"{charges} calls that need a consent were charged, "
-        f"but {uses} of these are written down under one"
+        f"but {uses} of these are recorded under one"
     )
     yield Breach("consent_use_differs", account_id, None, difference)
 

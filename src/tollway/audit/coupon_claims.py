@@ -1,10 +1,10 @@
-"""The counts of coupon claims by hour against the claims."""
+"""The counts of coupon claims by hour against the claims; every code at most once."""
 
 from collections.abc import Iterator
 
 from sqlalchemy import exists, func, select, union_all
 
-from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.database import Row
 
@@ -46,11 +46,11 @@ CLAIM_HOURS = Check(
     "coupon claims are counted right by hour",
     coupon_claim,
     union_all(select(_counts).where(_counts.c.claims != _counts.c.there), _uncounted),
-    told_by("claims", _subject),
+    count_reporter("claims", _subject),
 )
 
 # An index keeps it unique within a month, and in an embedded database over all time; across the
-# months of a shared one the storing itself does, so it is checked here.
+# months of a shared one only the storing code does, so it is checked here.
 _codes = select(
     coupon_claim.c.coupon_code,
     func.lag(coupon_claim.c.coupon_code).over(order_by=coupon_claim.c.coupon_code).label("before"),
@@ -58,12 +58,12 @@ _codes = select(
 
 
 def _tell_code(row: Row) -> Iterator[Breach]:
-    yield Breach("code_twice", None, None, f"the coupon code {row[0]} is there twice")
+    yield Breach("code_twice", None, None, f"the coupon code {row[0]} exists twice")
 
 
 CODES_ONCE = Check(
     "codes_once",
-    "every coupon code is there once",
+    "every coupon code exists once",
     coupon_claim,
     select(_codes.c.coupon_code).where(_codes.c.coupon_code == _codes.c.before),
     _tell_code,

@@ -9,8 +9,8 @@ from tollway.audit.ledger import SIGNS
 from tollway.store.database import Row
 from tollway.store.schema.ledger import archived_balance, entry, token
 
-# Each entry beside the one before it in the order of its key, which must also be the one numbered
-# before it. Before the first there was nothing, or the archived balance of those dropped.
+# Each entry with the one before it in the order of its key, which must also be the one numbered
+# before it. Before the first there is nothing, or the archived balance of dropped entries.
 _of_balance = (entry.c.account_id, entry.c.unit)
 _chain = select(
     entry.c.account_id,

@@ -69,7 +69,7 @@ HOLDS_IN_TIME = Check(
     _tell_overdue,
 )
 
-# What has become of a hold when its waybill is in a state.
+# The state of a hold by the state of its waybill.
 _EXPECTED = {
     "pending": "held",
     "issued": "captured",
@@ -110,7 +110,7 @@ WAYBILL_HOLDS = Check(
     _tell_state,
 )
 
-# Laid under each other and added up, because either side may be missing.
+# A union that is added up, and not a join, because either side may be missing.
 _counted = union_all(
     select(waybill.c.account_id, func.count().label("waybills"), literal(0).label("holds"))
     .where(waybill.c.hold_id.is_not(None))
@@ -122,7 +122,7 @@ _waybills, _holds = func.sum(_counted.c.waybills), func.sum(_counted.c.holds)
 
 def _tell_count(row: Row) -> Iterator[Breach]:
     account_id, waybills, holds = row
-    difference = f"{holds} holds are there for {waybills} waybills that were held for"
+    difference = f"there are {holds} holds for {waybills} waybills with a hold"
     yield Breach("hold_without_waybill", account_id, None, difference)
 
 

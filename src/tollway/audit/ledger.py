@@ -1,4 +1,4 @@
-"""Balances against entries: does every balance follow from what was entered?
+"""Balances against entries: does every balance follow from its entries?
 
 A new kind of entry is one line in SIGNS; a new column of a balance is one line in FOLLOWS.
 """
@@ -24,7 +24,7 @@ FOLLOWS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 class UnitFigures(msgspec.Struct, frozen=True):
-    """What all accounts together have of one unit, and how they came to it."""
+    """What all accounts together have of one unit, and the sums behind it."""
 
     unit: str
     topped_up: int
@@ -39,8 +39,8 @@ def _sum_of(kind: str) -> ColumnElement[int]:
     return func.sum(case((entry.c.kind == kind, entry.c.amount), else_=0))
 
 
-# Each balance beside what its entries come to, those that were dropped and those that are there.
-# They are laid under each other and added up, rather than joined, because any may be missing.
+# Each balance with the sums of its entries, dropped and present: a union that is added up, and not
+# a join, because any of them may be missing.
 _OF_BALANCE = {
     "balances": literal(1),
     "counted": balance.c.entries,
@@ -76,7 +76,7 @@ _laid_under = union_all(
         *(value.label(name) for name, value in _OF_CARRIED.items()),
     ),
 ).subquery("laid_under")
-_books = (
+_ledger = (
     select(
         _laid_under.c.account_id,
         _laid_under.c.unit,
@@ -93,39 +93,39 @@ _books = (
 def _due(column: str) -> ColumnElement[int]:
     """What a column of a balance must be."""
     factor, (first, *others) = FOLLOWS[column]
-    total: ColumnElement[int] = _books.c[f"sum_{first}"]
+    total: ColumnElement[int] = _ledger.c[f"sum_{first}"]
     for kind in others:
-        total = total + _books.c[f"sum_{kind}"]
+        total = total + _ledger.c[f"sum_{kind}"]
     return total * factor
 
 
 _FIGURES = Query(
     select(
-        _books.c.unit,
-        func.sum(_books.c.sum_top_up),
-        func.sum(_books.c.sum_correction),
-        -func.sum(_books.c.sum_charge),
-        func.sum(_books.c.stored_held),
-        func.sum(_books.c.stored_amount),
-        func.sum(_books.c.entries),
+        _ledger.c.unit,
+        func.sum(_ledger.c.sum_top_up),
+        func.sum(_ledger.c.sum_correction),
+        -func.sum(_ledger.c.sum_charge),
+        func.sum(_ledger.c.stored_held),
+        func.sum(_ledger.c.stored_amount),
+        func.sum(_ledger.c.entries),
     )
-    .group_by(_books.c.unit)
-    .order_by(_books.c.unit)
+    .group_by(_ledger.c.unit)
+    .order_by(_ledger.c.unit)
 )
-_columns = {name: (_books.c[f"stored_{name}"], _due(name)) for name in FOLLOWS}
+_columns = {name: (_ledger.c[f"stored_{name}"], _due(name)) for name in FOLLOWS}
 _unbalanced = select(
-    _books.c.account_id,
-    _books.c.unit,
-    _books.c.balances,
-    _books.c.counted,
-    _books.c.entries,
-    _books.c.last_number,
+    _ledger.c.account_id,
+    _ledger.c.unit,
+    _ledger.c.balances,
+    _ledger.c.counted,
+    _ledger.c.entries,
+    _ledger.c.last_number,
     *(value for pair in _columns.values() for value in pair),
 ).where(
     or_(
-        _books.c.balances == 0,
-        _books.c.counted != _books.c.entries,
-        _books.c.counted != _books.c.last_number,
+        _ledger.c.balances == 0,
+        _ledger.c.counted != _ledger.c.entries,
+        _ledger.c.counted != _ledger.c.last_number,
         *(or_(stored < 0, stored != due) for stored, due in _columns.values()),
     )
 )
@@ -153,7 +153,7 @@ def _tell(row: Row) -> Iterator[Breach]:
             yield Breach(f"{column}_differs", account_id, unit, difference)
     if not counted == entries == last_number:
         difference = (
-            f"the balance counts {counted} entries, {entries} are there, "
+            f"the balance counts {counted} entries, there are {entries}, "
             f"and the last has number {last_number}"
         )
         yield Breach("count_differs", account_id, unit, difference)

@@ -1,7 +1,7 @@
 """The counts of orders by hour and day, for every facet, against the orders.
 
-Days are compared with their hours, so that the orders are gone through for the hours only. The
-text of a facet is defined in `operations/orders/schema.py`, and here once more, in SQL.
+Days are compared with their hours, so that only the check of the hours reads all orders. The text
+of a facet is defined in `operations/orders/schema.py`, and here once more, in SQL.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import Select
 
-from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, told_by, within
+from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
 from tollway.operations.orders.schema import ALL, DAY_HOURS, HOUR_MS, order_count, shop_order
 from tollway.store.database import Row
 
@@ -32,8 +32,8 @@ _tag, _tag_name = _order.remark_tag, _order.remark_tag_name
 
 
 class _Facet(NamedTuple):
-    """One way of counting: whether a count is one of it, and which orders that count is of;
-    whether an order has it, and under which text it is counted then."""
+    """One kind of facet: which counts belong to it, and which orders such a count includes; whether
+    an order has it, and the text of its facet then."""
 
     is_it: ColumnElement[bool]
     counted: ColumnElement[bool]
@@ -142,18 +142,18 @@ ORDER_HOURS = Check(
     "orders are counted right by hour, tag and tag name",
     shop_order,
     union_all(select(_hours).where(_hours.c.orders != _hours.c.there), *map(_uncounted, _FACETS)),
-    told_by("orders", _subject),
+    count_reporter("orders", _subject),
 )
 ORDER_DAYS = Check(
     "order_days",
     "the counts of orders by day are those of their hours",
     order_count,
     union_all(select(_days).where(_days.c.orders != _days.c.there), _days_uncounted),
-    told_by("orders", _subject),
+    count_reporter("orders", _subject),
 )
 
 # An index keeps it unique within a month, and in an embedded database over all time; across the
-# months of a shared one the storing itself does, so it is checked here.
+# months of a shared one only the storing code does, so it is checked here.
 _numbers = select(
     shop_order.c.owner_id,
     shop_order.c.order_sn,
@@ -165,12 +165,12 @@ _numbers = select(
 
 def _tell_order(row: Row) -> Iterator[Breach]:
     owner_id, order_sn = row
-    yield Breach("order_twice", None, None, f"order {order_sn} of shop {owner_id} is there twice")
+    yield Breach("order_twice", None, None, f"order {order_sn} of shop {owner_id} exists twice")
 
 
 ORDERS_ONCE = Check(
     "orders_once",
-    "every order of a shop is there once",
+    "every order of a shop exists once",
     shop_order,
     select(_numbers.c.owner_id, _numbers.c.order_sn).where(
         _numbers.c.order_sn == _numbers.c.before

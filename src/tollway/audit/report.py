@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.accounts import ACCOUNTS, UNCHARGED
+from tollway.audit.accounts import ACCOUNTS, NOT_CHARGED
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
@@ -24,14 +24,15 @@ from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
 from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.ledger import account, token
+from tollway.store.schema.accounts import account
+from tollway.store.schema.ledger import token
 
 CHECKS = (
     ACCOUNTS,
     BALANCES,
     ENTRIES,
     CHARGED_ONCE,
-    UNCHARGED,
+    NOT_CHARGED,
     HOLDS,
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,

@@ -16,7 +16,7 @@ from tollway.store.schema.ledger import archived_balance, entry
 _is_paid = or_(waybill.c.state == "issued", waybill.c.state == "cancelled")
 _is_charge = and_(entry.c.kind == "charge", entry.c.operation == WAYBILLS.name)
 
-_TOLD = ("account_id", "object_id", "request_id", "price", "charged")
+_REPORTED = ("account_id", "object_id", "request_id", "price", "charged")
 _charged_for_it = (
     select(func.coalesce(-func.sum(entry.c.amount), 0))
     .where(
@@ -35,7 +35,7 @@ _each = (
         _charged_for_it.label("charged"),
         waybill.c.issued_at_s,
     )
-    # Those of the first versions do not name their request; the sums below go over them too.
+    # Without a request it cannot be compared alone; the sums below include it.
     .where(_is_paid, waybill.c.request_id.is_not(None))
     .subquery("each")
 )
@@ -46,11 +46,11 @@ _is_carried = exists().where(
     archived_balance.c.unit == WAYBILLS.balance_unit,
     archived_balance.c.at_ms >= _each.c.issued_at_s * 1000 - _GRACE_MS,
 )
-_mispaid = select(*(_each.c[name] for name in _TOLD)).where(
+_mispaid = select(*(_each.c[name] for name in _REPORTED)).where(
     _each.c.price != _each.c.charged, or_(_each.c.charged != 0, ~_is_carried)
 )
 
-# Laid under each other and added up, because either side may be missing.
+# A union that is added up, and not a join, because either side may be missing.
 _laid_under = union_all(
     select(
         waybill.c.account_id,

@@ -20,7 +20,7 @@ _same_number = and_(
 # The database has an index against either; it may have been dropped.
 _rivals = (
     select(*_NATURAL_KEY, func.count())
-    # Written out, and not a parameter: only so does a planner know that the index fits.
+    # Written out, and not a parameter: only then does the planner know that the index fits.
     .where(text(IN_FORCE))
     .group_by(*_NATURAL_KEY)
     .having(func.count() > 1)

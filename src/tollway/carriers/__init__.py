@@ -1,17 +1,15 @@
-"""Carriers, the numbers they gave out to be used, and the waybills issued with them.
+"""Carriers, their numbers, and the waybills issued with them.
 
-formats.py      what a carrier's numbers look like
-areas.py        where a carrier delivers
-carriers.py     the carriers an operator has added
-pools.py        the numbers an operator has loaded; each is taken once and never again
-links.py        the carriers that give their numbers themselves, and how to reach them
-connectors/     how a number is had, from a pool or from a carrier
-waybills.py     what was asked for and issued, under its natural key
-pending.py      a waybill that waits for its carrier: begun with a hold, ended with its capture
-reconciling.py  settles what is pending by asking the carrier
-cancelling.py   cancels at the carrier what the carrier has issued
-printing.py     the print data of a waybill, signed
-label/          the same as a picture, a PDF or a printer's commands
+carriers.py        the carriers an operator has added, and where each delivers
+number_formats.py  what a carrier's numbers look like
+pools.py           the numbers an operator has loaded; each is taken once and never again
+carrier_links.py   the carriers that give their numbers themselves, and how to reach them
+connectors/        the protocols that those carriers are asked in
+waybills.py        what was asked for and issued, under its natural key
+pending.py         a waybill that waits for its carrier: begun with a hold, ended by its capture
+reconciling.py     settles what is pending by asking the carrier, and cancels there
+vault.py           the keys that seal a waybill and tell requests apart
+labels/            the print data of a waybill, and its label as a picture, PDF or printer commands
 """
 
 

@@ -1,8 +1,8 @@
 """The links to carriers that give their numbers themselves.
 
 The secret of a link must be known to sign messages, so it is kept, but sealed. The seal is bound to
-the address as well: whoever alters the address in the database has no link, and no message of this
-gateway is ever signed for another place than the operator named.
+the address and the protocol as well: a link that was altered in the database does not open, and no
+message of this gateway is ever signed for another address than the operator named.
 """
 
 import ipaddress
@@ -20,6 +20,8 @@ from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, carrier_link, waybill
 from tollway.store.sealing import Sealer
 
+# The built-in protocol.
+CAINIAO_LINK = "cainiao-link"
 DEADLINE_MS = 5000
 SETTLE_AFTER_S = 60
 DEADLINE_MS_MAX = 60_000
@@ -29,9 +31,13 @@ _URL_MAX = 2000
 _SECRET_MAX = 256
 
 
-class Link(msgspec.Struct, frozen=True):
-    """How to reach a carrier, without the secret. `deadline_ms` is how long a message may take;
-    `settle_after_s` how old one must be before the carrier's "I do not know it" counts."""
+class CarrierLink(msgspec.Struct, frozen=True):
+    """How to reach a carrier, without the secret.
+
+    `provider_id` and `to_code` are what the carrier knows this gateway and itself by. `deadline_ms`
+    is how long a message may take; `settle_after_s` how old one must be before the carrier's "I do
+    not know it" counts.
+    """
 
     wp_code: str
     url: str
@@ -40,17 +46,18 @@ class Link(msgspec.Struct, frozen=True):
     deadline_ms: int
     settle_after_s: int
     changed_at_s: int
+    protocol: str = CAINIAO_LINK
 
 
 @dataclass(frozen=True)
-class OpenedLink:
-    """A link with its secret, for whoever sends messages over it."""
+class OpenedCarrierLink:
+    """A link with its secret, for the connector that sends messages over it."""
 
-    link: Link
+    link: CarrierLink
     secret: str = field(repr=False)
 
 
-_PLAIN = tuple(carrier_link.c[name] for name in Link.__struct_fields__)
+_PLAIN = tuple(carrier_link.c[name] for name in CarrierLink.__struct_fields__)
 _ALL = Query(select(*_PLAIN).order_by(carrier_link.c.wp_code))
 _FIND = Query(
     select(*_PLAIN, carrier_link.c.sealed_secret).where(
@@ -65,7 +72,7 @@ _PUT = Query(
     )
 )
 _DELETE = Query(carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
-_WAITING = Query(
+_PENDING = Query(
     select(func.count())
     .select_from(waybill)
     .where(waybill.c.wp_code == bindparam("wanted"), literal_column(IS_PENDING))
@@ -73,7 +80,12 @@ _WAITING = Query(
 
 
 async def connect(
-    database: Database, sealer: Sealer, link: Link, secret: str, *, allows_plain: bool = False
+    database: Database,
+    sealer: Sealer,
+    link: CarrierLink,
+    secret: str,
+    *,
+    allows_plain: bool = False,
 ) -> None:
     """Adds the link of a carrier, or changes it."""
     _check_url(link.url, allows_plain=allows_plain)
@@ -87,14 +99,14 @@ async def connect(
     if link.settle_after_s * 1000 < 2 * link.deadline_ms:
         raise CarrierError(
             f"{link.settle_after_s} s is less than twice the deadline of {link.deadline_ms} ms: "
-            "until then a message may still be on its way."
+            "until then a message may still arrive."
         )
 
     async def work(transaction: Transaction) -> None:
         await known_carrier(transaction, link.wp_code)
         before = await transaction.fetch_one(_FIND, wanted=link.wp_code)
-        if before is not None and _place(Link(*before[:-1])) != _place(link):
-            await _refuse_while_waiting(transaction, link.wp_code)
+        if before is not None and _destination(CarrierLink(*before[:-1])) != _destination(link):
+            await _refuse_while_pending(transaction, link.wp_code)
         sealed = sealer.seal(secret.encode(), _context(link))
         await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
 
@@ -105,44 +117,42 @@ async def disconnect(database: Database, wp_code: str) -> None:
     """Removes a link: the carrier's numbers come from the pool again."""
 
     async def work(transaction: Transaction) -> None:
-        await _refuse_while_waiting(transaction, wp_code)
+        await _refuse_while_pending(transaction, wp_code)
         if not await transaction.execute(_DELETE, wanted=wp_code):
             raise CarrierError(f"Carrier {wp_code} is not connected: its numbers are in the pool.")
 
     await database.write(work)
 
 
-async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedLink | None:
+async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarrierLink | None:
     row = await reader.fetch_one(_FIND, wanted=wp_code)
     if row is None:
         return None
     *plain, sealed = row
-    link = Link(*plain)
-    return OpenedLink(link, sealer.open(sealed, _context(link)).decode())
+    link = CarrierLink(*plain)
+    return OpenedCarrierLink(link, sealer.open(sealed, _context(link)).decode())
 
 
-async def list_links(reader: Reader) -> list[Link]:
-    return [Link(*row) for row in await reader.fetch_all(_ALL)]
+async def list_links(reader: Reader) -> list[CarrierLink]:
+    return [CarrierLink(*row) for row in await reader.fetch_all(_ALL)]
 
 
-async def _refuse_while_waiting(transaction: Transaction, wp_code: str) -> None:
-    row = await transaction.fetch_one(_WAITING, wanted=wp_code)
+async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
+    row = await transaction.fetch_one(_PENDING, wanted=wp_code)
     if row is not None and row[0]:
         raise CarrierError(
             f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
-            "`tollway reconcile` first, because nobody else can tell."
+            "`tollway reconcile` first, because only this carrier knows."
         )
 
 
-def _place(link: Link) -> tuple[str, ...]:
-    """Where messages go, and in whose name: another place knows nothing of them."""
-    return (link.url, link.provider_id, link.to_code)
+def _destination(link: CarrierLink) -> tuple[str, ...]:
+    """Where messages go, how, and in whose name: another destination does not know of them."""
+    return (link.protocol, link.url, link.provider_id, link.to_code)
 
 
-def _context(link: Link) -> bytes:
-    return msgspec.json.encode(
-        ("carrier_link", link.wp_code, link.url, link.provider_id, link.to_code)
-    )
+def _context(link: CarrierLink) -> bytes:
+    return msgspec.json.encode(("carrier_link", link.wp_code, *_destination(link)))
 
 
 def _check_url(url: str, *, allows_plain: bool) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with an operator's request."""
+"""The carriers that an operator has added, and where each of them delivers."""
 
 import re
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class ServiceArea(msgspec.Struct, frozen=True):
 def _key(province: str) -> str:
     """One and the same for 广东 and 广东省, 新疆 and 新疆维吾尔自治区.
 
-    The first two characters tell all provinces apart; names in other scripts are compared whole.
+    The first two characters differ for all provinces; names in other scripts are compared whole.
     """
     name = province.strip()
     return name.casefold() if name.isascii() else name[:2]
@@ -123,7 +123,7 @@ async def find_carrier(reader: Reader, wp_code: str) -> Carrier | None:
 
 
 async def known_carrier(reader: Reader, wp_code: str) -> Carrier:
-    """The carrier with this code, for an operator who says it exists."""
+    """The carrier with this code, for an operator's command that names it."""
     found = await find_carrier(reader, wp_code)
     if found is None:
         raise CarrierError(f"There is no carrier {wp_code}: `tollway carrier list` shows them all.")

@@ -1,7 +1,7 @@
 """What a carrier's numbers look like: a regular expression, or the UPU's S10 with its check digit.
 
-Carriers do not publish their formats; these are as seen in the field. They are only what is taken
-when an operator adds a carrier without saying more.
+Carriers do not publish their formats; these are as seen in the field. They are the defaults for an
+operator who adds a carrier without a format.
 """
 
 import re
@@ -24,8 +24,8 @@ KNOWN_FORMATS = {
     "DBKD": r"DPK\d{12}",
 }
 
-# Whatever a carrier's own format says: short enough for a label, and nothing that a barcode or a
-# printer's command language could misread.
+# For all carriers: short enough for a label, and no character that has a meaning in a barcode or in
+# a printer's command language.
 _PLAIN = re.compile(r"[A-Z0-9]{4,32}")
 _S10 = re.compile(r"[A-Z]{2}([0-9]{8})([0-9])[A-Z]{2}")
 _S10_WEIGHTS = (8, 6, 4, 2, 3, 5, 9, 7)
@@ -65,5 +65,5 @@ def s10_check_digit(serial: str) -> int:
 
 @lru_cache(maxsize=256)
 def _pattern(number_format: str) -> re.Pattern[str]:
-    # ASCII: a digit of another script is no digit of a waybill number.
+    # ASCII: \d must not match digits of other scripts.
     return re.compile(number_format, re.ASCII)

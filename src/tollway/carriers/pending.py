@@ -1,7 +1,7 @@
 """Waybills that wait for their carrier: begun with a hold, ended by its capture or its release.
 
-Each end is one transaction with the books, and happens once: whoever comes second finds that the
-waybill is no longer pending.
+Each end is one transaction together with the ledger, and happens once: a second attempt finds that
+the waybill is no longer pending.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
-# Written out, and not a parameter: only so does a planner know that the index fits.
+# Written out, and not a parameter: otherwise the planner does not use the partial index.
 _is_pending: ColumnElement[bool] = literal_column(IS_PENDING)
 _CARRIERS = Query(select(waybill.c.wp_code).where(_is_pending).distinct())
 _PENDING = Query(
@@ -127,7 +127,7 @@ async def carriers_pending(reader: Reader) -> list[str]:
 
 
 async def list_pending(reader: Reader, wp_code: str, most: int) -> Sequence[StoredWaybill]:
-    """The waybills that wait for a carrier, those that were asked for first, first."""
+    """The waybills that wait for a carrier, the oldest first."""
     rows = await reader.fetch_all(_PENDING, of_carrier=wp_code, most=most)
     return [stored_waybill(row) for row in rows]
 
@@ -158,7 +158,7 @@ def _draft(stored: StoredWaybill, vault: Vault) -> Draft:
 
 
 async def _refuse_given_twice(transaction: Transaction, pending: Waybill, number: str) -> None:
-    """Looked for beforehand, so that the carrier's mistake concerns this waybill alone."""
+    """Checked beforehand, so that the carrier's mistake fails this waybill alone."""
     row = await transaction.fetch_one(_GIVEN, given=number, of_carrier=pending.wp_code)
     if row is not None and row[0] != pending.object_id:
         raise CarrierError(

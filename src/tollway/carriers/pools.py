@@ -1,7 +1,7 @@
 """The numbers an operator has loaded, per carrier, for one shop or for all.
 
-A number's row is never deleted, only marked as taken. So a number is issued once, whatever is
-cancelled, restarted or loaded again.
+A number's row is never deleted, only marked as taken. So a number is issued once, even if its
+waybill is cancelled, the gateway restarts or the number is loaded again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,16 +9,16 @@ from contextlib import suppress
 from itertools import islice
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.carriers import waybill_number
+from tollway.store.schema.carriers import carrier, waybill_number
 
-# The pool of no shop in particular.
+# The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
 
@@ -32,7 +32,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class PoolLoad(msgspec.Struct):
-    """What loading numbers came to."""
+    """How many numbers were read, loaded and rejected."""
 
     read: int = 0
     loaded: int = 0
@@ -143,8 +143,7 @@ def _misfits(chunk: Iterable[tuple[int, str]], number_format: str) -> Iterator[R
 async def _store(
     transaction: Transaction, wp_code: str, owner_id: str, chunk: Iterable[tuple[int, str]]
 ) -> list[Rejected]:
-    """Stores numbers all at once; if some were there, one by one, because only so each one's own
-    conflict is known."""
+    """Stores numbers in one statement; if some were there already, one by one, to learn which."""
     chunk = list(chunk)
     rows = [{"wp_code": wp_code, "number": each[1], "owner_id": owner_id} for each in chunk]
     with suppress(_SomeKnownError):
@@ -157,3 +156,36 @@ async def _store(
         if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):
             known.append(Rejected(position, number, "it was loaded before"))
     return known
+
+
+COUNTED_MAX = 100_000
+
+_WITH_POOL = Query(
+    select(carrier.c.wp_code)
+    .where(
+        exists().where(
+            waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
+        )
+    )
+    .order_by(carrier.c.wp_code)
+)
+_left = (
+    select(waybill_number.c.number)
+    .where(
+        waybill_number.c.wp_code == bindparam("of_carrier"),
+        waybill_number.c.owner_id == SHARED,
+        waybill_number.c.is_taken == 0,
+    )
+    .limit(COUNTED_MAX)
+    .subquery()
+)
+_COUNT = Query(select(func.count()).select_from(_left))
+
+
+async def numbers_left(database: Database) -> dict[str, int]:
+    """By carrier; one without a shared pool, such as one that is asked for numbers, is left out."""
+    left = {}
+    for (wp_code,) in await database.fetch_long(_WITH_POOL):
+        ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code)
+        left[str(wp_code)] = int(count)
+    return left

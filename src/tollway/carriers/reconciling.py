@@ -2,7 +2,8 @@
 
 A waybill the carrier knows is issued and charged. One it does not know is given up, but only when
 the message that asked for it is so old that it cannot arrive any more. One the carrier says nothing
-about stays as it is; past its deadline that is an alarm.
+about stays as it is; past its deadline it is reported as overdue. One that a caller may still wait
+for is left alone: only the direct answer has the carrier's sorting codes.
 """
 
 import asyncio
@@ -51,8 +52,10 @@ class Outcome(StrEnum):
 
     ISSUED = "issued"
     GIVEN_UP = "given up"
-    # The carrier does not know it yet, which does not count before its time.
+    # The carrier does not know it, which does not count before `settle_after_s`.
     TOO_EARLY = "too early to tell"
+    # The answer to the message itself may still come in time.
+    BEING_ASKED = "still being asked"
     NO_ANSWER = "no answer"
     NOT_CONNECTED = "carrier not connected"
     # Another process was faster.
@@ -86,14 +89,14 @@ class Reconciler:
         self._runtime = runtime
 
     async def settle_all(self) -> Sequence[Finding]:
-        """Settles what can be settled of everything that is pending."""
+        """Settles what can be settled of everything that no caller can still wait for."""
         carriers = await carriers_pending(self._database)
-        # Side by side, so that a carrier that does not answer holds up its own waybills only.
+        # Concurrently, so that a carrier that does not answer delays its own waybills only.
         findings = await asyncio.gather(*map(self._settle_of, carriers))
         return [finding for of_carrier in findings for finding in of_carrier]
 
     async def _settle_of(self, wp_code: str) -> list[Finding]:
-        """Settles one carrier's waybills, the oldest first, as far as a while allows."""
+        """Settles one carrier's waybills, the oldest first, for at most one round's time."""
         ends_at_s = time.monotonic() + _ROUND_S
         findings = []
         for stored in await list_pending(self._database, wp_code, _AT_ONCE_MAX):
@@ -106,6 +109,8 @@ class Reconciler:
         """One that cannot be settled (a number given twice, a lost key) must not stop the rest."""
         age_s = await self.age_s(stored)
         try:
+            if await self._is_being_asked(stored):
+                return _finding(stored, Outcome.BEING_ASKED, age_s, age_s + 1)
             return await self._settle(stored, age_s)
         except (StoreBusyError, StoreUnavailableError):
             raise
@@ -151,8 +156,8 @@ class Reconciler:
         return Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
 
     async def age_s(self, stored: StoredWaybill) -> int:
-        """How long ago a waybill was asked for, at the least: whichever node has asked, its message
-        may still be on its way."""
+        """How long ago a waybill was asked for, at the least; on whichever node that was, its
+        message may still arrive."""
         now_ms = await sure_ms(self._database, self._runtime.at_ms())
         return now_ms // 1000 - stored.waybill.asked_at_s
 
@@ -160,6 +165,12 @@ class Reconciler:
         """How long a message to a waybill's carrier may take."""
         opened = await find_link(self._database, self._vault.sealer, stored.waybill.wp_code)
         return 0.0 if opened is None else opened.link.deadline_ms / 1000
+
+    async def _is_being_asked(self, stored: StoredWaybill) -> bool:
+        now_ms = await common_ms(self._database, self._runtime.at_ms())
+        # It may be dated a second ahead; if more than that, a clock was set back since.
+        asked_s_ago = now_ms // 1000 - stored.waybill.asked_at_s
+        return -1 <= asked_s_ago < await self.deadline_s(stored)
 
     async def is_settled(self, stored: StoredWaybill) -> bool:
         return not await is_pending(self._database, stored.waybill)
@@ -174,9 +185,9 @@ def _finding(
 
 
 async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Waybill) -> None:
-    """Has a remote carrier cancel its waybill; one from a pool is known to nobody else.
+    """Has a remote carrier cancel its waybill; no carrier knows one from a pool.
 
-    Asking twice is harmless, so if this is done and the rest is not, it can all be done again.
+    Cancelling twice is harmless, so if this is done and the rest is not, all of it can be repeated.
     """
     if of.hold_id is None or of.number is None:
         return

@@ -1,8 +1,8 @@
 """How a waybill is kept: its print data sealed, its fields as keyed fingerprints.
 
-A fingerprint tells whether a second request says the same, field by field. It cannot be turned
-back, nor guessed without the key, and it is bound to its waybill: the same phone number in two
-waybills does not look the same.
+A fingerprint shows whether a second request says the same, field by field. It cannot be reversed,
+nor guessed without the key, and it is bound to its waybill: the same phone number in two waybills
+has two fingerprints.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from tollway.store.keys import Signer, load_signer
+from tollway.store.keys import KeyedSigner, load_signer
 from tollway.store.sealing import Sealer, load_sealer
 
 _DIGEST_BYTES = 12
@@ -30,7 +30,9 @@ class Fingerprints(msgspec.Struct, frozen=True):
 class Vault:
     """The keys for waybills, each used for its one purpose."""
 
-    def __init__(self, sealer: Sealer, fingerprinter: Signer, label_signer: Signer) -> None:
+    def __init__(
+        self, sealer: Sealer, fingerprinter: KeyedSigner, label_signer: KeyedSigner
+    ) -> None:
         self.sealer = sealer
         self._fingerprinter = fingerprinter
         self.label_signer = label_signer
@@ -48,7 +50,7 @@ class Vault:
         used = self._fingerprinter.current if key_id is None else key_id
         of = {}
         for name, value in fields.items():
-            # As JSON, so that no two different fields can ever run together into one text.
+            # As JSON, so that the boundary between name and value is unambiguous.
             content = context + msgspec.json.encode((name, value))
             of[name] = self._fingerprinter.sign(content, used).digest[:_DIGEST_BYTES].hex()
         return Fingerprints(used, of)

@@ -69,7 +69,7 @@ WHOLE = select(*_OPEN, waybill.c.fingerprints, waybill.c.sealed)
 _IN_FORCE = Query(
     WHOLE.where(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
-        # Written out, and not a parameter: only so does a planner know that the index fits.
+        # Written out, and not a parameter: otherwise the planner does not use the partial index.
         literal_column(IN_FORCE),
     )
 )
@@ -143,5 +143,5 @@ async def list_waybills(reader: Reader, account_id: str | None, most: int) -> Se
 
 def stored_waybill(row: Row) -> StoredWaybill:
     *open_, fingerprints, sealed = row
-    told = msgspec.json.decode(fingerprints, type=Fingerprints)
-    return StoredWaybill(Waybill(*open_), told, sealed)
+    decoded = msgspec.json.decode(fingerprints, type=Fingerprints)
+    return StoredWaybill(Waybill(*open_), decoded, sealed)

@@ -1,10 +1,13 @@
-"""The operator's command line: one file per group of commands.
+"""The operator's command line.
 
-    main.py             the list of groups, and what becomes of an error
-    context.py          settings and an open database for a command
+    main.py             the list of commands, and what becomes of an error
+    lazy.py             loads a command when it is called
+    command.py          how a command is declared, and its session: settings and database
     setting_sources.py  the settings in force, and where each came from
-    options.py          the options and arguments that commands share
-    output.py           JSON, tables and times
+    parameters.py       the arguments and options that commands share
+    output.py           JSON, tables, times and progress bars
+    files.py            files that commands write
 
-A command asks the rooms below and prints their answer; it decides nothing about the books itself.
+Every other file has one group of commands, or a few that go together: the list of `main.py` says
+which. A command asks the packages below and prints their answer; it decides nothing itself.
 """

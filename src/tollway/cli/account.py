@@ -1,147 +1,113 @@
 """`tollway account`: the accounts that callers pay from."""
 
+from collections.abc import Sequence
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
-import msgspec
 import typer
 
-from tollway.cli.context import Session, run
-from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table, shown_time
-from tollway.cli.token import print_tokens
-from tollway.ledger.accounts import (
-    Account,
-    close_account,
-    find_account,
-    list_accounts,
-    open_account,
-)
-from tollway.ledger.entries import Balance, list_balances
-from tollway.ledger.permissions import Permission, list_permissions
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.output import Output, Table, Time
+from tollway.cli.parameters import AccountArgument, argument
+from tollway.ledger.accounts import close_account, find_account, list_accounts, open_account
 from tollway.ledger.tokens import Token, list_tokens
 
-group = typer.Typer(help="Open, list, show and close accounts.", no_args_is_help=True)
+commands = typer.Typer()
+accounts = add_group(commands, "account")
 
 
-class AccountSheet(msgspec.Struct, frozen=True):
-    """Everything there is to see about one account."""
-
-    account: Account
-    balances: list[Balance]
-    grants: list[Permission]
-    tokens: list[Token]
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="account")
-
-
-@group.command("open")
-def open_(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that no other account has.")],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command(accounts, "open")
+async def open_(
+    session: Session, name: Annotated[str, argument("NAME", "A name that no other account has.")]
+) -> Output:
     """Open an account."""
-    opened = run(database, lambda at: open_account(at.database, at.runtime, name))
-    if as_json:
-        print_json(opened)
-    else:
-        print_sentence(f"Account {opened.name} is open; its id is {opened.id}.")
+    opened = await open_account(await session.open(), session.runtime, name)
+    return Output(opened, f"Account {opened.name} is open; its id is {opened.id}.")
 
 
-@group.command("list")
-def list_(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+@command(accounts, "list")
+async def list_(session: Session) -> Output:
     """List all accounts, the oldest first."""
-
-    async def work(at: Session) -> tuple[ZoneInfo, list[Account]]:
-        return at.settings.zone, await list_accounts(at.database)
-
-    zone, accounts = run(database, work)
-    if as_json:
-        print_json(accounts)
-    else:
-        print_table(
-            ("id", "name", "opened", "closed"),
-            [
-                (
-                    account.id,
-                    account.name,
-                    shown_time(account.opened_at_s, zone),
-                    shown_time(account.closed_at_s, zone),
-                )
-                for account in accounts
-            ],
-            empty="There are no accounts yet: `tollway account open NAME` opens one.",
-            times_in=zone,
-        )
-
-
-@group.command("show")
-def show(
-    wanted: AccountArgument, database: DatabaseOption = None, as_json: JsonOption = False
-) -> None:
-    """Show an account with its balances, grants and tokens."""
-
-    async def work(at: Session) -> tuple[Session, AccountSheet]:
-        account = await find_account(at.database, wanted)
-        return at, AccountSheet(
-            account,
-            await list_balances(at.database, account.id),
-            await list_permissions(at.database, account.id),
-            await list_tokens(at.database, account.id),
-        )
-
-    at, sheet = run(database, work)
-    if as_json:
-        print_json(sheet)
-    else:
-        _print_sheet(sheet, at.settings.zone, at.runtime.at_s())
-
-
-@group.command("close")
-def close(
-    wanted: AccountArgument, database: DatabaseOption = None, as_json: JsonOption = False
-) -> None:
-    """Close an account for good: its tokens are refused, its books stay."""
-    closed = run(database, lambda at: close_account(at.database, at.runtime, wanted))
-    if as_json:
-        print_json(closed)
-    else:
-        print_sentence(f"Account {closed.name} is closed; its books can still be read.")
-
-
-def _print_sheet(sheet: AccountSheet, zone: ZoneInfo, now_s: int) -> None:
-    account = sheet.account
-    closed = (
-        "" if account.closed_at_s is None else f", closed {shown_time(account.closed_at_s, zone)}"
+    found = await list_accounts(await session.open())
+    table = Table(
+        ("id", "name", "opened", "closed"),
+        [(each.id, each.name, Time(each.opened_at_s), Time(each.closed_at_s)) for each in found],
+        empty="There are no accounts yet: `tollway account open NAME` opens one.",
     )
-    print_sentence(
-        f"Account {account.name} ({account.id}), "
-        f"opened {shown_time(account.opened_at_s, zone)}{closed}."
-    )
-    print_sentence("")
-    print_table(
+    return Output(found, table)
+
+
+@command(accounts, "show")
+async def show(session: Session, account: AccountArgument) -> Output:
+    """Show an account with its balances, permissions and tokens."""
+    # Imported here: the other commands would pay for loading what writes entries.
+    from tollway.ledger.entries import list_balances  # noqa: PLC0415
+    from tollway.ledger.permissions import list_permissions  # noqa: PLC0415
+
+    database = await session.open()
+    found = await find_account(database, account)
+    balances = await list_balances(database, found.id)
+    permissions = await list_permissions(database, found.id)
+    tokens = await list_tokens(database, found.id)
+    closed = f", closed {session.local_time(found.closed_at_s)}" if found.closed_at_s else ""
+    table_of_balances = Table(
         ("balance", "left", "held", "charged", "entries"),
-        [
-            (balance.unit, balance.amount, balance.held, balance.posted, balance.entries)
-            for balance in sheet.balances
-        ],
+        [(each.unit, each.amount, each.held, each.posted, each.entries) for each in balances],
         empty="It has no balance: `tollway credit add` gives it one.",
     )
-    print_sentence("")
-    print_table(
+    table_of_permissions = Table(
         ("may call", "price", "calls a second"),
         [
-            (
-                grant.operation,
-                "common" if grant.price is None else grant.price,
-                "common" if grant.rate_limit is None else grant.rate_limit,
-            )
-            for grant in sheet.grants
+            (each.operation, _own_or_common(each.price), _own_or_common(each.rate_limit))
+            for each in permissions
         ],
-        empty="It may call nothing: `tollway grant` enables an operation.",
+        empty="It may call nothing: `tollway permission add` enables an operation.",
     )
-    print_sentence("")
-    print_tokens(sheet.tokens, zone, now_s)
+    return Output(
+        {"account": found, "balances": balances, "permissions": permissions, "tokens": tokens},
+        f"Account {found.name} ({found.id}), "
+        f"opened {session.local_time(found.opened_at_s)}{closed}.",
+        "",
+        table_of_balances,
+        "",
+        table_of_permissions,
+        "",
+        table_of_tokens(tokens, session.runtime.at_s()),
+    )
+
+
+@command(accounts, "close")
+async def close(session: Session, account: AccountArgument) -> Output:
+    """Close an account for good: its tokens are refused, its entries stay."""
+    closed = await close_account(await session.open(), session.runtime, account)
+    return Output(closed, f"Account {closed.name} is closed; its entries can still be read.")
+
+
+def _own_or_common(term: int | None) -> int | str:
+    return "common" if term is None else term
+
+
+def table_of_tokens(tokens: Sequence[Token], now_s: int) -> Table:
+    return Table(
+        ("token", "starts with", "label", "state", "issued", "expires", "last used"),
+        [
+            (
+                each.id,
+                each.start,
+                each.label or None,
+                _state(each, now_s),
+                Time(each.issued_at_s),
+                Time(each.expires_at_s),
+                Time(each.last_used_at_s),
+            )
+            for each in tokens
+        ],
+        empty="It has no tokens: `tollway token issue ACCOUNT` issues one.",
+    )
+
+
+def _state(token: Token, now_s: int) -> str:
+    if token.revoked_at_s is not None:
+        return "revoked"
+    if token.expires_at_s is not None and token.expires_at_s <= now_s:
+        return "expired"
+    return "valid"

@@ -1,29 +1,25 @@
 """`tollway backup`: a copy of the database, with its digest and, if wanted, its keys."""
 
+import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
 
-from tollway.cli.backup_files import (
-    DIGEST,
-    KeyFile,
-    content_of,
-    digest_line,
-    digest_of,
-    ending_with,
-    key_files,
-)
-from tollway.cli.context import Session, run
-from tollway.cli.errors import CommandError
+from tollway.cli.command import CommandError, Session, command
 from tollway.cli.files import new_file, write_private
-from tollway.cli.options import DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence
-from tollway.cli.progress import percent_bar
+from tollway.cli.output import Output, percent_bar
+from tollway.cli.parameters import argument, option
+from tollway.settings import Settings
+from tollway.store.open import OpenDatabase, key_path, secret_path
 
-group = typer.Typer()
+DIGEST = ".sha256"
+_CHUNK_BYTES = 1024 * 1024
+
+commands = typer.Typer()
 
 
 class Backup(msgspec.Struct, frozen=True):
@@ -36,74 +32,96 @@ class Backup(msgspec.Struct, frozen=True):
     keys_left_out: list[str]
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(group)
+class KeyFile(NamedTuple):
+    """A file that a database is used with: where it is, and how its name ends beside a copy."""
+
+    path: Path
+    ending: str
+
+    def beside(self, copy: Path) -> Path:
+        return ending_with(copy, self.ending)
 
 
-@group.command("backup")
-def backup(
+@command(commands, "backup")
+async def backup(
+    session: Session,
     destination: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DESTINATION",
-            help="The file to make; it must not exist yet.",
-            show_default=False,
-        ),
+        Path, argument("DESTINATION", "The file to make; it must not exist yet.")
     ],
     with_keys: Annotated[
         bool,
-        typer.Option(
-            "--with-keys",
-            help="Copy the keys too, to DESTINATION.keys and DESTINATION.secret.",
-        ),
+        option("Copy the keys too, to DESTINATION.keys and DESTINATION.secret.", "--with-keys"),
     ] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Copy the database to a file while it goes on being used."""
-
-    async def work(at: Session) -> Backup:
-        return _back_up(at, destination, with_keys)
-
-    made = run(database, work)
-    if as_json:
-        print_json(made)
-        return
-    print_sentence(f"The copy is in {made.file}, {made.bytes:,} bytes.")
-    if made.keys:
-        print_sentence(f"The keys are in {' and '.join(made.keys)}: let nobody else read them.")
-    if made.keys_left_out:
-        print_sentence(
-            f"The keys are not in it: keep {' and '.join(made.keys_left_out)} too, "
+    database = await session.open()
+    there = {
+        file: content for file in key_files(session.settings) if (content := content_of(file.path))
+    }
+    copied = there if with_keys else {}
+    digest = _copy(database, destination, copied)
+    keys = [str(file.beside(destination)) for file in copied]
+    left_out = [str(file.path) for file in there if file not in copied]
+    made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out)
+    shown = [f"The copy is in {made.file}, {made.bytes:,} bytes."]
+    if keys:
+        shown.append(f"The keys are in {' and '.join(keys)}: keep them private.")
+    if left_out:
+        shown.append(
+            f"The keys are not in it: keep {' and '.join(left_out)} too, "
             "or the copy's sealed data is lost."
         )
+    return Output(made, *shown)
 
 
-def _back_up(at: Session, destination: Path, with_keys: bool) -> Backup:
-    there = {file: content for file in key_files(at.settings) if (content := content_of(file.path))}
-    copied = there if with_keys else {}
+def _copy(database: OpenDatabase, destination: Path, keys: dict[KeyFile, bytes]) -> str:
+    """Copies the database and the keys; gives the digest of the copy, which is beside it too."""
     with ExitStack() as stack:
-        # The copy comes last to its name: where it is, the others are.
+        # The copy gets its name last: where it is, the others are.
         path = stack.enter_context(new_file(destination))
         digest_path = stack.enter_context(new_file(ending_with(destination, DIGEST)))
-        for file, content in copied.items():
+        for file, content in keys.items():
             write_private(stack.enter_context(new_file(file.beside(destination))), content)
         with percent_bar("Copying") as progress:
-            at.database.back_up(str(path), progress)
-        _refuse_other_keys(copied)
-        digest = digest_of(path)
-        digest_path.write_text(digest_line(digest, destination), encoding="utf-8")
-    return Backup(
-        str(destination),
-        destination.stat().st_size,
-        digest,
-        [str(file.beside(destination)) for file in copied],
-        [str(file.path) for file in there if file not in copied],
+            database.back_up(str(path), progress)
+        for file, content in keys.items():
+            # What was sealed meanwhile, with a key that came meanwhile, could not be opened.
+            if content_of(file.path) != content:
+                raise CommandError(f"{file.path} changed while the database was copied: try again.")
+        digest = hashlib.sha256()
+        for chunk in chunks_of(path, lambda *_: None):
+            digest.update(chunk)
+        # As `sha256sum --check` reads it.
+        digest_path.write_text(f"{digest.hexdigest()}  {destination.name}\n", encoding="utf-8")
+    return digest.hexdigest()
+
+
+def key_files(settings: Settings) -> tuple[KeyFile, ...]:
+    """Where a gateway with these settings has them, whether they are there or not."""
+    url = settings.database
+    return (
+        KeyFile(key_path(url, settings.key_file), ".keys"),
+        KeyFile(secret_path(url, settings.secret_file), ".secret"),
     )
 
 
-def _refuse_other_keys(copied: dict[KeyFile, bytes]) -> None:
-    """What was sealed meanwhile, with a key that came meanwhile, could not be opened."""
-    for file, content in copied.items():
-        if content_of(file.path) != content:
-            raise CommandError(f"{file.path} changed while the database was copied: try again.")
+def content_of(path: Path) -> bytes | None:
+    """What is in a file; None when there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def ending_with(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def chunks_of(path: Path, progress: Callable[[int, int], None]) -> Iterator[bytes]:
+    """A file's content, piece by piece."""
+    total, done = path.stat().st_size, 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+            done += len(chunk)
+            progress(done, total)

@@ -1,19 +1,34 @@
-"""`tollway carrier`: the carriers that waybills can be issued for."""
+"""`tollway carrier`: the carriers that waybills can be issued for, and the links to those that give
+their numbers themselves."""
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from tollway.carriers.carrier_links import Link, list_links
+from tollway.carriers.carrier_links import (
+    CAINIAO_LINK,
+    DEADLINE_MS,
+    DEADLINE_MS_MAX,
+    SETTLE_AFTER_S,
+    SETTLE_AFTER_S_MAX,
+    CarrierLink,
+    connect,
+    disconnect,
+    list_links,
+)
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier, list_carriers
-from tollway.cli import carrier_link
-from tollway.cli.context import Session, run
-from tollway.cli.errors import UsageError
-from tollway.cli.options import CarrierArgument, DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table
+from tollway.carriers.connectors.protocols import PROTOCOLS
+from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.output import Output, Table
+from tollway.cli.parameters import CarrierArgument, argument, option
 
-group = typer.Typer(help="Add, connect and list carriers.", no_args_is_help=True)
+_STDIN = Path("-")
+
+commands = typer.Typer()
+carriers = add_group(commands, "carrier")
 
 
 class CarrierLine(msgspec.Struct, frozen=True):
@@ -23,81 +38,133 @@ class CarrierLine(msgspec.Struct, frozen=True):
     name: str
     number_format: str
     area: ServiceArea
-    link: Link | None
+    link: CarrierLink | None
 
 
-def register(app: typer.Typer) -> None:
-    carrier_link.register(group)
-    app.add_typer(group, name="carrier")
-
-
-@group.command("add")
-def add(
+@command(carriers, "add")
+async def add(
+    session: Session,
     carrier: CarrierArgument,
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="The name on its labels.", show_default=False),
-    ],
+    name: Annotated[str, argument("NAME", "The name on its labels.")],
     number_format: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "What its numbers look like, or S10; a well-known carrier needs none.",
             "--format",
             metavar="REGEX",
-            help="What its numbers look like, or S10; a well-known carrier needs none.",
-            show_default=False,
         ),
     ] = None,
     served: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PROVINCE",
-            help="Deliver only there; may be given several times.",
-            show_default=False,
-        ),
+        option("Deliver only there; may be given several times.", metavar="PROVINCE"),
     ] = None,
     not_served: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PROVINCE",
-            help="Deliver everywhere but there; may be given several times.",
-            show_default=False,
-        ),
+        option("Deliver everywhere but there; may be given several times.", metavar="PROVINCE"),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Add a carrier, or change one."""
     area = _area(served or [], not_served or [])
-    added = run(database, lambda at: add_carrier(at.database, carrier, name, number_format, area))
-    if as_json:
-        print_json(added)
-    else:
-        print_sentence(
-            f"Carrier {added.wp_code} delivers {_shown(added.area)}. "
-            f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers."
-        )
+    added = await add_carrier(await session.open(), carrier, name, number_format, area)
+    return Output(
+        added,
+        f"Carrier {added.wp_code} delivers {_shown_area(added.area)}. "
+        f"Next: `tollway pool add {added.wp_code} --file FILE` loads its numbers.",
+    )
 
 
-@group.command("list")
-def list_(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+@command(carriers, "list")
+async def list_(session: Session) -> Output:
     """List the carriers, and where the numbers of each come from."""
-    found = run(database, _lines)
-    if as_json:
-        print_json(found)
-    else:
-        print_table(
-            ("carrier", "name", "number format", "delivers", "numbers from"),
-            [_row(each) for each in found],
-            empty="There are no carriers: add one with `tollway carrier add`.",
-        )
-
-
-async def _lines(at: Session) -> list[CarrierLine]:
-    links = {each.wp_code: each for each in await list_links(at.database)}
-    return [
+    database = await session.open()
+    links = {each.wp_code: each for each in await list_links(database)}
+    found = [
         CarrierLine(each.wp_code, each.name, each.number_format, each.area, links.get(each.wp_code))
-        for each in await list_carriers(at.database)
+        for each in await list_carriers(database)
     ]
+    table = Table(
+        ("carrier", "name", "number format", "delivers", "numbers from"),
+        [
+            (
+                each.wp_code,
+                each.name,
+                each.number_format,
+                _shown_area(each.area),
+                _shown_source(each.link),
+            )
+            for each in found
+        ],
+        empty="There are no carriers: add one with `tollway carrier add`.",
+    )
+    return Output(found, table)
+
+
+@command(carriers, "connect")
+async def connect_carrier(
+    session: Session,
+    carrier: CarrierArgument,
+    url: Annotated[str, option("Where its messages go: https://HOST/PATH.")],
+    provider: Annotated[
+        str, option("What it knows this gateway by: the logistic_provider_id.", metavar="ID")
+    ],
+    to_code: Annotated[str, option("The to_code of its messages.", metavar="CODE")],
+    protocol: Annotated[
+        str,
+        option(
+            "The protocol of its messages; installed packages can bring others.",
+            metavar="NAME",
+            show_default=True,
+        ),
+    ] = CAINIAO_LINK,
+    secret_file: Annotated[
+        Path | None,
+        option(
+            "The file with the secret that signs messages, - for standard input; else it is "
+            "asked for.",
+            metavar="FILE",
+        ),
+    ] = None,
+    deadline_ms: Annotated[
+        int,
+        option("How long it may take to answer.", min=1, max=DEADLINE_MS_MAX, show_default=True),
+    ] = DEADLINE_MS,
+    settle_after_s: Annotated[
+        int,
+        option(
+            "How old a message must be before it counts as lost if the carrier says so.",
+            min=1,
+            max=SETTLE_AFTER_S_MAX,
+            show_default=True,
+        ),
+    ] = SETTLE_AFTER_S,
+    plain_http: Annotated[
+        bool, option("Allow http:// to another machine: nothing is hidden.", "--plain-http")
+    ] = False,
+) -> Output:
+    """Let a carrier give its numbers itself; or change how."""
+    PROTOCOLS.named(protocol)
+    secret = _read_secret(secret_file)
+    changed_at_s = session.runtime.at_s()
+    link = CarrierLink(
+        carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s, protocol
+    )
+    database = await session.open()
+    await connect(database, await session.sealer(), link, secret, allows_plain=plain_http)
+    return Output(
+        link,
+        f"Carrier {carrier} is connected to {url} ({protocol}) "
+        f"and has {deadline_ms:,} ms to answer.",
+    )
+
+
+@command(carriers, "disconnect")
+async def disconnect_carrier(session: Session, carrier: CarrierArgument) -> Output:
+    """Remove a carrier's link: its numbers come from the pool again."""
+    await disconnect(await session.open(), carrier)
+    return Output(
+        {"wp_code": carrier},
+        f"Carrier {carrier} is no longer connected: its numbers are in the pool.",
+    )
 
 
 def _area(served: list[str], not_served: list[str]) -> ServiceArea:
@@ -108,13 +175,30 @@ def _area(served: list[str], not_served: list[str]) -> ServiceArea:
     return ServiceArea(AreaKind.EXCEPT if not_served else AreaKind.ALL, tuple(not_served))
 
 
-def _row(line: CarrierLine) -> tuple[str, ...]:
-    source = line.link.url if line.link else "pool"
-    return line.wp_code, line.name, line.number_format, _shown(line.area), source
+def _shown_source(link: CarrierLink | None) -> str:
+    if link is None:
+        return "pool"
+    is_installed = link.protocol in PROTOCOLS.names
+    return f"{link.url} ({link.protocol}{'' if is_installed else ', not installed'})"
 
 
-def _shown(area: ServiceArea) -> str:
+def _shown_area(area: ServiceArea) -> str:
     if area.kind is AreaKind.ALL:
         return "everywhere"
     listed = ", ".join(area.provinces)
     return f"only to {listed}" if area.kind is AreaKind.ONLY else f"everywhere but to {listed}"
+
+
+def _read_secret(file: Path | None) -> str:
+    """The secret as the carrier gave it, without the end of its line; arguments can be read by
+    other users of the machine."""
+    if file is None:
+        if not sys.stdin.isatty():
+            raise UsageError("There is no terminal to ask for the secret: use --secret-file.")
+        secret: str = typer.prompt("Secret", hide_input=True, err=True, type=str)
+        return secret
+    raw = sys.stdin.buffer.read() if file == _STDIN else file.read_bytes()
+    try:
+        return raw.decode().strip("\r\n")
+    except UnicodeDecodeError:
+        raise UsageError("The secret is not a text in UTF-8.") from None

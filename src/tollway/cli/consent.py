@@ -1,62 +1,103 @@
-"""`tollway consent`: which account may use whose data."""
+"""`tollway shop` and `tollway consent`: shops and users, and which account may use whose data."""
 
-from collections.abc import Sequence
+import sys
 from typing import Annotated
 
 import typer
 
-from tollway.cli.context import Session, run
-from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table, shown_time
+from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.output import Output, Table, Time
+from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
 from tollway.consent.grants import (
     Grant,
     GrantRequest,
-    NamedGrant,
     all_grants,
     give_grant,
     grants_of_account,
     revoke_grant,
 )
+from tollway.consent.owners import Owner, add_owner, list_owners, set_password
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.operations.catalogue import OPERATIONS
 
-_DAY_S = 86_400
-_DAYS_MAX = 36_500
+commands = typer.Typer()
+shops = add_group(commands, "shop")
+consents = add_group(commands, "consent")
 
-group = typer.Typer(
-    help="List, give and revoke the consents of shops and users.", no_args_is_help=True
-)
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="consent")
+PasswordStdinOption = Annotated[
+    bool,
+    option("Read the password from standard input instead of asking for it.", "--password-stdin"),
+]
 
 
-@group.command("list")
-def list_(
+@command(shops, "add")
+async def add(
+    session: Session,
+    owner_id: Annotated[
+        str, argument("ID", "The id that callers send as owner_id or platform_user_id.")
+    ],
+    name: Annotated[str, argument("NAME", "What it is called.")],
+    login: Annotated[str, option("What its owner signs in with.")],
+    kind: Annotated[
+        OwnerKind, option("A shop, or a user of the marketplace.", show_default=True)
+    ] = OwnerKind.SHOP,
+    shop_code: Annotated[str | None, option("The shop's association code, if it has one.")] = None,
+    password_stdin: PasswordStdinOption = False,
+) -> Output:
+    """Make a shop or user known, with the login and password of its owner."""
+    password = _read_password(from_stdin=password_stdin)
+    wanted = Owner(kind.value, owner_id, name, shop_code, login, 0)
+    added = await add_owner(await session.open(), session.runtime, wanted, password)
+    return Output(
+        added,
+        f"{added.kind.capitalize()} {added.name} ({added.id}) is known; "
+        f"its owner signs in as {added.login}.",
+    )
+
+
+@command(shops, "list")
+async def list_shops(session: Session) -> Output:
+    """List the shops and users that are known."""
+    owners = await list_owners(await session.open())
+    table = Table(
+        ("kind", "id", "name", "shop code", "login", "added"),
+        [
+            (each.kind, each.id, each.name, each.shop_code, each.login, Time(each.added_at_s))
+            for each in owners
+        ],
+        empty="No shop or user is known yet: `tollway shop add` adds one.",
+    )
+    return Output(owners, table)
+
+
+@command(shops, "password")
+async def change_password(
+    session: Session,
+    login: Annotated[str, argument("LOGIN", "The owner's login.")],
+    password_stdin: PasswordStdinOption = False,
+) -> Output:
+    """Give an owner another password; it ends the sessions of the old one."""
+    password = _read_password(from_stdin=password_stdin)
+    owner = await set_password(await session.open(), login, password)
+    return Output(owner, f"{owner.login} signs in with the new password from now on.")
+
+
+@command(consents, "list")
+async def list_consents(
+    session: Session,
     account: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ACCOUNT", help="Only those of this account, by name or id.", show_default=False
-        ),
+        str | None, option("Only those of this account, by name or id.", metavar="ACCOUNT")
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """List consents, the newest first, with those that have ended."""
-
-    async def work(at: Session) -> tuple[Session, Sequence[NamedGrant]]:
-        if account is None:
-            return at, await all_grants(at.database)
-        return at, await grants_of_account(at.database, account)
-
-    at, grants = run(database, work)
-    if as_json:
-        print_json([each.grant for each in grants])
-        return
-    zone, now_s = at.settings.zone, at.runtime.at_s()
-    print_table(
+    database = await session.open()
+    if account is None:
+        grants = await all_grants(database)
+    else:
+        grants = await grants_of_account(database, account)
+    now_s = session.runtime.at_s()
+    table = Table(
         ("consent", "account", "of", "scope", "state", "granted", "by", "expires"),
         [
             (
@@ -65,74 +106,64 @@ def list_(
                 f"{each.grant.owner_kind} {each.grant.owner_id}",
                 each.grant.scope,
                 _state(each.grant, now_s),
-                shown_time(each.grant.granted_at_s, zone),
+                Time(each.grant.granted_at_s),
                 each.grant.granted_by,
-                shown_time(each.grant.expires_at_s, zone),
+                Time(each.grant.expires_at_s),
             )
             for each in grants
         ],
         empty="There are no consents: owners give them, or `tollway consent grant` does.",
-        times_in=zone,
+    )
+    return Output([each.grant for each in grants], table)
+
+
+@command(consents, "grant")
+async def grant(
+    session: Session,
+    account: AccountArgument,
+    kind: Annotated[OwnerKind, argument("KIND", "Of a shop or a user.")],
+    owner_id: Annotated[str, argument("ID", "The shop's or user's id.")],
+    scope: Annotated[str, argument("SCOPE", "What is allowed.")],
+    days: Annotated[
+        int | None,
+        option(
+            "For how many days; without this, as long as the settings say.", min=1, max=DAYS_MAX
+        ),
+    ] = None,
+) -> Output:
+    """Give a consent in an owner's name, for example one that was signed on paper."""
+    _check_scope(kind, scope)
+    given = await give_grant(
+        await session.open(),
+        session.runtime,
+        GrantRequest(account, kind.value, owner_id, scope),
+        lifetime_s=(days or session.settings.consent_days) * DAY_S,
+        granted_by="operator",
+    )
+    return Output(
+        given, f"Account {account} has consent {given.id} of {kind.value} {owner_id} for {scope}."
     )
 
 
-@group.command("grant")
-def grant(
-    account: AccountArgument,
-    kind: Annotated[
-        OwnerKind, typer.Argument(metavar="KIND", help="Of a shop or a user.", show_default=False)
-    ],
-    owner_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The shop's or user's id.", show_default=False)
-    ],
-    scope: Annotated[
-        str, typer.Argument(metavar="SCOPE", help="What is allowed.", show_default=False)
-    ],
-    days: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=_DAYS_MAX,
-            help="For how many days; without this, as long as the settings say.",
-            show_default=False,
-        ),
-    ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Give a consent in an owner's name, for example one that was signed on paper."""
-    _check_scope(kind, scope)
-    grant_request = GrantRequest(account, kind.value, owner_id, scope)
-
-    async def work(at: Session) -> Grant:
-        lifetime_s = (days or at.settings.consent_days) * _DAY_S
-        return await give_grant(
-            at.database, at.runtime, grant_request, lifetime_s=lifetime_s, granted_by="operator"
-        )
-
-    given = run(database, work)
-    if as_json:
-        print_json(given)
-    else:
-        print_sentence(
-            f"Account {account} has consent {given.id} of {kind.value} {owner_id} for {scope}."
-        )
-
-
-@group.command("revoke")
-def revoke(
-    consent: Annotated[
-        str, typer.Argument(metavar="CONSENT", help="The consent's id.", show_default=False)
-    ],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command(consents, "revoke")
+async def revoke(
+    session: Session, consent: Annotated[str, argument("CONSENT", "The consent's id.")]
+) -> Output:
     """Revoke a consent: the account's next call is refused."""
-    revoked = run(database, lambda at: revoke_grant(at.database, at.runtime, consent))
-    if as_json:
-        print_json(revoked)
-    else:
-        print_sentence(f"Consent {revoked.id} is revoked: the next call under it is refused.")
+    revoked = await revoke_grant(await session.open(), session.runtime, consent)
+    return Output(revoked, f"Consent {revoked.id} is revoked: the next call under it is refused.")
+
+
+def _read_password(*, from_stdin: bool) -> str:
+    """From standard input or a prompt; arguments can be read by other users of the machine."""
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask for the password: use --password-stdin.")
+    password: str = typer.prompt(
+        "Password", hide_input=True, confirmation_prompt=True, err=True, type=str
+    )
+    return password
 
 
 def _check_scope(kind: OwnerKind, scope: str) -> None:

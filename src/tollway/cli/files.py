@@ -1,12 +1,15 @@
-"""Files of a command. What it writes is never over another one, never half, and on disk when it
-ends; a damaged database is refused."""
+"""Files of a command. What it writes never replaces another file, is never half written, and is on
+disk when the command ends; a damaged database is refused."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from tollway.cli.errors import CommandError
+import msgspec
+
+from tollway.cli.command import CommandError
 from tollway.store.durable_files import to_disk
 from tollway.store.sqlite.files import problems_of
 
@@ -14,7 +17,10 @@ from tollway.store.sqlite.files import problems_of
 @contextmanager
 def new_file(destination: Path) -> Iterator[Path]:
     """A path beside the destination to write to; it gets its name only once it is whole."""
-    refuse_existing(destination)
+    if destination.exists():
+        raise CommandError(f"{destination} exists already: choose another name or remove it first.")
+    if not destination.parent.is_dir():
+        raise CommandError(f"The folder of {destination} does not exist: make it first.")
     unfinished = destination.with_name(f"{destination.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     try:
@@ -26,22 +32,34 @@ def new_file(destination: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def refuse_existing(destination: Path) -> None:
-    if destination.exists():
-        raise CommandError(f"{destination} exists already: choose another name or remove it first.")
-    if not destination.parent.is_dir():
-        raise CommandError(f"The folder of {destination} does not exist: make it first.")
+def write_private(path: Path, content: bytes) -> None:
+    """Makes a file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
 
 
 def refuse_damaged(database: Path, name: Path, advice: str = "") -> None:
     """Refuses a database file, which the user knows by this name, that is not sound."""
     if problems := problems_of(database):
-        told = "; ".join(problems).replace("\n", " ")
-        raise CommandError(f"{name} is damaged: {told}.{advice}")
+        found = "; ".join(problems).replace("\n", " ")
+        raise CommandError(f"{name} is damaged: {found}.{advice}")
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Makes a file that nobody but its owner can read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+class RejectFile:
+    """The records that are wrong; opened with the first, so that a clean file leaves none."""
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        self._path = path
+        self._stack = stack
+        self._file: BinaryIO | None = None
+
+    def write(self, reject: msgspec.Struct) -> None:
+        if self._file is None:
+            self._file = self._stack.enter_context(self._path.open("wb"))
+        self._file.write(msgspec.json.encode(reject) + b"\n")
+
+
+def rejects_beside(file: Path) -> Path:
+    """Where the rejected records of a file go, unless an option says otherwise."""
+    return file.with_name(f"{file.name}.rejected.jsonl")

@@ -1,69 +1,156 @@
-"""`tollway intake`: what was pushed and could not be stored."""
+"""`tollway import`, `source` and `intake`: data from files, the sources that push orders, and what
+they pushed that could not be stored."""
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
+import msgspec
 import typer
 
-from tollway.cli.context import Session, run
-from tollway.cli.options import DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table, shown_time
-from tollway.intake.rejects import Rejected, Replay, list_rejected
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.output import Output, Table, Time, progress_bar
+from tollway.cli.parameters import RejectsOption, argument
+from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, load
+from tollway.intake.parallel_reading import file_chunks
+from tollway.intake.rejects import list_rejected
 from tollway.intake.rejects import replay as replay_rejected
+from tollway.intake.sources import SourceSecret, add_source, list_sources, rotate_secret
 from tollway.operations.catalogue import RECORD_KINDS
 
-_group = typer.Typer(help="Look after what was pushed.", no_args_is_help=True)
-_rejected = typer.Typer(help="Records that were rejected.", no_args_is_help=True)
-_group.add_typer(_rejected, name="rejected")
+commands = typer.Typer()
+imports = add_group(commands, "import")
+sources = add_group(commands, "source")
+intake = add_group(commands, "intake")
+rejected = add_group(intake, "rejected", "Records that were rejected.")
+
+FileArgument = Annotated[
+    Path, argument("FILE", "A .csv, .jsonl or .json file, each also as .gz, or .xlsx.")
+]
+SourceArgument = Annotated[str, argument("NAME", "The source's name.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(_group, name="intake")
+def _add_import(kind: RecordKind) -> None:
+    async def load_file(
+        session: Session, file: FileArgument, rejects: RejectsOption = None
+    ) -> Output:
+        await session.open()
+        loader = kind.make_loader(await session.sealer() if kind.is_sealed else None)
+        chunks = file_chunks(kind, file, session.settings.database, session.settings.key_file)
+        return await _import(session, loader, chunks, file, rejects)
+
+    load_file.__doc__ = kind.help
+    command(imports, kind.name)(load_file)
 
 
-@_rejected.command("list")
-def list_(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+for _kind in RECORD_KINDS.values():
+    _add_import(_kind)
+
+
+@command(sources, "add")
+async def add(session: Session, name: SourceArgument) -> Output:
+    """Add a source. Its secret is shown this once."""
+    database, now_s = await session.open(), session.runtime.at_s()
+    return _secret_output(await add_source(database, await session.sealer(), name, now_s))
+
+
+@command(sources, "rotate")
+async def rotate(session: Session, name: SourceArgument) -> Output:
+    """Make a new secret. The one before it is accepted until the next rotation."""
+    database, now_s = await session.open(), session.runtime.at_s()
+    return _secret_output(await rotate_secret(database, await session.sealer(), name, now_s))
+
+
+@command(sources, "list")
+async def list_of_sources(session: Session) -> Output:
+    """List the sources."""
+    found = await list_sources(await session.open())
+    table = Table(
+        ("source", "added", "rotated"),
+        [(each.name, Time(each.added_at_s), Time(each.rotated_at_s)) for each in found],
+        empty="There are no sources: `tollway source add NAME` adds one.",
+    )
+    return Output(found, table)
+
+
+@command(rejected, "list")
+async def list_of_rejected(session: Session) -> Output:
     """List the rejected records and their reasons, the oldest first."""
-
-    async def work(at: Session) -> tuple[ZoneInfo, list[Rejected]]:
-        return at.settings.zone, await list_rejected(at.database)
-
-    zone, rejected = run(database, work)
-    if as_json:
-        print_json(rejected)
-        return
-    print_table(
+    found = await list_rejected(await session.open())
+    table = Table(
         ("record", "source", "kind", "received", "reason"),
         [
-            (each.id, each.source, each.kind, shown_time(each.received_at_s, zone), each.reason)
-            for each in rejected
+            (each.id, each.source, each.kind, Time(each.received_at_s), each.reason)
+            for each in found
         ],
         empty="No record was rejected.",
-        times_in=zone,
+    )
+    return Output(found, table)
+
+
+@command(rejected, "replay")
+async def replay(
+    session: Session,
+    record: Annotated[
+        str | None, argument("RECORD", "The record's id; all of them if left out.")
+    ] = None,
+) -> Output:
+    """Try rejected records again: those that are good by now are stored."""
+    database, sealer = await session.open(), await session.sealer()
+    result = await replay_rejected(database, sealer, RECORD_KINDS, record)
+    return Output(
+        result,
+        f"{result.stored:,} stored, {result.unchanged:,} known already or older, "
+        f"{result.rejected:,} still rejected.",
     )
 
 
-@_rejected.command("replay")
-def replay(
-    record: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RECORD", help="The record's id; all of them if left out.", show_default=False
-        ),
-    ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Try rejected records again: those that are good by now are stored."""
+async def _import(
+    session: Session,
+    loader: Loader,
+    chunks: Iterable[CheckedChunk],
+    file: Path,
+    rejects: Path | None,
+) -> Output:
+    database = await session.open()
+    rejects_path = rejects or rejects_beside(file)
+    # Those of an earlier load would be taken for this one's.
+    rejects_path.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        reject_file = RejectFile(rejects_path, stack)
+        progress = stack.enter_context(_progress(file))
+        result = await load(database, loader, chunks, reject_file.write, progress)
+    shown_rejects = str(rejects_path) if result.rejected else None
+    shown = [
+        f"{result.read:,} records read, {result.stored:,} stored "
+        f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
+    ]
+    if result.rejected:
+        shown.append(f"The rejected ones and their reasons are in {shown_rejects}.")
+    value = {**msgspec.to_builtins(result), "rejects": shown_rejects}
+    return Output(value, *shown, failure="" if result.rejected else None)
 
-    async def work(at: Session) -> Replay:
-        return await replay_rejected(at.database, await at.sealer(), RECORD_KINDS, record)
 
-    result = run(database, work)
-    if as_json:
-        print_json(result)
-    else:
-        print_sentence(
-            f"{result.stored:,} stored, {result.unchanged:,} known already or older, "
-            f"{result.rejected:,} still rejected."
-        )
+@contextmanager
+def _progress(file: Path) -> Iterator[Callable[[LoadResult, int], None]]:
+    with progress_bar(
+        f"Loading {file.name}", file.stat().st_size if file.is_file() else 0
+    ) as advance:
+        reached = 0
+
+        def show(_: LoadResult, at_byte: int) -> None:
+            nonlocal reached
+            advance(at_byte - reached)
+            reached = at_byte
+
+        yield show
+
+
+def _secret_output(made: SourceSecret) -> Output:
+    return Output(
+        made,
+        made.secret,
+        f"Keep it now, it is not shown again. Pushes of {made.source.name} use it.",
+    )

@@ -1,137 +1,133 @@
-"""`tollway ledger`: reading the books and handing them to an accountant."""
+"""`tollway ledger` and `tollway receipt`: reading entries, handing them to an accountant, and what
+became of one call."""
 
+import csv
 import heapq
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
 
-from tollway.cli.context import Session, run
-from tollway.cli.errors import UsageError
-from tollway.cli.export import Format, destination, entry_writer, pages_from_oldest
-from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table, shown_time
+from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.files import new_file
+from tollway.cli.output import Cell, Output, Table, Time
+from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
+from tollway.contract.receipt import Receipt, ReceiptHold
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import Entry, entries_of_request, list_balances, newest_entries
+from tollway.ledger.receipts import find_receipt
 from tollway.store.database import Reader
 
-_LIMIT_MAX = 10_000
+_PAGE_ENTRIES = 1000
 
-group = typer.Typer(help="Show and export the books.", no_args_is_help=True)
+commands = typer.Typer()
+ledger = add_group(commands, "ledger")
 
 UnitOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="UNIT",
-        help="Only credits, or calls:OPERATION; without this, all of them.",
-        show_default=False,
-    ),
+    option("Only credits, or calls:OPERATION; without this, all of them.", metavar="UNIT"),
 ]
 
 
-class Export(msgspec.Struct, frozen=True):
-    """What was written, and where to."""
+class Format(StrEnum):
+    """What an export looks like."""
 
-    account_id: str
-    file: str
-    format: Format
-    entries: int
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="ledger")
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    JSON_ARRAY = "array"
 
 
-@group.command("show")
-def show(
-    account: Annotated[
-        str | None,
-        typer.Argument(metavar="[ACCOUNT]", help="The account's name or id.", show_default=False),
-    ] = None,
+@command(ledger, "show")
+async def show(
+    session: Session,
+    account: Annotated[str | None, argument("[ACCOUNT]", "The account's name or id.")] = None,
     request: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="Show what the call with this X-Request-Id was charged.",
-            show_default=False,
-        ),
+        str | None, option("Show what the call with this X-Request-Id was charged.", metavar="ID")
     ] = None,
     unit: UnitOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=_LIMIT_MAX, help="How many at most.")] = 20,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    limit: LimitOption = 20,
+) -> Output:
     """Show an account's newest entries, or those of one call."""
-    if (account is None) == (request is None):
-        raise UsageError("Name either an account or, with --request, one call.")
-
-    async def work(at: Session) -> tuple[ZoneInfo, Sequence[Entry]]:
-        if request is not None:
-            return at.settings.zone, await entries_of_request(at.database, request)
-        assert account is not None
-        return at.settings.zone, await _newest(at.database, account, unit, limit)
-
-    zone, entries = run(database, work)
-    if as_json:
-        print_json(entries)
-    elif request is None:
-        _print_entries(entries, zone, empty=f"Account {account} has no entries yet.")
+    if account is not None and request is None:
+        entries = await _newest(await session.open(), account, unit, limit)
+        empty = f"Account {account} has no entries yet."
+    elif request is not None and account is None:
+        entries = await entries_of_request(await session.open(), request)
+        empty = f"Nothing was charged for request {request}."
     else:
-        _print_entries(entries, zone, empty=f"Nothing was charged for request {request}.")
+        raise UsageError("Name either an account or, with --request, one call.")
+    table = Table(
+        ("time", "unit", "number", "kind", "amount", "balance", "request", "note"),
+        [
+            (
+                Time(each.at_ms / 1000),
+                each.unit,
+                each.number,
+                each.kind,
+                each.amount,
+                each.balance_after,
+                each.request_id,
+                each.note,
+            )
+            for each in entries
+        ],
+        empty=empty,
+    )
+    return Output(entries, table)
 
 
-@group.command("export")
-def export(
+@command(ledger, "export")
+async def export(
+    session: Session,
     account: AccountArgument,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The file to make; without this, standard output.",
-            show_default=False,
-        ),
+        Path | None, option("The file to make; without this, standard output.", metavar="FILE")
     ] = None,
-    is_lines: Annotated[
-        bool, typer.Option("--lines", help="Write JSON Lines instead of CSV.")
-    ] = False,
+    is_lines: Annotated[bool, option("Write JSON Lines instead of CSV.", "--lines")] = False,
     unit: UnitOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output | None:
     """Write all entries of an account, the oldest first, as CSV or JSON Lines.
 
-    With --json, the entries are one JSON array; or, when they go to a file, one JSON object tells
+    With --json, the entries are one JSON array; or, when they go to a file, one JSON object says
     what was written.
     """
     format_ = Format.JSON_LINES if is_lines else Format.CSV
-    if as_json and out is None:
+    if session.as_json and out is None:
         format_ = Format.JSON_ARRAY
-
-    async def work(at: Session) -> Export:
-        found = await find_account(at.database, account)
-        units = await _units(at.database, found, unit)
-        written = 0
-        with destination(out) as stream:
-            writer = entry_writer(format_, stream, at.settings.zone)
-            for each in units:
-                async for page in pages_from_oldest(at.database, found.id, each):
-                    writer.write(page)
-                    written += len(page)
-            writer.finish()
-        return Export(found.id, str(out), format_, written)
-
-    made = run(database, work)
+    database = await session.open()
+    found = await find_account(database, account)
+    units = await _units(database, found, unit)
+    with _destination(out) as stream:
+        entries = _from_oldest(database, found.id, units)
+        written = await _write(entries, format_, stream, session.settings.zone)
     if out is None:
-        return
-    if as_json:
-        print_json(made)
-    else:
-        print_sentence(f"{made.entries:,} entries of account {account} are in {out}.")
+        return None
+    value = {"account_id": found.id, "file": str(out), "format": format_, "entries": written}
+    return Output(value, f"{written:,} entries of account {account} are in {out}.")
+
+
+@command(commands, "receipt")
+async def receipt(
+    session: Session, request_id: Annotated[str, argument("ID", "The call's X-Request-Id.")]
+) -> Output:
+    """Show what one call was answered, what it was charged, and why."""
+    found = await find_receipt(await session.open(), None, request_id)
+    if found is None:
+        raise LedgerError(
+            f"There is no receipt {request_id}: test calls and calls without a valid token "
+            "have none, and those of calls that were not charged are kept for "
+            f"{session.settings.receipt_days} days."
+        )
+    return Output(found, Table(("receipt", found.request_id), _receipt_rows(found, session)))
 
 
 async def _newest(reader: Reader, wanted: str, unit: str | None, limit: int) -> Sequence[Entry]:
@@ -140,7 +136,7 @@ async def _newest(reader: Reader, wanted: str, unit: str | None, limit: int) -> 
         await newest_entries(reader, account.id, each, limit)
         for each in await _units(reader, account, unit)
     ]
-    # Merged and not sorted: within a unit the numbers tell the order, even if the clock was set.
+    # Merged and not sorted: within a unit the numbers give the order, even if the clock was set.
     merged = heapq.merge(*pages, key=lambda entry: -entry.at_ms)
     return list(islice(merged, limit))
 
@@ -156,22 +152,92 @@ async def _units(reader: Reader, account: Account, wanted: str | None) -> list[s
     return [wanted]
 
 
-def _print_entries(entries: Sequence[Entry], zone: ZoneInfo, *, empty: str) -> None:
-    print_table(
-        ("time", "unit", "number", "kind", "amount", "balance", "request", "note"),
-        [
-            (
-                shown_time(entry.at_ms / 1000, zone),
-                entry.unit,
-                entry.number,
-                entry.kind,
-                entry.amount,
-                entry.balance_after,
-                entry.request_id,
-                entry.note,
+@contextmanager
+def _destination(out: Path | None) -> Iterator[TextIO]:
+    """Where an export goes: a new file, or standard output."""
+    if out is None:
+        yield sys.stdout
+        return
+    with new_file(out) as path, path.open("w", encoding="utf-8", newline="") as stream:
+        yield stream
+
+
+async def _from_oldest(
+    reader: Reader, account_id: str, units: Sequence[str]
+) -> AsyncIterator[Entry]:
+    """The entries of each unit from the first on, up to the one that is the newest now; read page
+    by page, so that memory does not grow with the ledger."""
+    for unit in units:
+        newest = await newest_entries(reader, account_id, unit, 1)
+        last_number = newest[0].number if newest else 0
+        for start in range(0, last_number, _PAGE_ENTRIES):
+            page = await newest_entries(
+                reader, account_id, unit, _PAGE_ENTRIES, before_number=start + _PAGE_ENTRIES + 1
             )
-            for entry in entries
-        ],
-        empty=empty,
-        times_in=zone,
-    )
+            for entry in reversed(page):
+                # Should a number be missing, the page reaches back into the one before; and it may
+                # reach beyond the last when calls go on being charged.
+                if start < entry.number <= last_number:
+                    yield entry
+
+
+async def _write(
+    entries: AsyncIterator[Entry], format_: Format, stream: TextIO, zone: ZoneInfo
+) -> int:
+    """Writes entries in one format; in CSV, `at` is `at_ms` as people read it."""
+    written = 0
+    rows = csv.writer(stream, lineterminator="\n")
+    if format_ is Format.CSV:
+        rows.writerow(("at", *Entry.__struct_fields__))
+    elif format_ is Format.JSON_ARRAY:
+        stream.write("[")
+    async for entry in entries:
+        if format_ is Format.CSV:
+            at = datetime.fromtimestamp(entry.at_ms / 1000, zone)
+            rows.writerow((at.isoformat(timespec="milliseconds"), *msgspec.structs.astuple(entry)))
+        elif format_ is Format.JSON_LINES:
+            stream.write(msgspec.json.encode(entry).decode() + "\n")
+        else:
+            separator = "," if written else ""
+            stream.write(f"{separator}\n  {msgspec.json.encode(entry).decode()}")
+        written += 1
+    if format_ is Format.JSON_ARRAY:
+        stream.write("\n]\n")
+    return written
+
+
+def _receipt_rows(found: Receipt, session: Session) -> list[tuple[str, Cell]]:
+    """What there is to say, line by line; what a call does not have is left out."""
+    answered = None if found.code is None else f"code {found.code} ({found.reason})"
+    rows: list[tuple[str, Cell]] = [
+        ("time", Time(found.at_ms / 1000)),
+        ("account", found.account_id),
+        ("token", found.token_id),
+        ("operation", found.operation),
+        ("answered", answered),
+        ("outcome", found.outcome.replace("_", " ")),
+        ("why", found.why),
+        ("amount", f"{found.amount:,} {found.unit}" if found.unit else "0"),
+        ("balance before", _number(found.balance_before)),
+        ("balance after", _number(found.balance_after)),
+        ("replay of", found.replay_of),
+    ]
+    if found.consent is not None:
+        used = found.consent
+        rows.append(("consent", f"{used.consent_id} of {used.owner_kind} {used.owner_id}"))
+    if found.hold is not None:
+        rows.append(("hold", _hold(found.hold, session)))
+    if found.waybill is not None:
+        made = found.waybill
+        rows.append(("waybill", f"{made.wp_code} {made.number or made.object_id}, {made.state}"))
+    return [(name, value) for name, value in rows if value is not None]
+
+
+def _number(amount: int | None) -> str | None:
+    return None if amount is None else f"{amount:,}"
+
+
+def _hold(held: ReceiptHold, session: Session) -> str:
+    if held.settled_at_ms is None:
+        return f"{held.id}, {held.state} until {session.local_time(held.deadline_at_ms / 1000)}"
+    return f"{held.id}, {held.state} {session.local_time(held.settled_at_ms / 1000)}"

@@ -1,84 +1,60 @@
-"""The command `tollway`: all groups of commands, and where every error ends."""
+"""The list of all commands; each is loaded when it is called."""
 
-import os
-import sys
-from collections.abc import Sequence
-from functools import cache
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from tollway import __version__
-from tollway.cli import (
-    account,
-    audit,
-    backup,
-    carrier,
-    client,
-    consent,
-    credit,
-    demo,
-    grant,
-    import_,
-    intake,
-    keys,
-    ledger,
-    migrate,
-    move,
-    operation,
-    pool,
-    receipt,
-    reconcile,
-    restore,
-    retention,
-    serve,
-    settings,
-    shop,
-    source,
-    token,
-    waybill,
-)
-from tollway.cli.errors import EXPECTED, sentence_of, sentence_of_usage
+from tollway.cli.lazy import Entry, lazy_group
 
 # In the order in which `tollway --help` lists them.
-_GROUPS = (
-    serve.register,
-    demo.register,
-    account.register,
-    token.register,
-    client.register,
-    credit.register,
-    grant.register,
-    shop.register,
-    consent.register,
-    operation.register,
-    ledger.register,
-    receipt.register,
-    import_.register,
-    carrier.register,
-    pool.register,
-    waybill.register,
-    reconcile.register,
-    source.register,
-    intake.register,
-    migrate.register,
-    backup.register,
-    restore.register,
-    move.register,
-    keys.register,
-    retention.register,
-    audit.register,
-    settings.register,
-)
+_ENTRIES = {
+    "serve": Entry("serve", "Serve the paid operations until stopped (Ctrl+C)."),
+    "demo": Entry(
+        "serve", "Fill a database with a demo world, once, and print what is needed to try it."
+    ),
+    "account": Entry("account", "Open, list, show and close accounts."),
+    "token": Entry("token", "Issue, list and revoke access tokens."),
+    "client": Entry("token", "Add, list and revoke clients, which obtain tokens at /oauth/token."),
+    "credit": Entry("permission", "Add credits, or calls of an operation."),
+    "permission": Entry("permission", "Say which account may call which operation."),
+    "shop": Entry("consent", "Add and list the shops and users whose data callers ask for."),
+    "consent": Entry("consent", "List, give and revoke the consents of shops and users."),
+    "operation": Entry("permission", "List, open and close operations."),
+    "price": Entry("permission", "List and set the common prices."),
+    "ledger": Entry("ledger", "Show and export the ledger."),
+    "receipt": Entry("ledger", "Show what one call was answered, what it was charged, and why."),
+    "import": Entry("intake", "Load data from files."),
+    "carrier": Entry("carrier", "Add, connect and list carriers."),
+    "pool": Entry("pool", "Load and count waybill numbers."),
+    "waybill": Entry("waybill", "List, show, print and cancel waybills."),
+    "reconcile": Entry(
+        "reconcile", "Ask the carriers about waybills without an answer, and settle them."
+    ),
+    "hold": Entry("reconcile", "Show credits that are held."),
+    "source": Entry("intake", "Add and list the sources of pushed orders."),
+    "intake": Entry("intake", "Look after what was pushed."),
+    "migrate": Entry("database", "Create the database, or bring its schema up to date."),
+    "backup": Entry("backup", "Copy the database to a file while it goes on being used."),
+    "restore": Entry("restore", "Check a backup in full, and make it the database."),
+    "move": Entry(
+        "move", "Move a database to PostgreSQL; broken off, it goes on where it was when run again."
+    ),
+    "keys": Entry("database", "Say which keys a database is used with."),
+    "retention": Entry("database", "Drop what is older than the settings say."),
+    "audit": Entry("audit", "Check the ledger, consents, waybills and counts from their rows."),
+    "settings": Entry(
+        "database", "Show every setting, where its value came from and what it means."
+    ),
+}
+
 
 app = typer.Typer(
+    cls=lazy_group(_ENTRIES),
     help="Tollway: a self-hosted, paid gateway for merchant data and tools.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-for register in _GROUPS:
-    register(app)
 
 
 def _print_version(is_asked: bool) -> None:
@@ -96,33 +72,4 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Tollway: a self-hosted, paid gateway for merchant data and tools."""
-
-
-# Made of the groups once, however often a process runs commands.
-_command = cache(lambda: typer.main.get_command(app))
-
-
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs one command and exits with its status: 0, 1 for an error, 2 for wrong usage."""
-    try:
-        status = _command()(arguments, standalone_mode=False, prog_name="tollway")
-        sys.stdout.flush()
-    except typer.TyperException as error:
-        _end(sentence_of_usage(error), error.exit_code)
-    except typer.Abort:
-        _end("Stopped.", 130)
-    except BrokenPipeError:
-        # Whoever read the output has had enough of it. What is still buffered goes nowhere, lest
-        # the interpreter complain about it when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _end("", 1)
-    except EXPECTED as error:
-        _end(sentence_of(error), 1)
-    sys.exit(status or 0)
-
-
-def _end(sentence: str, status: int) -> NoReturn:
-    if sentence:
-        typer.echo(sentence, err=True)
-    sys.exit(status)
+    """Has the options of `tollway` itself."""

@@ -1,74 +1,204 @@
-"""What a command prints: one JSON value, or sentences and small tables for people."""
+"""What a command prints: one JSON value, or sentences and small tables for people; and how far a
+long piece of work is, on standard error, so that standard output stays for the answer."""
 
 import sys
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
+from shutil import get_terminal_size
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-Cell = str | int | None
-
-# Wide enough that no row is broken when the output is read by another program.
-_WIDTH_OF_PIPE = 10_000
+_GAP = "   "
+# A terminal may be too narrow for any table.
+_COLUMN_MIN = 8
 
 
-def print_json(value: object) -> None:
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+class Time(NamedTuple):
+    """A cell with a time, which is shown in the time zone of the settings."""
+
+    at_s: float | None
 
 
-def as_json_line(value: object) -> str:
-    """For output that another program follows line by line."""
-    return f"{msgspec.json.encode(value).decode()}\n"
+Cell = str | int | None | Time
 
 
-def print_sentence(sentence: str) -> None:
-    typer.echo(_printable(sentence))
+@dataclass(frozen=True)
+class Table:
+    """Rows under their headings, or the sentence that says there are none."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    empty: str = ""
 
 
-def print_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    *,
-    empty: str,
-    times_in: ZoneInfo | None = None,
-) -> None:
-    """Prints rows under their headings, or the sentence that says there are none."""
-    cells = list(rows)
-    if not cells:
-        print_sentence(empty)
-        return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    if times_in is not None:
-        table.caption, table.caption_justify = f"times in {times_in.key}", "left"
-    for position, column in enumerate(columns):
-        is_number = any(isinstance(row[position], int) for row in cells)
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*map(_shown, row))
-    # Names, labels and notes are shown as they are: no markup, nothing highlighted.
-    width = None if sys.stdout.isatty() else _WIDTH_OF_PIPE
-    Console(width=width, markup=False, highlight=False, emoji=False).print(table)
+class Output:
+    """What a command has done: a value for programs, the same for people, and whether it failed.
+
+    A failure is a sentence on standard error for people; an empty one only sets the exit status.
+    """
+
+    def __init__(self, value: object, *shown: str | Table, failure: str | None = None) -> None:
+        self.value = value
+        self.shown = shown
+        self.failure = failure
+
+    def print(self, *, as_json: bool, zone: ZoneInfo) -> None:
+        if as_json:
+            typer.echo(msgspec.json.format(msgspec.json.encode(self.value), indent=2))
+        else:
+            for part in self.shown:
+                _print_part(part, zone)
+            if self.failure:
+                typer.echo(self.failure, err=True)
+        if self.failure is not None:
+            raise typer.Exit(1)
 
 
-def shown_time(at_s: float | None, zone: ZoneInfo) -> str | None:
+def local_time(at_s: float | None, zone: ZoneInfo) -> str | None:
     if at_s is None:
         return None
     return datetime.fromtimestamp(at_s, zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _shown(cell: Cell) -> str:
+def _print_part(part: str | Table, zone: ZoneInfo) -> None:
+    if isinstance(part, str):
+        typer.echo(_printable(part))
+    elif part.rows:
+        _print_table(part, zone)
+    elif part.empty:
+        typer.echo(_printable(part.empty))
+
+
+def _print_table(table: Table, zone: ZoneInfo) -> None:
+    rows = [[_shown(cell, zone) for cell in row] for row in table.rows]
+    columns = list(zip(table.columns, *rows, strict=True))
+    widths = _narrowed([max(map(_width, column)) for column in columns])
+    are_numbers = [
+        any(isinstance(cell, int) for cell in column) for column in zip(*table.rows, strict=True)
+    ]
+    rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    heading, *body = (_lines_of(row, widths, are_numbers) for row in (table.columns, *rows))
+    # Bold on a terminal alone: it is left out elsewhere.
+    typer.echo("\n".join(typer.style(line, bold=True) for line in heading))
+    typer.echo("\n".join([rule, *(line for lines in body for line in lines)]))
+    if any(isinstance(cell, Time) for row in table.rows for cell in row):
+        typer.echo(f"times in {zone.key}")
+
+
+def _narrowed(widths: list[int]) -> list[int]:
+    """Takes from the widest columns until a row fits the terminal; other readers get whole rows."""
+    if sys.stdout.isatty():
+        available = get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
+        while sum(widths) > available and max(widths) > _COLUMN_MIN:
+            widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _lines_of(
+    cells: Sequence[str], widths: Sequence[int], are_numbers: Sequence[bool]
+) -> list[str]:
+    """The lines of one row: a cell that is wider than its column goes on below."""
+    folded = [_folded(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    lines = []
+    for parts in zip_longest(*folded, fillvalue=""):
+        padded = map(_padded, parts, widths, are_numbers)
+        lines.append(_GAP.join(padded).rstrip())
+    return lines
+
+
+def _padded(text: str, width: int, is_number: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if is_number else text + space
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """A text in lines of this width, broken between words where that is possible."""
+    lines, line = [], ""
+    for word in text.split(" "):
+        joined = f"{line} {word}" if line else word
+        if _width(joined) <= width:
+            line = joined
+            continue
+        if line:
+            lines.append(line)
+        line = ""
+        for character in word:
+            if _width(line + character) > width:
+                lines.append(line)
+                line = ""
+            line += character
+    return [*lines, line]
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes: Chinese characters take two each."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
+def _shown(cell: Cell, zone: ZoneInfo) -> str:
+    if isinstance(cell, Time):
+        cell = local_time(cell.at_s, zone)
     if cell is None:
         return "-"
     return f"{cell:,}" if isinstance(cell, int) else _printable(cell)
 
 
 def _printable(text: str) -> str:
-    """Without characters that would steer the terminal: others may have written this text."""
+    """Without characters that would control the terminal: others may have written this text."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
     )
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Shows how far a long piece of work is; gives the function that reports what was done."""
+    # Without a terminal there is no bar to draw, nor anything to load for it.
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+@contextmanager
+def percent_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for work whose size is known only as it goes: it reports how much of how much."""
+    with progress_bar(title, 100) as advance:
+        reached = 0
+
+        def show(done: int, total: int) -> None:
+            nonlocal reached
+            percent = 100 * done // max(total, 1)
+            advance(percent - reached)
+            reached = percent
+
+        yield show

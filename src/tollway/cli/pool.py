@@ -8,18 +8,17 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.carriers.pools import SHARED, PoolLoad, Rejected, add_numbers, list_pools
-from tollway.cli.context import Session, run
-from tollway.cli.errors import UsageError
-from tollway.cli.import_ import RejectFile, RejectsOption
-from tollway.cli.options import CarrierArgument, DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table
-from tollway.cli.progress import progress_bar
+from tollway.carriers.pools import SHARED, Rejected, add_numbers, list_pools
+from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.files import RejectFile, rejects_beside
+from tollway.cli.output import Output, Table, progress_bar
+from tollway.cli.parameters import CarrierArgument, RejectsOption, option
 
-group = typer.Typer(help="Load and count waybill numbers.", no_args_is_help=True)
+# Of many, these show what is wrong; all of them are in the file of rejects.
+_SHOWN_MAX = 10
 
-# Of many, these tell what is wrong; all of them are in the file of rejects.
-_TOLD_MAX = 10
+commands = typer.Typer()
+pools = add_group(commands, "pool")
 
 
 class PoolChange(msgspec.Struct, frozen=True):
@@ -34,75 +33,54 @@ class PoolChange(msgspec.Struct, frozen=True):
     rejects: str | None
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="pool")
-
-
-@group.command("add")
-def add(
+@command(pools, "add")
+async def add(
+    session: Session,
     carrier: CarrierArgument,
     shop: Annotated[
         str | None,
-        typer.Option(
-            metavar="OWNER_ID",
-            help="The shop that the numbers are for; without this, all shops.",
-            show_default=False,
-        ),
+        option("The shop that the numbers are for; without this, all shops.", metavar="OWNER_ID"),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(help="A text file with one number per line.", show_default=False),
-    ] = None,
-    numbers: Annotated[
-        str | None,
-        typer.Option(help="The numbers themselves, separated by commas.", show_default=False),
-    ] = None,
+    file: Annotated[Path | None, option("A text file with one number per line.")] = None,
+    numbers: Annotated[str | None, option("The numbers themselves, separated by commas.")] = None,
     rejects: RejectsOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Load numbers; those that do not fit the carrier or were loaded before are rejected."""
     if (file is None) == (numbers is None):
         raise UsageError("Give the numbers either in a --file or with --numbers.")
-    rejects_path = rejects or (file and file.with_name(f"{file.name}.rejected.jsonl"))
-    told: list[Rejected] = []
+    rejects_path = rejects or (rejects_beside(file) if file else None)
+    reasons: list[Rejected] = []
+    database = await session.open()
+    with ExitStack() as stack:
+        reject_file = RejectFile(rejects_path, stack) if rejects_path else None
+        size = file.stat().st_size if file else 0
+        advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
 
-    async def work(at: Session) -> PoolLoad:
-        with ExitStack() as stack:
-            aside = RejectFile(rejects_path, stack) if rejects_path else None
-            size = file.stat().st_size if file else 0
-            advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
+        def set_aside(rejected: Rejected) -> None:
+            if len(reasons) < _SHOWN_MAX:
+                reasons.append(rejected)
+            if reject_file is not None:
+                reject_file.write(rejected)
 
-            def set_aside(rejected: Rejected) -> None:
-                if len(told) < _TOLD_MAX:
-                    told.append(rejected)
-                if aside is not None:
-                    aside.write(rejected)
-
-            texts = _lines(file, advance) if file else _listed(numbers or "")
-            return await add_numbers(at.database, carrier, shop or SHARED, texts, set_aside)
-
-    result = run(database, work)
+        texts = _lines(file, advance) if file else _listed(numbers or "")
+        result = await add_numbers(database, carrier, shop or SHARED, texts, set_aside)
     written = str(rejects_path) if rejects_path and result.rejected else None
-    change = PoolChange(carrier, shop, result.read, result.loaded, result.rejected, told, written)
-    if as_json:
-        print_json(change)
-    else:
-        _print_change(change)
+    change = PoolChange(
+        carrier, shop, result.read, result.loaded, result.rejected, reasons, written
+    )
+    return Output(change, *_shown(change))
 
 
-@group.command("list")
-def list_(database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+@command(pools, "list")
+async def list_(session: Session) -> Output:
     """List the pools, and how many numbers each has left."""
-    pools = run(database, lambda at: list_pools(at.database))
-    if as_json:
-        print_json(pools)
-    else:
-        print_table(
-            ("carrier", "shop", "left", "taken"),
-            [(each.wp_code, each.owner_id or "all", each.left, each.taken) for each in pools],
-            empty="There are no numbers: load some with `tollway pool add`.",
-        )
+    found = await list_pools(await session.open())
+    table = Table(
+        ("carrier", "shop", "left", "taken"),
+        [(each.wp_code, each.owner_id or "all", each.left, each.taken) for each in found],
+        empty="There are no numbers: load some with `tollway pool add`.",
+    )
+    return Output(found, table)
 
 
 def _lines(file: Path, advance: Callable[[int], None]) -> Iterator[str]:
@@ -119,13 +97,11 @@ def _listed(numbers: str) -> list[str]:
     return [number.strip() for number in numbers.split(",") if number.strip()]
 
 
-def _print_change(change: PoolChange) -> None:
-    print_sentence(
-        f"{change.read:,} numbers read, {change.loaded:,} loaded, {change.rejected:,} rejected."
-    )
+def _shown(change: PoolChange) -> Iterator[str]:
+    yield f"{change.read:,} numbers read, {change.loaded:,} loaded, {change.rejected:,} rejected."
     for each in change.reasons:
-        print_sentence(f"  {each.number}: {each.reason}.")
+        yield f"  {each.number}: {each.reason}."
     if change.rejected > len(change.reasons):
-        print_sentence(f"  and {change.rejected - len(change.reasons):,} more.")
+        yield f"  and {change.rejected - len(change.reasons):,} more."
     if change.rejects:
-        print_sentence(f"The rejected ones and their reasons are in {change.rejects}.")
+        yield f"The rejected ones and their reasons are in {change.rejects}."

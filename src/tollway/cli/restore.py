@@ -1,5 +1,11 @@
-"""`tollway restore`: a backup becomes the database again, if nothing at all is wrong with it."""
+"""`tollway restore`: a backup becomes the database again, if nothing at all is wrong with it.
 
+It is copied, the copy is checked, and only then does it replace anything.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -7,19 +13,22 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.cli.backup_files import DIGEST, ending_with, key_files
-from tollway.cli.errors import CommandError
-from tollway.cli.options import DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence
-from tollway.cli.restoring import check_copy, copied, files_beside, keys_to_place, placed
-from tollway.cli.setting_sources import load_settings
-from tollway.ledger.runtime import Runtime
+from tollway.audit.report import CHECKS, AuditReport, audit
+from tollway.cli.backup import DIGEST, KeyFile, chunks_of, content_of, ending_with, key_files
+from tollway.cli.command import CommandError, Session, command, run
+from tollway.cli.files import refuse_damaged, write_private
+from tollway.cli.output import Output, percent_bar, progress_bar
+from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
 from tollway.store.durable_files import to_disk
+from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
+from tollway.store.migrate import check_known, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.files import ServingLock, put_in_place, side_files_of
 
-group = typer.Typer()
+_BREACHES_NAMED_MAX = 5
+
+commands = typer.Typer()
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -35,48 +44,33 @@ class Restored(msgspec.Struct, frozen=True):
     replaced: str | None
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(group)
-
-
-@group.command("restore")
+@command(commands, "restore")
 def restore(
-    backup: Annotated[
-        Path,
-        typer.Argument(metavar="BACKUP", help="A file of `tollway backup`.", show_default=False),
-    ],
+    session: Session,
+    backup: Annotated[Path, argument("BACKUP", "A file of `tollway backup`.")],
     replace: Annotated[
         bool,
-        typer.Option(
-            "--replace", help="Replace a database that is there; it is kept under another name."
-        ),
+        option("Replace a database that is there; it is kept under another name.", "--replace"),
     ] = False,
     should_migrate: Annotated[
-        bool,
-        typer.Option("--migrate", help="Bring the schema of an older backup up to date."),
+        bool, option("Bring the schema of an older backup up to date.", "--migrate")
     ] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Check a backup in full, and make it the database."""
-    settings, _ = load_settings({"database": database})
-    if is_shared(settings.database):
+    if is_shared(session.settings.database):
         raise CommandError(
             "A backup becomes a file: name one with --database sqlite:///FILE, and then bring it "
             "to PostgreSQL with `tollway move`. A dump of PostgreSQL is restored with pg_restore."
         )
-    path = Path(sqlite_path(settings.database))
+    path = Path(sqlite_path(session.settings.database))
     _refuse_wrong_places(backup, path, replace)
-    # Nobody can begin to serve it meanwhile.
+    # No gateway can begin to serve it meanwhile.
     lock = ServingLock(str(path))
     try:
-        restored = _restore(backup, path, settings, should_migrate)
+        restored = _restore(session, backup, path, should_migrate)
     finally:
         lock.release()
-    if as_json:
-        print_json(restored)
-    else:
-        _print(backup, restored)
+    return Output(restored, *_shown(backup, restored))
 
 
 def _refuse_wrong_places(backup: Path, path: Path, replace: bool) -> None:
@@ -98,14 +92,16 @@ def _refuse_wrong_places(backup: Path, path: Path, replace: bool) -> None:
             )
 
 
-def _restore(backup: Path, path: Path, settings: Settings, should_migrate: bool) -> Restored:
-    files = key_files(settings)
+def _restore(session: Session, backup: Path, path: Path, should_migrate: bool) -> Restored:
+    files = key_files(session.settings)
     keys = keys_to_place(backup, files)
-    has_old = path.exists() or bool(side_files_of(path))
-    aside = ending_with(path, f".before-{_stamp()}") if has_old else None
-    with copied(backup, path) as copy:
-        marked = files_beside(backup, settings)
-        schema, report = check_copy(backup, copy, marked, should_migrate=should_migrate)
+    aside = None
+    if path.exists() or side_files_of(path):
+        at = datetime.fromtimestamp(session.runtime.at_s(), UTC)
+        aside = ending_with(path, f".before-{at.strftime('%Y%m%d-%H%M%S')}")
+    with _copied(backup, path) as copy:
+        marked = files_beside(backup, session.settings)
+        schema, report = _check_copy(backup, copy, marked, should_migrate)
         if path.exists():
             copy.chmod(path.stat().st_mode & 0o777)
         with placed(keys):
@@ -123,25 +119,137 @@ def _restore(backup: Path, path: Path, settings: Settings, should_migrate: bool)
     )
 
 
-def _stamp() -> str:
-    return datetime.fromtimestamp(Runtime().at_s(), UTC).strftime("%Y%m%d-%H%M%S")
+@contextmanager
+def _copied(backup: Path, path: Path) -> Iterator[Path]:
+    """A copy beside the path where it is to go; gone at the end, unless it got there."""
+    copy = ending_with(path, ".restoring")
+    _remove(copy)
+    try:
+        _copy(backup, copy)
+        yield copy
+    finally:
+        _remove(copy)
 
 
-def _print(backup: Path, restored: Restored) -> None:
-    print_sentence(
+def _remove(copy: Path) -> None:
+    for file in (copy, *side_files_of(copy)):
+        file.unlink(missing_ok=True)
+
+
+def _copy(backup: Path, copy: Path) -> None:
+    """Copies the very bytes, and compares them with those that were written by the backup."""
+    digest = hashlib.sha256()
+    with copy.open("xb") as file, percent_bar("Copying") as progress:
+        for chunk in chunks_of(backup, progress):
+            file.write(chunk)
+            digest.update(chunk)
+    written = ending_with(backup, DIGEST)
+    line = content_of(written)
+    if line is not None and line.decode("utf-8", "replace").split()[:1] != [digest.hexdigest()]:
+        raise CommandError(
+            f"{backup} is damaged, or was changed since it was made: its digest is not the one in "
+            f"{written}."
+        )
+
+
+def _check_copy(
+    backup: Path, copy: Path, files: Sequence[CheckedKeyFile], should_migrate: bool
+) -> tuple[str, AuditReport]:
+    """Checks all that can be checked of a copy; gives its schema and the audit's report."""
+    with progress_bar("Checking", 1 + len(CHECKS)) as advance:
+        refuse_damaged(copy, backup)
+        advance(1)
+
+        async def work(session: Session) -> tuple[str, AuditReport]:
+            database = session.open_any()
+            schema = await database.schema_revision()
+            if schema is None:
+                raise CommandError(f"{backup} is not a database of Tollway.")
+            check_known(schema)
+            if should_migrate:
+                _, schema = await migrate(database, is_alone=True)
+            elif schema != newest_revision():
+                raise CommandError(
+                    f"{backup} is at schema {schema}, this version needs {newest_revision()}: "
+                    "restore it with --migrate, which leaves the backup itself as it is."
+                )
+            # The output names the files that did not come along.
+            await refuse_others(database, [file for file in files if file.path.exists()])
+            return schema, await audit(database, session.runtime.at_ms(), advance)
+
+        schema, report = run(Session({"database": f"sqlite:///{copy}"}), work)
+    _refuse_breaches(backup, report)
+    to_disk(copy)
+    return schema, report
+
+
+def _refuse_breaches(backup: Path, report: AuditReport) -> None:
+    breaches = report.damage
+    if not breaches:
+        return
+    named = "; ".join(
+        " ".join(filter(None, (each.name, each.account_id, each.unit))) + f": {each.difference}"
+        for each in breaches[:_BREACHES_NAMED_MAX]
+    )
+    raise CommandError(
+        f"{backup} does not pass the audit, breaches found, {len(breaches):,}: {named}."
+    )
+
+
+def keys_to_place(backup: Path, files: tuple[KeyFile, ...]) -> dict[Path, bytes]:
+    """The key files that came with a backup and are not at their path yet."""
+    placing = {}
+    for file in files:
+        source = file.beside(backup)
+        content, there = content_of(source), content_of(file.path)
+        if content is None or content == there:
+            continue
+        if there is not None:
+            raise CommandError(
+                f"{file.path} is there already and is not {source}: move one of them away, "
+                "and keep both."
+            )
+        placing[file.path] = content
+    return placing
+
+
+def files_beside(copy: Path, settings: Settings) -> list[CheckedKeyFile]:
+    """The files that a copy is going to be used with: those beside it, else those in use."""
+    pairs = zip(files_of(settings), key_files(settings), strict=True)
+    beside = ((marked, file.beside(copy)) for marked, file in pairs)
+    return [marked._replace(path=path) if path.exists() else marked for marked, path in beside]
+
+
+@contextmanager
+def placed(keys: dict[Path, bytes]) -> Iterator[None]:
+    """Puts key files at their paths, unless what comes after fails."""
+    done: list[Path] = []
+    try:
+        for path, content in keys.items():
+            write_private(path, content)
+            done.append(path)
+            to_disk(path)
+            to_disk(path.parent)
+        yield
+    except BaseException:
+        for path in done:
+            path.unlink()
+        raise
+
+
+def _shown(backup: Path, restored: Restored) -> Iterator[str]:
+    yield (
         f"{restored.file} is restored from {backup}: schema {restored.schema}, "
-        f"accounts {restored.accounts:,}, entries {restored.entries:,}; the audit holds."
+        f"accounts {restored.accounts:,}, entries {restored.entries:,}; it passed the audit."
     )
     if restored.replaced is not None:
-        print_sentence(f"The database before it is kept as {restored.replaced}.")
+        yield f"The database before it is kept as {restored.replaced}."
     if not restored.is_digest_checked:
-        print_sentence(
-            f"There is no {backup}{DIGEST}: its bytes could not be compared with those written."
-        )
+        yield f"There is no {backup}{DIGEST}: its bytes could not be compared with those written."
     if restored.keys:
-        print_sentence(f"Its keys are in {' and '.join(restored.keys)}.")
+        yield f"Its keys are in {' and '.join(restored.keys)}."
     if restored.keys_missing:
-        print_sentence(
+        yield (
             f"Did not come along: {' and '.join(restored.keys_missing)}. Put those of the backup's "
             "gateway there: with new ones nothing can be read that was sealed or signed before."
         )

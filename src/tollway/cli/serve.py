@@ -1,82 +1,64 @@
-"""`tollway serve`: the main job."""
+"""`tollway serve` and `tollway demo`: the gateway itself, and a demo world to try everything in."""
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
+import msgspec
 import typer
 
-from tollway.cli.context import Session, run_on_any_schema
-from tollway.cli.demo import curl_line, ensure_world
-from tollway.cli.options import DatabaseOption, JsonOption
-from tollway.cli.output import as_json_line
-from tollway.cli.setting_sources import load_settings
-from tollway.demo.world import DemoWorld
-from tollway.ledger.runtime import Runtime
+from tollway.cli.command import Session, command, run
+from tollway.cli.output import Output, progress_bar
+from tollway.cli.parameters import option
+from tollway.demo.world import DemoWorld, continue_world, make_world, saved_world, world_records
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
-from tollway.store.open import is_shared, sqlite_path, unverified_links
+from tollway.store.open import is_shared, key_path, sqlite_path, unverified_links
 from tollway.store.postgresql.pool import crowding
 from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
 
 logger = logging.getLogger("tollway.serving")
 
-
-def register(commands: typer.Typer) -> None:
-    commands.command()(serve)
+commands = typer.Typer()
 
 
+@command(commands, "serve")
 def serve(
-    database: DatabaseOption = None,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on.", show_default=False)
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="The port to listen on.", show_default=False)
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="How many processes serve; needs PostgreSQL.", show_default=False),
-    ] = None,
+    session: Session,
+    host: Annotated[str | None, option("The address to listen on.")] = None,
+    port: Annotated[int | None, option("The port to listen on.")] = None,
+    workers: Annotated[int | None, option("How many processes serve; needs PostgreSQL.")] = None,
     with_demo: Annotated[
-        bool, typer.Option("--demo", help="Load the demo world first, if it is not there yet.")
+        bool, option("Load the demo world first, if it is not there yet.", "--demo")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Serve the paid operations until stopped (Ctrl+C)."""
-    # Imported here: every other command would pay for loading the HTTP server.
-    from tollway.gateway.server import free_address, serve_http
+    # Imported here: `tollway demo` would pay for loading the HTTP server.
+    from tollway.gateway.server import free_address, serve_http  # noqa: PLC0415
 
-    options = {"database": database, "host": host, "port": port, "workers": workers}
-    settings, _ = load_settings(options)
+    session = session.with_options(host=host, port=port, workers=workers)
+    settings = session.settings
     _check_engine(settings)
-    warnings = unverified_links(settings)
-    # Asked before anything is made or changed.
+    # Checked before anything is made or changed.
     free_address(settings.host, settings.port)
-    files = files_of(settings)
-    for file in files:
+    for file in files_of(settings):
         refuse_unusable(file)
     # Held until this process ends. A shared database may have any number of gateways.
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
+    warnings = unverified_links(settings)
 
-    async def work(session: Session) -> DemoWorld | None:
-        await refuse_others(session.database, files)
-        await migrate(session.database, is_alone=lock is not None)
-        await check_current(session.database)
-        await use_files(session.database, files, ALL_TABLES)
-        warnings.extend(
-            await crowding(
-                session.database, settings.workers, settings.database_connections, Runtime().at_ms()
-            )
-        )
-        return await ensure_world(session) if with_demo else None
+    async def prepare(session: Session) -> DemoWorld | None:
+        warnings.extend(await _prepare(session, is_alone=lock is not None))
+        return await _ensure_world(session) if with_demo else None
 
-    world = run_on_any_schema(database, work, options)
-    if as_json:
-        greeting = as_json_line({"address": settings.address, "demo": world})
+    world = run(session, prepare)
+    if session.as_json:
+        line = msgspec.json.encode({"address": settings.address, "demo": world})
+        greeting = f"{line.decode()}\n"
     else:
         greeting = _greeting(settings.address, world, warnings)
     configure_logging(settings.log_level)
@@ -85,6 +67,18 @@ def serve(
     serve_http(settings, greeting)
     if lock is not None:
         lock.release()
+
+
+@command(commands, "demo")
+async def demo(session: Session) -> Output:
+    """Fill a database with a demo world, once, and print what is needed to try it."""
+    await migrate(session.open_any())
+    world = await _ensure_world(session)
+    return Output(
+        world,
+        "The demo world is ready. Start it with `tollway serve`, then paste:",
+        _curl_line(world),
+    )
 
 
 def _check_engine(settings: Settings) -> None:
@@ -105,15 +99,65 @@ def _check_engine(settings: Settings) -> None:
         )
 
 
+async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
+    """Brings the database up to date and enters its keys; gives what to warn of."""
+    database, settings = session.open_any(), session.settings
+    files = files_of(settings)
+    await refuse_others(database, files)
+    await migrate(database, is_alone=is_alone)
+    await check_current(database)
+    await use_files(database, files, ALL_TABLES)
+    now_ms = session.runtime.at_ms()
+    return await crowding(database, settings.workers, settings.database_connections, now_ms)
+
+
 def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -> str:
     lines = [f"Tollway is serving on {base_url}", ""]
     for warning in warnings:
         lines += [warning, ""]
     if world is None:
         lines += [
-            "Next: `tollway account open NAME`, then `tollway grant`, `tollway credit add` and",
+            "Next: `tollway account open NAME`, then `tollway permission add`, "
+            "`tollway credit add` and",
             "`tollway token issue` for it.",
         ]
     else:
-        lines += ["Try a paid call:", "", f"  {curl_line(world)}"]
+        lines += ["Try a paid call:", "", f"  {_curl_line(world)}"]
     return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])
+
+
+async def _ensure_world(session: Session) -> DemoWorld:
+    """The demo world of this database, made now if it was not made before."""
+    database, settings = session.open_any(), session.settings
+    path = _world_path(settings)
+    today = datetime.now(settings.zone).date()
+    world = saved_world(path)
+    if world is None:
+        with progress_bar("Making the demo world", world_records()) as advance:
+            return await make_world(
+                database,
+                await session.sealer(),
+                session.runtime,
+                database_path=path,
+                base_url=settings.address,
+                today=today,
+                zone=settings.zone,
+                progress=advance,
+            )
+    await continue_world(database, await session.sealer(), world, today, settings.zone)
+    return msgspec.structs.replace(world, base_url=settings.address)
+
+
+def _world_path(settings: Settings) -> str:
+    """The file that the demo world is written down beside."""
+    if is_shared(settings.database):
+        return str(key_path(settings.database, settings.key_file))
+    return sqlite_path(settings.database)
+
+
+def _curl_line(world: DemoWorld) -> str:
+    query = f"product_id={world.product_id}&query_date={world.query_date}"
+    return (
+        f"curl -H 'Authorization: Bearer {world.token}' "
+        f"'{world.base_url}/papi/tool/accounts/goods-analysis?{query}'"
+    )

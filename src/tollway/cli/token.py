@@ -1,125 +1,116 @@
-"""`tollway token`: what callers identify themselves with."""
+"""`tollway token` and `tollway client`: what callers identify themselves with."""
 
-from collections.abc import Sequence
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 import typer
 
-from tollway.cli.context import Session, run
-from tollway.cli.options import AccountArgument, DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table, shown_time
-from tollway.ledger.tokens import IssuedToken, Token, issue_token, list_tokens, revoke_token
+from tollway.cli.account import table_of_tokens
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.output import Output, Table, Time
+from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
+from tollway.ledger.clients import add_client, list_clients, revoke_client
+from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 
-_DAY_S = 86_400
-_LIFETIME_DAYS_MAX = 36_500
-
-group = typer.Typer(help="Issue, list and revoke access tokens.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="token")
+commands = typer.Typer()
+tokens = add_group(commands, "token")
+clients = add_group(commands, "client")
 
 
-@group.command("issue")
-def issue(
+@command(tokens, "issue")
+async def issue(
+    session: Session,
     account: AccountArgument,
     is_test: Annotated[
-        bool, typer.Option("--test", help="A sandbox token: demo data, nothing charged.")
+        bool, option("A sandbox token: demo data, nothing charged.", "--test")
     ] = False,
-    label: Annotated[str, typer.Option(help="What the token is for.", show_default=False)] = "",
+    label: Annotated[str, option("What the token is for.")] = "",
     expires_days: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=_LIFETIME_DAYS_MAX,
-            help="After how many days it expires; without this, never.",
-            show_default=False,
-        ),
+        option("After how many days it expires; without this, never.", min=1, max=DAYS_MAX),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Issue a token. Its text is shown this once; only a hash of it is kept."""
-
-    async def work(at: Session) -> tuple[ZoneInfo, IssuedToken]:
-        return at.settings.zone, await issue_token(
-            at.database,
-            at.runtime,
-            account,
-            kind="test" if is_test else "live",
-            label=label,
-            lifetime_s=None if expires_days is None else expires_days * _DAY_S,
-        )
-
-    zone, issued = run(database, work)
-    if as_json:
-        print_json(issued)
-        return
-    expiry = shown_time(issued.token.expires_at_s, zone)
-    print_sentence(issued.text)
-    print_sentence(
-        f"Keep it now, it is not shown again. Its id is {issued.token.id}; "
-        + ("it does not expire." if expiry is None else f"it expires {expiry}.")
+    issued = await issue_token(
+        await session.open(),
+        session.runtime,
+        account,
+        kind="test" if is_test else "live",
+        label=label,
+        lifetime_s=None if expires_days is None else expires_days * DAY_S,
+    )
+    expiry = session.local_time(issued.token.expires_at_s)
+    expires = "it does not expire" if expiry is None else f"it expires {expiry}"
+    return Output(
+        issued,
+        issued.text,
+        f"Keep it now, it is not shown again. Its id is {issued.token.id}; {expires}.",
     )
 
 
-@group.command("list")
-def list_(
-    account: AccountArgument, database: DatabaseOption = None, as_json: JsonOption = False
-) -> None:
+@command(tokens, "list")
+async def list_(session: Session, account: AccountArgument) -> Output:
     """List an account's tokens, the oldest first."""
-
-    async def work(at: Session) -> tuple[Session, list[Token]]:
-        return at, await list_tokens(at.database, account)
-
-    at, tokens = run(database, work)
-    if as_json:
-        print_json(tokens)
-    else:
-        print_tokens(tokens, at.settings.zone, at.runtime.at_s())
+    found = await list_tokens(await session.open(), account)
+    return Output(found, table_of_tokens(found, session.runtime.at_s()))
 
 
-@group.command("revoke")
-def revoke(
-    token: Annotated[
-        str,
-        typer.Argument(metavar="TOKEN", help="The token's id, or its text.", show_default=False),
-    ],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command(tokens, "revoke")
+async def revoke(
+    session: Session, token: Annotated[str, argument("TOKEN", "The token's id, or its text.")]
+) -> Output:
     """Revoke a token: it is refused from the next call on."""
-    revoked = run(database, lambda at: revoke_token(at.database, at.runtime, token))
-    if as_json:
-        print_json(revoked)
-    else:
-        print_sentence(f"Token {revoked.id} is revoked: it is refused from the next call on.")
+    revoked = await revoke_token(await session.open(), session.runtime, token)
+    return Output(revoked, f"Token {revoked.id} is revoked: it is refused from the next call on.")
 
 
-def print_tokens(tokens: Sequence[Token], zone: ZoneInfo, now_s: int) -> None:
-    print_table(
-        ("token", "starts with", "label", "state", "issued", "expires", "last used"),
+@command(clients, "add")
+async def add_client_(
+    session: Session,
+    account: AccountArgument,
+    is_test: Annotated[
+        bool, option("Its tokens are sandbox tokens: nothing charged.", "--test")
+    ] = False,
+    label: Annotated[str, option("What the client is for.")] = "",
+) -> Output:
+    """Add a client. Its secret is shown this once; only a hash of it is kept."""
+    kind = "test" if is_test else "live"
+    added = await add_client(await session.open(), session.runtime, account, kind=kind, label=label)
+    return Output(
+        added,
+        f"client_id={added.client_id}",
+        f"client_secret={added.client_secret}",
+        "Keep the secret now, it is not shown again.",
+    )
+
+
+@command(clients, "list")
+async def list_clients_(session: Session, account: AccountArgument) -> Output:
+    """List an account's clients, the oldest first."""
+    found = await list_clients(await session.open(), account)
+    table = Table(
+        ("client", "kind", "secret starts with", "label", "state", "added"),
         [
             (
-                token.id,
-                token.start,
-                token.label or None,
-                _state(token, now_s),
-                shown_time(token.issued_at_s, zone),
-                shown_time(token.expires_at_s, zone),
-                shown_time(token.last_used_at_s, zone),
+                each.id,
+                each.kind,
+                each.start,
+                each.label or None,
+                "valid" if each.revoked_at_s is None else "revoked",
+                Time(each.added_at_s),
             )
-            for token in tokens
+            for each in found
         ],
-        empty="It has no tokens: `tollway token issue ACCOUNT` issues one.",
-        times_in=zone,
+        empty="It has no clients: `tollway client add ACCOUNT` adds one.",
     )
+    return Output(found, table)
 
 
-def _state(token: Token, now_s: int) -> str:
-    if token.revoked_at_s is not None:
-        return "revoked"
-    if token.expires_at_s is not None and token.expires_at_s <= now_s:
-        return "expired"
-    return "valid"
+@command(clients, "revoke")
+async def revoke_client_(
+    session: Session, client: Annotated[str, argument("CLIENT", "The client's id, or its secret.")]
+) -> Output:
+    """Revoke a client: it gets no more tokens, and those it has are refused."""
+    revoked = await revoke_client(await session.open(), session.runtime, client)
+    return Output(
+        revoked, f"Client {revoked.id} is revoked: its tokens are refused from the next call on."
+    )

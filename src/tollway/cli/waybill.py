@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
-import msgspec
 import typer
 
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
+from tollway.carriers.vault import Vault, load_vault
 from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
@@ -19,176 +18,118 @@ from tollway.carriers.waybills import (
     find_by_number,
     list_waybills,
 )
-from tollway.cli.context import Session, run
-from tollway.cli.errors import UsageError
+from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import new_file
-from tollway.cli.options import DatabaseOption, JsonOption
-from tollway.cli.output import print_json, print_sentence, print_table, shown_time
+from tollway.cli.output import Output, Table, Time
+from tollway.cli.parameters import LimitOption, argument, option
 from tollway.ledger.accounts import find_account
+from tollway.store.open import key_path
 
-group = typer.Typer(help="List, show, print and cancel waybills.", no_args_is_help=True)
+commands = typer.Typer()
+waybills = add_group(commands, "waybill")
 
-NumberArgument = Annotated[
-    str, typer.Argument(metavar="NUMBER", help="The waybill's number.", show_default=False)
-]
+NumberArgument = Annotated[str, argument("NUMBER", "The waybill's number.")]
 CarrierOption = Annotated[
     str | None,
-    typer.Option(
-        "--carrier",
-        metavar="WP_CODE",
-        help="Its carrier, where several have this number.",
-        show_default=False,
-    ),
+    option("Its carrier, where several have this number.", "--carrier", metavar="WP_CODE"),
 ]
-_LIMIT_MAX = 10_000
 
 
-class WaybillSheet(msgspec.Struct, frozen=True):
-    """Everything there is to see about one waybill."""
-
-    waybill: Waybill
-    label: Label
-
-
-class LabelFile(msgspec.Struct, frozen=True):
-    """The label that was written."""
-
-    number: str
-    file: str
-    bytes: int
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="waybill")
-
-
-@group.command("list")
-def list_(
+@command(waybills, "list")
+async def list_(
+    session: Session,
     account: Annotated[
-        str | None,
-        typer.Option(help="Only those of the account with this name or id.", show_default=False),
+        str | None, option("Only those of the account with this name or id.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=_LIMIT_MAX, help="How many at most.")] = 20,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    limit: LimitOption = 20,
+) -> Output:
     """List the newest waybills."""
-
-    async def work(at: Session) -> tuple[ZoneInfo, Sequence[Waybill]]:
-        account_id = None if account is None else (await find_account(at.database, account)).id
-        return at.settings.zone, await list_waybills(at.database, account_id, limit)
-
-    zone, found = run(database, work)
-    if as_json:
-        print_json(found)
-    else:
-        _print_waybills(found, zone)
+    database = await session.open()
+    account_id = None if account is None else (await find_account(database, account)).id
+    found = await list_waybills(database, account_id, limit)
+    return Output(found, _table_of(found))
 
 
-@group.command("show")
-def show(
-    number: NumberArgument,
-    carrier: CarrierOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show one waybill with what stands on its label."""
-
-    async def work(at: Session) -> tuple[ZoneInfo, WaybillSheet]:
-        stored = await find_by_number(at.database, number, carrier)
-        return at.settings.zone, WaybillSheet(stored.waybill, await _label(at, stored))
-
-    zone, sheet = run(database, work)
-    if as_json:
-        print_json(sheet)
-        return
-    _print_waybills([sheet.waybill], zone)
-    for mark, party in (("To", sheet.label.recipient), ("From", sheet.label.sender)):
+@command(waybills, "show")
+async def show(session: Session, number: NumberArgument, carrier: CarrierOption = None) -> Output:
+    """Show one waybill with what its label says."""
+    stored = await find_by_number(await session.open(), number, carrier)
+    label = await _label(session, stored)
+    parties = []
+    for mark, party in (("To", label.recipient), ("From", label.sender)):
         where = party.address
         address = f"{where.province} {where.city} {where.district} {where.detail}"
-        print_sentence(f"{mark}: {party.name}, {party.mobile}, {address}")
+        parties.append(f"{mark}: {party.name}, {party.mobile}, {address}")
+    value = {"waybill": stored.waybill, "label": label}
+    return Output(value, _table_of([stored.waybill]), *parties)
 
 
-@group.command("label")
-def label(
+@command(waybills, "label")
+async def write_label(
+    session: Session,
     number: NumberArgument,
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE",
-            help="The file to make; its name ends in .pdf, .png or .zpl.",
-            show_default=False,
-        ),
+        option("The file to make; its name ends in .pdf, .png or .zpl.", metavar="FILE"),
     ],
     carrier: CarrierOption = None,
     font: Annotated[
-        Path | None,
-        typer.Option(help="A font with Chinese characters; else one is found.", show_default=False),
+        Path | None, option("A font with Chinese characters; else one is found.")
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Output:
     """Write a waybill's label as PDF, PNG or ZPL."""
-    # Imported here: every other command would pay for loading the drawing.
-    from tollway.carriers.labels.fonts import find_fonts
-    from tollway.carriers.labels.formats import WRITERS
+    # Imported here: the other commands would pay for loading the drawing.
+    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
 
     write = WRITERS.get(out.suffix.lower())
     if write is None:
         raise UsageError(f"{out.name} ends in none of {', '.join(WRITERS)}: name it so.")
     fonts = find_fonts(font)
-
-    async def work(at: Session) -> Label:
-        return await _label(at, await find_by_number(at.database, number, carrier))
-
-    content = write(run(database, work), fonts)
+    stored = await find_by_number(await session.open(), number, carrier)
+    content = write(await _label(session, stored), fonts)
     with new_file(out) as unfinished:
         unfinished.write_bytes(content)
-    if as_json:
-        print_json(LabelFile(number, str(out), len(content)))
-    else:
-        print_sentence(f"The label of waybill {number} is in {out}.")
+    value = {"number": number, "file": str(out), "bytes": len(content)}
+    return Output(value, f"The label of waybill {number} is in {out}.")
 
 
-@group.command("cancel")
-def cancel(
-    number: NumberArgument,
-    carrier: CarrierOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command(waybills, "cancel")
+async def cancel(session: Session, number: NumberArgument, carrier: CarrierOption = None) -> Output:
     """Cancel a waybill: its order can get another one, its number is never used again.
 
     A waybill that a remote carrier has issued is cancelled there first.
     """
-
-    async def work(at: Session) -> Waybill:
-        remotes = Remotes(open_client())
-        try:
-            found = (await find_by_number(at.database, number, carrier)).waybill
-            await tell_carrier(at.database, remotes, await at.sealer(), found)
-            return await cancel_waybill(at.database, number, found.wp_code, at.runtime.at_s())
-        finally:
-            await remotes.close()
-
-    cancelled = run(database, work)
-    if as_json:
-        print_json(cancelled)
-    else:
-        print_sentence(f"Waybill {number} is cancelled: order {cancelled.order_sn} has none now.")
+    database = await session.open()
+    remotes = Remotes(open_client())
+    try:
+        found = (await find_by_number(database, number, carrier)).waybill
+        await tell_carrier(database, remotes, await session.sealer(), found)
+        cancelled = await cancel_waybill(database, number, found.wp_code, session.runtime.at_s())
+    finally:
+        await remotes.close()
+    return Output(
+        cancelled, f"Waybill {number} is cancelled: order {cancelled.order_sn} has none now."
+    )
 
 
-async def _label(at: Session, stored: StoredWaybill) -> Label:
-    vault = await at.vault()
+async def vault_of(session: Session) -> Vault:
+    """The keys of waybills; the key file is made if there is none."""
+    await session.use_key_file()
+    return load_vault(key_path(session.settings.database, session.settings.key_file))
+
+
+async def _label(session: Session, stored: StoredWaybill) -> Label:
+    vault = await vault_of(session)
     return label_of(stored.print_data(vault), vault.label_signer)
 
 
-def _print_waybills(waybills: Sequence[Waybill], zone: ZoneInfo) -> None:
-    print_table(
+def _table_of(found: Sequence[Waybill]) -> Table:
+    return Table(
         ("asked", "carrier", "number", "state", "order", "shop", "account"),
         [
             (
-                shown_time(each.asked_at_s, zone),
+                Time(each.asked_at_s),
                 each.wp_code,
                 each.number or "",
                 each.state,
@@ -196,8 +137,7 @@ def _print_waybills(waybills: Sequence[Waybill], zone: ZoneInfo) -> None:
                 each.owner_id,
                 each.account_id,
             )
-            for each in waybills
+            for each in found
         ],
         empty="No waybill was issued yet.",
-        times_in=zone,
     )

@@ -1,4 +1,4 @@
-"""Whose data it is, and whom they let read it: shops, users, and the grants they give.
+"""Whose data it is, and who may read it: shops, users, and the grants they give.
 
     owners.py       shops and users known to the gateway, and their passwords
     grants.py       giving, extending, revoking and listing grants, and the reads under them

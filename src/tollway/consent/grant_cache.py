@@ -1,11 +1,11 @@
 """The grants between an account and an owner, looked up on every call that needs consent.
 
-What was looked up is kept in memory until the directory's version moves on, which every change of
-an owner or a grant does; the pipeline reads that version on each call. So a revocation acts on
+It keeps what was looked up in memory until the directory's version changes, which every change of
+an owner or a grant does; the pipeline checks that version on each call. So a revocation acts on
 the very next call, and a call under a grant costs no query.
 
-What is out of date is put aside and not emptied: so an answer that was read before a change and
-arrives after it is kept in a cache that is no longer read.
+A cache that is out of date is replaced, not emptied: a row that was read before a change and
+arrives after it goes to the old cache, which is no longer read.
 """
 
 import msgspec
@@ -59,7 +59,7 @@ class GrantCache:
 
 
 def _longer(one: Grant | None, other: Grant) -> Grant:
-    """Of two grants the one that holds longer: one that expired may stand beside its successor."""
+    """Of two grants the one that holds longer: an expired one may exist besides."""
     if one is None:
         return other
     return max(one, other, key=lambda each: (each.expires_at_s is None, each.expires_at_s or 0))

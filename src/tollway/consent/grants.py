@@ -1,4 +1,7 @@
-"""Grants: an owner lets an account do one kind of thing, until a time or until it is revoked."""
+"""Grants: an owner lets an account do one kind of thing, until a time or until it is revoked.
+
+They are given, extended, revoked and listed here, and so are the reads that were made under them.
+"""
 
 from collections.abc import Sequence
 
@@ -11,8 +14,8 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
+from tollway.store.schema.accounts import account
 from tollway.store.schema.consent import consent, consent_use
-from tollway.store.schema.ledger import account
 from tollway.store.versions import directory_changed
 
 
@@ -100,11 +103,11 @@ async def give_grant(
     """Lets an account do something; a grant that still holds is extended instead of doubled."""
 
     async def work(transaction: Transaction) -> Grant:
-        asking = await find_account(transaction, grant_request.account_id)
-        if asking.closed_at_s is not None:
-            raise LedgerError(f"Account {asking.name} is closed: it can be allowed nothing.")
+        found = await find_account(transaction, grant_request.account_id)
+        if found.closed_at_s is not None:
+            raise LedgerError(f"Account {found.name} is closed: it can be allowed nothing.")
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
-        named = msgspec.structs.replace(grant_request, account_id=asking.id)
+        named = msgspec.structs.replace(grant_request, account_id=found.id)
         return await put_grant(
             transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
         )
@@ -121,7 +124,7 @@ async def put_grant(
     granted_by: str,
 ) -> Grant:
     """Enters a grant, whether or not the account and the owner exist."""
-    # First of all: another who gives a grant meanwhile waits here, and then sees this one.
+    # First of all: another transaction that gives a grant waits here, and then sees this one.
     await directory_changed(transaction)
     now_s = runtime.at_s()
     until_s = None if lifetime_s is None else now_s + lifetime_s

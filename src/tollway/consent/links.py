@@ -1,4 +1,8 @@
-"""Texts signed with the gateway's own secret, which come back from outside."""
+"""The links that ask an owner for consent, and the signing of texts that come back from outside.
+
+A link is signed and not stored, so a caller that is refused a thousand times leaves no row. Each
+purpose of signing has its own key: what was signed for one does not pass for another.
+"""
 
 import base64
 import binascii
@@ -13,8 +17,8 @@ from tollway.consent.grants import GrantRequest
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class Signer:
-    """Signs for one purpose: what was signed for another does not pass here."""
+class TokenSigner:
+    """Signs for one purpose with the gateway's secret; a text signed for another does not pass."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         self._key = hmac.digest(secret, purpose.encode(), "sha256")
@@ -27,7 +31,7 @@ class Signer:
         return hmac.digest(self._key, content, "sha256")
 
     def read(self, signed: str, kind: type[S]) -> S | None:
-        """What was signed; None when it was not signed here, or by a version that said more."""
+        """What was signed; None if it was not signed here, or by a version with other fields."""
         content_text, _, mac_text = signed.partition(".")
         try:
             content, mac = _bytes(content_text), _bytes(mac_text)
@@ -63,14 +67,14 @@ class _Content(msgspec.Struct, frozen=True, array_like=True):
     expires_at_s: int
 
 
-class Link(NamedTuple):
+class ConsentLink(NamedTuple):
     """A link just made."""
 
     url: str
     expires_at_s: int
 
 
-class OpenedLink(NamedTuple):
+class OpenedConsentLink(NamedTuple):
     """What a link asks for. A link of the sandbox concerns no real owner."""
 
     grant_request: GrantRequest
@@ -82,11 +86,11 @@ class ConsentLinks:
     """Makes and reads links."""
 
     def __init__(self, secret: bytes, address: str, lifetime_s: int) -> None:
-        self._signer = Signer(secret, _PURPOSE)
+        self._signer = TokenSigner(secret, _PURPOSE)
         self._address = address
         self._lifetime_s = lifetime_s
 
-    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> Link:
+    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> ConsentLink:
         expires_at_s = int(now_s) + self._lifetime_s
         content = _Content(
             grant_request.account_id,
@@ -98,9 +102,9 @@ class ConsentLinks:
         )
         signed = self._signer.sign(content)
         url = f"{self._address}{AUTHORIZE_PATH}?{urlencode({'link': signed})}"
-        return Link(url, expires_at_s)
+        return ConsentLink(url, expires_at_s)
 
-    def read(self, signed: str, now_s: float) -> OpenedLink | None:
+    def read(self, signed: str, now_s: float) -> OpenedConsentLink | None:
         """What a link asks for; None when it was not made here."""
         content = self._signer.read(signed, _Content)
         if content is None:
@@ -108,4 +112,4 @@ class ConsentLinks:
         grant_request = GrantRequest(
             content.account_id, content.owner_kind, content.owner_id, content.scope
         )
-        return OpenedLink(grant_request, content.is_sandbox, content.expires_at_s <= now_s)
+        return OpenedConsentLink(grant_request, content.is_sandbox, content.expires_at_s <= now_s)

@@ -1,6 +1,7 @@
-"""Passwords: only an argon2 hash is kept.
+"""Owners: the shops and users that the gateway knows, their logins and passwords.
 
-Hashing takes tens of milliseconds and 64 MiB on purpose. Nothing here may run on the event loop.
+Only an argon2 hash of a password is stored. Hashing takes tens of milliseconds and 64 MiB on
+purpose: `hash_password` and `is_password` may not run on the event loop.
 """
 
 import msgspec
@@ -20,9 +21,9 @@ PASSWORD_MIN = 10
 PASSWORD_MAX = 200
 
 _hasher = PasswordHasher()
-# The hash of a password that no owner has. An unknown login is checked against it, so that it takes
-# as long to refuse as a known one.
-_NOBODYS = (
+# The hash of a password that no owner has. An unknown login is checked against it, so that refusing
+# it takes as long as refusing a known one.
+_NO_OWNERS_HASH = (
     "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
     "Tg1Qvh9vpG1vNm+nYD/5vW925pQ6XipFk4uaYSMh2gA"
 )
@@ -37,7 +38,7 @@ def hash_password(password: str) -> str:
 def is_password(password_hash: str | None, password: str) -> bool:
     """Whether this is the password; always False, after the same work, where there is no hash."""
     try:
-        return _hasher.verify(password_hash or _NOBODYS, password)
+        return _hasher.verify(password_hash or _NO_OWNERS_HASH, password)
     except (VerificationError, InvalidHashError):
         return False
 
@@ -92,7 +93,7 @@ _SET_PASSWORD = Query(
 
 
 def folded_login(login: str) -> str:
-    """A login as it is kept: people do not remember which letters were large."""
+    """A login as it is stored: people do not remember which letters were upper case."""
     return login.strip().casefold()
 
 

@@ -10,7 +10,7 @@ _encoder = msgspec.json.Encoder()
 def encode_envelope(code: int, msg: bytes, msec: int, time_s: int, data: bytes) -> bytes:
     """The envelope around a message and a payload that are encoded already.
 
-    Put together by hand, because the payload may be large and may have been kept ready.
+    Put together by hand, because the payload may be large and may come from a cache.
     """
     return b'{"code":%d,"msg":%b,"msec":%d,"time":%d,"data":%b}' % (code, msg, msec, time_s, data)
 

@@ -28,7 +28,7 @@ class Kind(Protocol):
 
     @property
     def expected(self) -> Phrase:
-        """What to send, to stand behind "send ..."."""
+        """What to send, worded to follow "send ..."."""
 
     def read(self, raw: object) -> Any:
         """The typed value; raises Unfit."""
@@ -39,7 +39,7 @@ class Kind(Protocol):
 
 @dataclass(frozen=True)
 class Field:
-    """What stands beside a request field's type: its kind, its meaning, its other spelling."""
+    """The annotation of a request field: its kind, its meaning, its other spelling."""
 
     kind: Kind
     meaning: str

@@ -13,8 +13,6 @@ class Phrase(NamedTuple):
     def fill(self, language: str, values: dict[str, object]) -> str:
         """The text in one language; a value that is itself a phrase is put in that language."""
         template = self.zh if language == "zh" else self.en
-        if not values:
-            return template
         chosen = {
             name: value.fill(language, {}) if isinstance(value, Phrase) else value
             for name, value in values.items()

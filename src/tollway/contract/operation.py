@@ -65,8 +65,8 @@ class OwnerKind(StrEnum):
 class ConsentNeed:
     """Whose consent a call needs.
 
-    The request's `field` names the owner; `asks` is what the owner reads before approving, to stand
-    behind "wants to ...".
+    The request's `field` names the owner; `asks` is what the owner reads before approving, worded
+    to follow "wants to ...".
     """
 
     whose: OwnerKind

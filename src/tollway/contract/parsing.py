@@ -1,4 +1,8 @@
-"""What the readers share: names and values that were sent as pairs."""
+"""From the bytes of a request to raw values by name: query strings, forms and JSON bodies.
+
+Each reader refuses what can be read in two ways, such as one name with two values. The types of the
+values are checked later, by the fields of the request (`decoding.py`).
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -25,7 +29,7 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
     values: dict[str, V] = {}
     for name, value in pairs:
         known = values.setdefault(name, value)
-        # By type too: JSON's 1 and true are equal to Python, and not to anybody else.
+        # By type too: JSON's 1 and true are equal in Python, and in no other language.
         if known != value or type(known) is not type(value):
             raise Refusal(Reason.PARAMETER_REPEATED, field=_shown(name))
     return values

@@ -3,7 +3,7 @@
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
-        WAYBILL_DIFFERS, IDEMPOTENCY_KEY_*
+        WAYBILL_DIFFERS, NOTHING_FOUND, IDEMPOTENCY_KEY_*
     101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
@@ -152,6 +152,15 @@ class Reason(Enum):
             "(different: {fields}): send the same content, or another order_sn.",
             "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
             "请传入相同内容，或更换 order_sn。",
+        ),
+    )
+    # For operations of installed packages, which bring no reasons of their own.
+    NOTHING_FOUND = Cause(
+        100,
+        400,
+        Phrase(
+            "There is nothing here for the value of parameter {field}: check it.",
+            "参数 {field} 的取值没有对应的数据：请检查。",
         ),
     )
     IDEMPOTENCY_KEY_INVALID = Cause(

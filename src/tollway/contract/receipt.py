@@ -9,7 +9,7 @@ from tollway.contract.reasons import Reason
 
 # The id of a call follows.
 RECEIPTS_PATH = "/receipts/"
-# The name that limits, logs and metrics have for asking after a receipt.
+# What limits, logs and metrics call the request for a receipt.
 RECEIPTS_NAME = "receipts"
 RECEIPT_REASONS = (
     Reason.TIMED_OUT,
@@ -23,14 +23,14 @@ RECEIPT_REASONS = (
 
 
 class Outcome(StrEnum):
-    """What the ledger has of a call."""
+    """What the ledger says about a call."""
 
     CHARGED = "charged"
     NOT_CHARGED = "not_charged"
     HELD = "held"
 
 
-class Uncharged(StrEnum):
+class FreeReason(StrEnum):
     """Why a call that was not refused was not charged either."""
 
     FREE = "FREE"
@@ -105,16 +105,16 @@ REFUSED = Phrase(
     "The call was refused with code {code} ({reason}): only success is charged.",
     "调用被拒绝，代码 {code}（{reason}）：仅成功的调用扣费。",
 )
-UNCHARGED = {
-    Uncharged.FREE: Phrase(
+FREE_REASONS = {
+    FreeReason.FREE: Phrase(
         "The call succeeded; its price is 0.",
         "调用成功，价格为 0。",
     ),
-    Uncharged.REPLAYED: Phrase(
+    FreeReason.REPLAYED: Phrase(
         "The answer of an earlier call was given again: only that call was charged.",
         "返回了先前调用的结果：仅先前的调用扣费。",
     ),
-    Uncharged.NOT_DONE: Phrase(
+    FreeReason.NOT_DONE: Phrase(
         "What was asked for was not done; data of the answer said why. Only success is charged.",
         "请求的操作未完成，原因见响应的 data。仅成功的调用扣费。",
     ),

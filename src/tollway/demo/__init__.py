@@ -1,5 +1,8 @@
-"""A believable world to try the gateway in: always the same for one seed.
+"""Demo data to try the gateway with: always the same for one seed.
 
-It is loaded like any other data and lives in ordinary tables. The sandbox that test tokens see is a
-small one of it.
+    world.py    accounts, tokens, and the data of all subjects
+    owners.py   the shops and users, with their grants
+    sandbox.py  the small copy of the world that test tokens see
+
+It is loaded like any other data, into the ordinary tables.
 """

@@ -24,13 +24,13 @@ SITE_ID = 45928134
 ADZONE_ID = 110358026
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-# No hash at all: it is the hash of no password.
+# Not a hash, so no password matches it.
 _NO_SIGN_IN = ""
 _DAY_S = 86_400
 
 
 class OwnerSignIn(msgspec.Struct, frozen=True):
-    """How the owner of the shop that has not authorized anybody yet signs in."""
+    """How the owner signs in whose shop has not authorized any account yet."""
 
     login: str
     password: str

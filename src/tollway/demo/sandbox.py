@@ -83,7 +83,7 @@ class OnDemandDatabase:
         await asyncio.shield(self._filling)
 
     def _is_done(self, _: asyncio.Future[None]) -> None:
-        # If it failed, the next one who comes tries again.
+        # If it failed, the next call tries again.
         self._filling = None
 
 
@@ -91,7 +91,7 @@ _PATIENCE_S = 10.0
 
 
 class Sandbox:
-    """A throw-away database with demo data up to today."""
+    """A temporary database with demo data up to today."""
 
     def __init__(self, zone: ZoneInfo, today: Callable[[], date]) -> None:
         self._zone = zone

@@ -1,8 +1,7 @@
-"""The demo world: accounts in every state a caller can meet, and data behind them.
+"""The demo world: accounts in every state a caller can meet, and the data they read.
 
-Its tokens are random like any others. They are written to a file beside the database that only its
-owner can read, because the database keeps nothing but their hashes and the demo must be able to
-show them again.
+Its tokens are random like any others. They are written to a file next to the database that only
+its owner can read, because the database has only their hashes and the demo must show them again.
 """
 
 import os

@@ -47,7 +47,13 @@ class Gateway:
         self._worker = Worker(worker_group, number, metrics)
         self._resources = Resources(settings, metrics)
         self._database = database = self._resources.database
-        self._readiness = Readiness(database)
+        self.readiness = Readiness(
+            database,
+            is_draining=lambda: worker_group.is_draining,
+            is_crowded=self._resources.is_crowded,
+        )
+        metrics.levels.unready = self.readiness.by_reason
+        metrics.levels.schema = newest_revision()
         name = f"{socket.gethostname()}:{settings.port}"
         self._presence = Presence(database, Runtime().new_id("node_"), name, newest_revision())
         self._recorder = CallRecorder(metrics, log, settings.log_calls)
@@ -61,7 +67,13 @@ class Gateway:
         self._pages = Starlette(routes=routes)
         self._page_paths = {route.path.encode() for route in routes}
         self.upkeep = Upkeep(
-            settings, self._resources, self._presence, pipeline.authenticate.take_used, metrics
+            settings,
+            self._resources,
+            self._presence,
+            pipeline.authenticate,
+            metrics,
+            self.readiness,
+            is_first=number == 1,
         )
 
     def _pipeline(self) -> Pipeline:
@@ -86,12 +98,12 @@ class Gateway:
         )
 
     def _routes(self) -> list[Route]:
-        """What is answered beside the operations."""
+        """The paths that are not operations."""
         settings, resources, database = self._settings, self._resources, self._database
         mapped = settings.http_status == "mapped"
         description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
         return [
-            *probe_routes(self._worker.metrics, self.is_ready, description),
+            *probe_routes(self._worker.metrics, self.readiness, description),
             *web_routes(database, settings, resources.secret, self._links),
             *push_routes(database, resources.vault.sealer, settings, RECORD_KINDS.values()),
             *oauth_routes(database, settings, self._metrics),
@@ -112,11 +124,6 @@ class Gateway:
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()
-
-    async def is_ready(self) -> bool:
-        if self._worker.worker_group.is_draining:
-            return False
-        return await self._readiness.takes_writes()
 
     async def stop(self) -> None:
         await self._worker.close()

@@ -1,8 +1,8 @@
-"""From an id and a secret to a token.
+"""The endpoint `POST /oauth/token`: from the id and secret of a client to a token.
 
-A secret has 190 random bits and a checksum, as a token has, and is guarded as one is: what is
-mistyped is refused without asking the database, what is wrong costs one read by key. Wrong
-secrets lock no client out, or anyone who knows its id could do so.
+A secret has 190 random bits and a checksum, like a token: a mistyped one is refused without a
+query, a wrong one costs one read by key. Wrong secrets do not lock a client out, or anyone who
+knows its id could do so. `token_request.py` reads the form.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tollway.telemetry.metrics import Metrics
 
 # Each takes a commit: a client that asks a hundred times at once must not take every connection.
 _AT_ONCE = 2
-# Anybody can make up secrets that have to be looked up, of which calls must feel nothing.
+# Any client can invent secrets that must be looked up; calls must not wait for that.
 _RECOGNISED_AT_ONCE = 2
 _RECOGNISED_WAIT_S = 3.0
 
@@ -46,8 +46,8 @@ class Issuing:
         self._runtime = runtime
         self._lifetime_s = lifetime_s
         self._timeout_s = timeout_s
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._strangers = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._look_ups = BoundedSlots(_RECOGNISED_AT_ONCE, "too many ask for a token at once")
 
     async def token_for(self, credentials: Credentials) -> TokenAnswer:
         try:
@@ -59,11 +59,11 @@ class Issuing:
             raise UnobtainedError(Unobtained.STORE_AWAY) from None
 
     async def _issue(self, credentials: Credentials) -> TokenAnswer:
-        async with self._strangers.taken(_RECOGNISED_WAIT_S):
+        async with self._look_ups.taken(_RECOGNISED_WAIT_S):
             client = await recognise(self._database, *credentials)
         if client is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
-        async with self._turns:
+        async with self._slots:
             issued = await obtain_token(self._database, self._runtime, client, self._lifetime_s)
         if issued is None:
             raise UnobtainedError(Unobtained.CLIENT_INVALID)
@@ -73,7 +73,7 @@ class Issuing:
 # Far above any real form of four short parameters.
 _BODY_MAX = 16_384
 _HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-# What was not read to its end is not followed by another request.
+# After these the body was not read to its end, so no request can follow on the connection.
 _UNREAD = (Unobtained.METHOD_WRONG, Unobtained.BODY_TIMED_OUT, Unobtained.BODY_TOO_LARGE)
 
 logger = logging.getLogger("tollway.oauth")
@@ -92,11 +92,11 @@ class TokenEndpoint:
             response = await self._token(Request(scope, receive))
             answer = "issued"
         except UnobtainedError as error:
-            response, answer = _told(error), error.reason.value.error
+            response, answer = _error_response(error), error.reason.value.error
         except Exception as error:
-            # Neither the request nor what is in it: only where it went wrong.
-            logger.error("asking for a token failed unexpectedly", exc_info=error)
-            response, answer = _told(UnobtainedError(Unobtained.FAILED)), "server_error"
+            # Without the content of the request.
+            logger.error("a token request failed unexpectedly", exc_info=error)
+            response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
         self._metrics.token_asked(answer)
         await response(scope, receive, send)
 
@@ -104,7 +104,7 @@ class TokenEndpoint:
         if request.method != "POST":
             raise UnobtainedError(Unobtained.METHOD_WRONG)
         body = await self._body(request)
-        # Two headers make one that is none.
+        # Two headers are joined, which no single value matches.
         sent = request.headers.getlist("authorization")
         credentials = read_request(
             ", ".join(sent) if sent else None, request.headers.get("content-type", ""), body
@@ -125,7 +125,7 @@ class TokenEndpoint:
         return bytes(body)
 
 
-def _told(error: UnobtainedError) -> Response:
+def _error_response(error: UnobtainedError) -> Response:
     fault = error.reason.value
     headers = dict(_HEADERS)
     if error.reason is Unobtained.CLIENT_INVALID:

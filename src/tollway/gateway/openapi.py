@@ -1,4 +1,8 @@
-"""What the OpenAPI document says of answers: the envelope, and an example for every reason."""
+"""The OpenAPI document, made from the descriptors of the operations.
+
+It describes every operation with its parameters, its answers and an example for every reason, and
+the requests for a receipt and for a token.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,9 +27,8 @@ _HEADERS = {
 }
 
 
-def responses_of(payload_type: type, messages: Mapping[Reason, str], mapped: bool) -> Json:
+def responses_of(payload: Json, messages: Mapping[Reason, str], mapped: bool) -> Json:
     """One response per HTTP status, with an example for every reason."""
-    payload = {"$ref": f"#/components/schemas/{payload_type.__name__}"}
     responses: dict[str, Json] = {"200": _response("Every answer with the envelope.", payload)}
     responses["200"]["content"]["application/json"]["examples"] = {
         "SUCCESS": _example(SUCCESS, SUCCESS.message.en)
@@ -66,12 +69,10 @@ def _example(cause: Cause, msg: str) -> Json:
 
 def message_of(reason: Reason, operation: Operation, fields: Sequence[DeclaredField]) -> str:
     """What the message of a reason looks like for this operation."""
-    first = fields[0]
-    doubled = next((each for each in fields if each.field.other_spelling), first)
     samples: Json = {
-        "field": doubled.name,
-        "other": doubled.field.other_spelling,
-        "expected": doubled.field.kind.expected,
+        "field": "name",
+        "other": "name",
+        "expected": "another value",
         "problem": "it is empty",
         "part": "request",
         "limit": 10,
@@ -80,12 +81,18 @@ def message_of(reason: Reason, operation: Operation, fields: Sequence[DeclaredFi
         "cost": 1,
         "today": "2026-01-01",
         "allowed": operation.method,
-        "fields": first.name,
+        "fields": "name",
         "owner": "shop",
         "start": "startTime",
         "end": "endTime",
         "span_s": 700_000,
     }
+    if fields:
+        doubled = next((each for each in fields if each.field.other_spelling), fields[0])
+        samples["field"] = doubled.name
+        samples["other"] = doubled.field.other_spelling
+        samples["expected"] = doubled.field.kind.expected
+        samples["fields"] = fields[0].name
     return Refusal(reason, **samples).message("en")
 
 
@@ -100,14 +107,14 @@ _KEY_PARAMETER = {
 }
 
 
-def describe_operation(operation: Operation, mapped: bool) -> Json:
+def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
         "parameters": [_KEY_PARAMETER],
         "responses": responses_of(
-            operation.response_type,
+            payload,
             {each: message_of(each, operation, fields) for each in operation.reasons},
             mapped,
         ),
@@ -129,7 +136,7 @@ def describe_operation(operation: Operation, mapped: bool) -> Json:
     return described
 
 
-def describe_receipt(mapped: bool) -> Json:
+def describe_receipt(payload: Json, mapped: bool) -> Json:
     messages = {
         each: Refusal(each, limit=10, allowed="GET").message("en") for each in RECEIPT_REASONS
     }
@@ -145,11 +152,11 @@ def describe_receipt(mapped: bool) -> Json:
                 "schema": {"type": "string"},
             }
         ],
-        "responses": responses_of(Receipt, messages, mapped),
+        "responses": responses_of(payload, messages, mapped),
     }
 
 
-def describe_token() -> Json:
+def describe_token(answer: Json) -> Json:
     """Plain OAuth: no envelope, and a status of its own for every error."""
     texts = {name: {"type": "string"} for name in ("client_id", "client_secret")}
     form = {
@@ -157,7 +164,6 @@ def describe_token() -> Json:
         "properties": {"grant_type": {"const": GRANT_TYPE}, **texts},
         "required": ["grant_type"],
     }
-    answer = {"$ref": f"#/components/schemas/{TokenAnswer.__name__}"}
     fields = {name: {"type": "string"} for name in ("error", "error_description")}
     error = {"type": "object", "properties": fields, "required": ["error"]}
     responses: dict[str, Json] = {
@@ -182,7 +188,7 @@ def describe_token() -> Json:
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
-    """Every name a field goes by; where there are two, neither alone is required."""
+    """Every name of a field; where there are two, neither alone is required."""
     spelled = []
     for name, field, required in fields:
         schema = {**field.kind.schema(), "description": field.meaning}
@@ -197,9 +203,11 @@ def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
 def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
     """The whole document."""
     types = [*(operation.response_type for operation in operations), Receipt, TokenAnswer]
-    _, components = msgspec.json.schema_components(
+    # Types of one name get longer names here, so each is referred to as it was named.
+    references, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
+    *payloads, receipt, token = references
     return {
         "openapi": "3.1.0",
         "info": {
@@ -211,12 +219,12 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         "servers": [{"url": base_url}],
         "security": [{"token": []}, {"client": []}],
         "paths": {
-            each.path: {each.method.lower(): describe_operation(each, mapped)}
-            for each in operations
+            each.path: {each.method.lower(): describe_operation(each, payload, mapped)}
+            for each, payload in zip(operations, payloads, strict=True)
         }
         | {
-            f"{RECEIPTS_PATH}{{request_id}}": {"get": describe_receipt(mapped)},
-            TOKEN_PATH: {"post": describe_token()},
+            f"{RECEIPTS_PATH}{{request_id}}": {"get": describe_receipt(receipt, mapped)},
+            TOKEN_PATH: {"post": describe_token(token)},
         },
         "components": {
             "schemas": components,

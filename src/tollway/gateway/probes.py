@@ -1,6 +1,7 @@
-"""What machines ask of a running gateway: is it alive, is it ready, how is it doing, what is it."""
+"""The paths for monitoring and tools, and whether a gateway should get calls, and if not, why."""
 
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from time import monotonic
 from typing import Any
 
@@ -10,17 +11,81 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.store.concurrency import SingleFlight
-from tollway.store.database import Database, StoreError
+from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
 from tollway.store.versions import write_nothing_new
+
+_REMEMBERED_S = 1.0
+
+
+class Unready(StrEnum):
+    """Why a gateway should get no calls."""
+
+    DRAINING = "draining"
+    UNAVAILABLE = "database_unavailable"
+    BUSY = "database_busy"
+    NO_CONNECTIONS = "no_connections"
+
+
+class Readiness:
+    """One attempt to write at a time, shared by all who ask meanwhile; that it succeeded is
+    remembered for a second. A failure is not, so that the end of an outage is seen at once."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        is_draining: Callable[[], bool],
+        is_crowded: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._is_draining = is_draining
+        self._is_crowded = is_crowded
+        self._attempt = SingleFlight(self._try)
+        self._good_until_s = float("-inf")
+        self._last_problem: Unready | None = None
+
+    async def problem(self) -> Unready | None:
+        if self._is_draining():
+            return Unready.DRAINING
+        if monotonic() >= self._good_until_s:
+            self._last_problem = await self._attempt()
+        return self._last_problem
+
+    @property
+    def is_short_of_connections(self) -> bool:
+        """Whether calls may have to wait for a connection, also while the gateway is ready."""
+        return self._is_crowded()
+
+    def by_reason(self) -> dict[str, bool]:
+        """For the metrics, which must not wait: what the last attempt found."""
+        found = Unready.DRAINING if self._is_draining() else self._last_problem
+        return {reason.value: reason is found for reason in Unready}
+
+    async def _try(self) -> Unready | None:
+        try:
+            await self._database.write(write_nothing_new)
+        except StoreError as error:
+            if isinstance(error, StoreCrowdedError) or self._is_crowded():
+                return Unready.NO_CONNECTIONS
+            return Unready.BUSY if isinstance(error, StoreBusyError) else Unready.UNAVAILABLE
+        self._good_until_s = monotonic() + _REMEMBERED_S
+        return None
+
+
+_SENTENCES = {
+    Unready.DRAINING: "The gateway is about to stop: send calls elsewhere.",
+    Unready.UNAVAILABLE: "The database cannot be reached or takes no writes.",
+    Unready.BUSY: "The database does not take a write in time.",
+    Unready.NO_CONNECTIONS: "There is no free connection to the database.",
+}
+_SHORT = "Connections to the database are short: calls may wait for one."
 
 
 def probe_routes(
-    metrics: Callable[[], Awaitable[bytes]],
-    is_ready: Callable[[], Awaitable[bool]],
-    description: dict[str, Any],
+    metrics: Callable[[], Awaitable[bytes]], readiness: Readiness, description: dict[str, Any]
 ) -> list[Route]:
-    # Both take the event loop as long as a few calls: here one for all who ask at the same time,
-    # there one for good.
+    # Both take the event loop as long as a few calls. So the metrics are rendered once for all
+    # requests at the same time, and the description once for the whole run.
     shared_metrics = SingleFlight(metrics)
     described = JSONResponse(description).body
 
@@ -28,10 +93,14 @@ def probe_routes(
         return JSONResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
-        ready = await is_ready()
-        return JSONResponse(
-            {"status": "ready" if ready else "not ready"}, status_code=200 if ready else 503
-        )
+        reason = await readiness.problem()
+        if reason is not None:
+            content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
+            return JSONResponse(content, status_code=503)
+        # Not a reason to get no calls: all nodes are short at the same time.
+        if readiness.is_short_of_connections:
+            return JSONResponse({"status": "ready", "warning": _SHORT})
+        return JSONResponse({"status": "ready"})
 
     async def show_metrics(_: Request) -> Response:
         return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
@@ -45,27 +114,3 @@ def probe_routes(
         Route("/readyz", readyz),
         Route("/metrics", show_metrics),
     ]
-
-
-_REMEMBERED_S = 1.0
-
-
-class Readiness:
-    """One attempt at a time, shared by all who ask meanwhile; that it succeeded is remembered for a
-    second. A failure is not, so that the end of an outage is seen at once."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._attempt = SingleFlight(self._try)
-        self._good_until_s = float("-inf")
-
-    async def takes_writes(self) -> bool:
-        return monotonic() < self._good_until_s or await self._attempt()
-
-    async def _try(self) -> bool:
-        try:
-            await self._database.write(write_nothing_new)
-        except StoreError:
-            return False
-        self._good_until_s = monotonic() + _REMEMBERED_S
-        return True

@@ -1,13 +1,15 @@
-"""What a gateway has open while it serves: databases, keys, the way to carriers."""
+"""What a gateway has open while it serves: databases, keys, connections to carriers.
+
+From these it makes the two sides that a call can work on, live data and the sandbox.
+"""
 
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.grant_cache import GrantCache
-from tollway.contract.calendar import Calendar
 from tollway.demo.sandbox import Sandbox
 from tollway.ledger.charging import ChargeBatcher
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import Calendar, Runtime
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Services
 from tollway.pipeline.call import AnswerStore, Side
@@ -16,7 +18,10 @@ from tollway.store.database import Database
 from tollway.store.key_check import files_of
 from tollway.store.keys import load_secret, load_signer
 from tollway.store.open import open_database, open_reading
+from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.replica import ReadingDatabase
 from tollway.store.versions import Versions
+from tollway.telemetry.levels import Levels
 from tollway.telemetry.metrics import Metrics
 
 
@@ -37,6 +42,19 @@ class Resources:
         self.versions = Versions(self.database)
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
+        self._measure(metrics.levels)
+
+    def _measure(self, levels: Levels) -> None:
+        if isinstance(self.database, PostgresqlDatabase):
+            levels.connections["primary"] = self.database.connection_use
+        if isinstance(self.reading, ReadingDatabase):
+            reading = self.reading
+            levels.connections["replica"] = reading.connection_use
+            levels.replica_used = lambda: reading.is_used
+
+    def is_crowded(self) -> bool:
+        """Whether connections to the database are missing at the moment."""
+        return isinstance(self.database, PostgresqlDatabase) and self.database.is_crowded
 
     async def close(self) -> None:
         await self.remotes.close()

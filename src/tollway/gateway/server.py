@@ -21,13 +21,13 @@ from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings, SettingsError
 from tollway.telemetry.logs import configure_logging
 
-# The server's own words go the way of all others.
+# The server's own messages go to the same log.
 _GRANIAN_LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "loggers": {"_granian": {"level": "WARNING", "propagate": True, "handlers": []}},
 }
-# One that dies again and again must not keep the machine busy with starting it.
+# A worker that dies again and again must not keep the machine busy with starting it.
 _SOON_S = 5.0
 _PAUSE_S = 1.0
 
@@ -65,7 +65,7 @@ class GatewayServer(MPServer):
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
     ) -> None:
         for index in workers:
-            # One that still lives is replaced on request.
+            # A worker that still runs is replaced on request.
             if (status := self.wrks[index].inner.exitcode) is not None:
                 logger.error("worker %d ended with status %s, and is replaced", index + 1, status)
         if time.monotonic() - self._replaced_at_s < _SOON_S:
@@ -73,14 +73,14 @@ class GatewayServer(MPServer):
         self._replaced_at_s = time.monotonic()
         super()._respawn_workers(workers, spawn_target, target_loader, delay)
         if self._worker_group.has_started:
-            # It could serve once, so it can again. The server would give up on all of them when one
-            # dies twice in a short time, as when the machine runs out of memory.
+            # It could serve once, so it can again. The server would stop all workers when one dies
+            # twice in a short time, as when the machine runs out of memory.
             self.respawned_wrks.clear()
 
     def shutdown(self, exit_code: int = 0) -> None:
         if self._drain_s and self._is_asked_to_drain:
             self._worker_group.drain()
-            # Until the time is up, or a second signal says that there is none.
+            # Until the time is up, or a second signal cuts it short.
             self._is_hurried.wait(self._drain_s)
         if self.interrupt_signal:
             # The stop was requested. A worker that died meanwhile is no failure.
@@ -101,7 +101,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "interface": Interfaces.ASGI,
         "workers": settings.workers,
         "loop": Loops.uvloop,
-        # With HTTP/2 allowed, a connection that says nothing yet would be waited for without end.
+        # With HTTP/2 allowed, the server would wait for ever on a connection that sends nothing.
         "http": HTTPModes.http1,
         "websockets": False,
         "backpressure": settings.connections_max,
@@ -119,8 +119,8 @@ def _options(settings: Settings) -> dict[str, Any]:
 def free_address(host: str, port: int) -> str:
     """The host's address, if its port is free.
 
-    The server itself would not notice another one there: it shares its port on purpose, so that
-    workers can be replaced, and each of two gateways would get a part of the calls.
+    The server itself would not notice another gateway there: it shares its port on purpose, so that
+    workers can be replaced, and each of the two would get a part of the calls.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

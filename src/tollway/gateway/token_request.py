@@ -1,6 +1,6 @@
-"""How a client obtains a token: OAuth 2 client credentials (RFC 6749, section 4.4).
+"""The request for a token and its errors: OAuth 2 client credentials (RFC 6749, section 4.4).
 
-Outside of the envelope: requests and answers have the shape that OAuth libraries expect.
+It has no envelope: requests and answers have the shape that OAuth libraries expect.
 """
 
 import base64
@@ -56,7 +56,7 @@ class Unobtained(Enum):
     SCOPE_UNKNOWN = Fault(
         "invalid_scope", 400, "There are no scopes here: leave scope out. The account decides."
     )
-    # One sentence whatever is wrong, so that nothing is learned by trying.
+    # One sentence whatever is wrong, so that guessing reveals nothing.
     CLIENT_INVALID = Fault(
         "invalid_client", 401, "Client invalid: send the client_id and client_secret of a client."
     )
@@ -82,19 +82,19 @@ class UnobtainedError(Exception):
 
 
 class Credentials(NamedTuple):
-    """What a client says that it is; empty where it says nothing."""
+    """The id and secret that a client sent; empty if it sent none."""
 
     client_id: str
     client_secret: str
 
 
 def read_request(authorization: str | None, content_type: str, body: bytes) -> Credentials:
-    """The credentials of a request that asks for what there is here."""
+    """The credentials of a request; raises UnobtainedError if anything else in it is wrong."""
     try:
         form = read_form(content_type, body)
     except Refusal:
         raise UnobtainedError(Unobtained.FORM_UNREADABLE) from None
-    # What is sent without a value counts as left out.
+    # A parameter without a value counts as left out.
     sent = {name: value for name, value in form.items() if value}
     if "grant_type" not in sent:
         raise UnobtainedError(Unobtained.GRANT_TYPE_MISSING)

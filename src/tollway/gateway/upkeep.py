@@ -1,19 +1,24 @@
-"""The regular work beside the calls: tidying up, dropping, settling what is pending."""
+"""The background work of a gateway: sweeping, dropping old rows, reconciling pending waybills."""
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable
 
 from tollway.carriers.connectors.breaker import State
+from tollway.carriers.pools import numbers_left
 from tollway.carriers.reconciling import Reconciler
+from tollway.gateway.probes import Readiness
 from tollway.gateway.resources import Resources
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.holds import count_open_holds
-from tollway.ledger.idempotency import sweep_kept
+from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
+from tollway.pipeline.authenticate import Authenticate
 from tollway.retention.retention import Retention
 from tollway.settings import Settings
-from tollway.store.clock import common_ms
+from tollway.store.clock import clock_offset_s, common_ms
+from tollway.store.database import StoreError
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
@@ -22,56 +27,87 @@ logger = logging.getLogger("tollway.gateway")
 
 
 class Upkeep:
-    """What is done for a gateway's database every now and then."""
+    """The regular work on a gateway's database.
+
+    The first worker of a gateway also measures what is the same for all of them.
+    """
 
     def __init__(
         self,
         settings: Settings,
         resources: Resources,
         presence: Presence,
-        take_used: Callable[[], dict[str, int]],
+        authenticate: Authenticate,
         metrics: Metrics,
+        readiness: Readiness,
+        *,
+        is_first: bool,
     ) -> None:
         self._database = resources.database
         self._remotes = resources.remotes
         self._presence = presence
-        self._take_used = take_used
-        self._metrics = metrics
+        self._authenticate = authenticate
+        self._levels = metrics.levels
+        self._readiness = readiness
+        self._is_first = is_first
         self._retention = Retention(resources.database, settings)
         self._reconciler = Reconciler(
             resources.database, resources.remotes, resources.vault, Runtime()
         )
 
     async def tend(self) -> None:
-        """The regular work of every now and then."""
-        await make_months_ahead(self._database, Runtime().at_ms() // 1000)
+        """The regular work, step by step: a step that fails does not stop the others."""
+        at_s = Runtime().at_s()
+        await self._try("months", "making months", make_months_ahead(self._database, at_s))
         await self.tidy()
+        # For the metric: a gateway without a load balancer is not asked otherwise.
+        await self._readiness.problem()
 
     async def tidy(self) -> None:
-        """The part of it that is small enough to be done before a stop."""
+        """The short part of the regular work, also done before a stop."""
         now_ms = Runtime().at_ms()
-        await self._presence.refresh(now_ms)
-        await sweep_kept(self._database, now_ms)
-        await sweep_client_tokens(self._database, now_ms // 1000)
-        used = self._take_used()
-        if used:
+        await self._try("presence", "reporting this node", self._presence.refresh(now_ms))
+        await self._try("token_use", "storing when tokens were used", self._record_use())
+        swept = sweep_kept(self._database, now_ms)
+        await self._try("kept_answers", "sweeping kept answers", swept)
+        swept = sweep_client_tokens(self._database, now_ms // 1000)
+        await self._try("tokens", "sweeping tokens", swept)
+
+    async def _record_use(self) -> None:
+        used = self._authenticate.take_used()
+        try:
             await record_use(self._database, used)
+        finally:
+            self._authenticate.put_back_used(used)
 
     async def drop_old(self) -> None:
         """Drops what is older than the settings say."""
-        await self._retention.apply(Runtime().at_ms())
+        try:
+            await self._retention.apply(Runtime().at_ms())
+        finally:
+            self._levels.retention_unfinished.update(self._retention.unfinished)
+        self._succeeded("retention")
+
+    async def measure(self) -> None:
+        """What monitoring asks for and no other work finds out."""
+        if self._is_first:
+            await self._try("measuring", "measuring", self._measure())
+
+    async def _measure(self) -> None:
+        self._levels.clock_offset_s = await clock_offset_s(self._database, time.time)
+        now_ms = await common_ms(self._database, Runtime().at_ms())
+        levels = self._levels.database
+        levels.oldest_kept_answer_s = await oldest_kept_s(self._database, now_ms)
+        levels.numbers_left = await numbers_left(self._database)
 
     async def reconcile(self) -> None:
-        """Settles the waybills that wait for their carrier; logs those that wait too long."""
+        """Reconciles the waybills that wait for their carrier; logs those that wait too long."""
         overdue = [each for each in await self._reconciler.settle_all() if each.is_overdue]
-        holds = await count_open_holds(
-            self._database, await common_ms(self._database, Runtime().at_ms())
-        )
-        self._metrics.waybills_pending.set(holds.open)
-        self._metrics.waybills_overdue.set(holds.overdue)
+        if self._is_first:
+            await self._count_holds()
         # A copy: a new carrier is added from the writer's thread.
         for wp_code, breaker in list(self._remotes.breakers.items()):
-            self._metrics.carrier_shut.labels(wp_code).set(breaker.state is not State.CLOSED)
+            self._levels.carriers_shut[wp_code] = breaker.state is not State.CLOSED
         for each in overdue:
             logger.error(
                 "waybill %s of carrier %s waits for %d s already: %s",
@@ -80,3 +116,23 @@ class Upkeep:
                 each.age_s,
                 each.outcome,
             )
+        self._succeeded("reconciliation")
+
+    async def _count_holds(self) -> None:
+        now_ms = await common_ms(self._database, Runtime().at_ms())
+        holds = await count_open_holds(self._database, now_ms)
+        self._levels.database.waybills_pending = holds.open
+        self._levels.database.waybills_overdue = holds.overdue
+
+    def _succeeded(self, step: str) -> None:
+        self._levels.upkeep_succeeded_s[step] = time.time()
+
+    async def _try(self, step: str, what: str, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except StoreError as error:
+            logger.error("%s failed and will be tried again: %s", what, error)
+        except Exception:
+            logger.exception("%s failed and will be tried again", what)
+        else:
+            self._succeeded(step)

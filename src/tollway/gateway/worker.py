@@ -55,7 +55,7 @@ class Application:
         try:
             gateway = await self._start()
         except Exception as error:
-            # Whatever it was: the server would otherwise go on with nothing behind it.
+            # Whatever the error: without this the server would accept calls that nothing answers.
             if isinstance(error, StoreError):
                 logger.error("the gateway cannot start: %s", error)
             else:
@@ -64,7 +64,7 @@ class Application:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         self._gateway = gateway
-        # What is loaded now stays: the collector need not look at it again, nor so often.
+        # What is loaded now stays: the garbage collector can skip it, and run less often.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         await send({"type": "lifespan.startup.complete"})
@@ -77,7 +77,7 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _background(self, gateway: Gateway) -> Iterable[Coroutine[None, None, None]]:
-        """What goes on beside the calls. Each for itself, so that none waits for a long one."""
+        """The background tasks, one each, so that none waits for a long one."""
         upkeep = gateway.upkeep
         yield self._greet()
         yield _end_with_parent(os.getppid())
@@ -85,7 +85,8 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
-        # At once: what is pending at the start is what the process before this one left behind.
+        yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
+        # At once: what is pending at the start was left by the process before.
         interval_s = self._settings.reconcile_interval_s
         yield _regularly("reconciliation", upkeep.reconcile, interval_s)
 
@@ -96,7 +97,7 @@ class Application:
             try:
                 await gateway.start()
             except (StoreUnavailableError, StoreBusyError) as error:
-                # A worker that is replaced during an outage waits for its end as the others do.
+                # A worker that is replaced during an outage waits for the end of it.
                 if not is_shared(self._settings.database) or os.getppid() != parent:
                     raise
                 logger.error("the gateway cannot start yet and tries again: %s", error)
@@ -119,7 +120,7 @@ class Application:
 async def _regularly(
     what: str, work: Callable[[], Awaitable[None]], every_s: float, first_after_s: float = 0
 ) -> None:
-    """Does work again and again, whatever becomes of it: a bug must not end the rest."""
+    """Runs work at intervals, also after an error: a bug must not end the rest."""
     await asyncio.sleep(first_after_s)
     while True:
         try:
@@ -132,7 +133,7 @@ async def _regularly(
 
 
 def _last_answer(send: Send) -> Send:
-    """Asks for the connection to be closed behind the answer: the next call goes elsewhere."""
+    """Closes the connection after the answer: the next call goes to another gateway."""
 
     async def closing(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -153,7 +154,7 @@ async def _is_listening(host: str, port: int) -> bool:
 
 async def _end_with_parent(parent: int) -> None:
     """Stops this worker when its main process was killed: nothing else would stop it, and it
-    would go on holding the database."""
+    would keep the database locked."""
     while os.getppid() == parent:  # noqa: ASYNC110 - it can only be polled
         await asyncio.sleep(_PARENT_INTERVAL_S)
     logger.error("the main process is gone, so this worker stops")

@@ -5,7 +5,8 @@ import multiprocessing
 from contextlib import suppress
 from pathlib import Path
 
-from tollway.telemetry.metrics import Metrics, merged, snapshot
+from tollway.telemetry.merging import merged, snapshot
+from tollway.telemetry.metrics import Metrics
 
 _ANSWER_TIMEOUT_S = 1.0
 
@@ -33,7 +34,7 @@ class WorkerGroup:
         return all(self._started[:])
 
     def completes_start(self, number: int) -> bool:
-        """Counts a worker that has started; true for the one that all others were waited for."""
+        """Counts a worker that has started; true for the last one."""
         with self._started.get_lock():
             had_started = self.has_started
             self._started[number - 1] = 1
@@ -50,7 +51,7 @@ class Worker:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """From now on the others can ask for this one's metrics."""
+        """From now on the other workers can ask for the metrics of this one."""
         if self.worker_group.size > 1:
             path = self._address(self._number)
             self._server = await asyncio.start_unix_server(self._tell, path)

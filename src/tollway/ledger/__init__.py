@@ -1,7 +1,7 @@
 """Accounts, tokens, permissions and the ledger: who may call what, at which price, paid from what.
 
-Every change of a balance is one conditional statement and one entry in the same transaction; there
-is no reading first and writing after. This package knows nothing of HTTP or of an
+Every change of a balance is one conditional statement and one entry in the same transaction; no
+code reads a balance first and writes it after. This package knows nothing of HTTP or of an
 operation's content.
 """
 

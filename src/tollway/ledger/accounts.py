@@ -1,4 +1,4 @@
-"""What the ledger says when it cannot do what an operator asked."""
+"""Accounts: the customers of the gateway, opened, found, listed and closed."""
 
 import msgspec
 from sqlalchemy import bindparam, or_, select
@@ -7,7 +7,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import account
+from tollway.store.schema.accounts import account
 from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100

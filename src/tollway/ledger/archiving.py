@@ -1,7 +1,7 @@
-"""Old entries are dropped; their sums stay as an archived balance, so the ledger still adds up.
+"""Dropping old entries: their sums stay as an archived balance, so the ledger still adds up.
 
-They go from the oldest on and without a gap. A balance is then proven from
-the archived balance and the entries that are left.
+Entries are dropped from the oldest on and without a gap. A balance is then checked against the
+archived balance and the entries that are left.
 """
 
 from collections import Counter
@@ -52,11 +52,11 @@ OLD_BALANCES = Query(
     .where(entry.c.at_ms < _before_ms)
     .order_by(balance.c.account_id, balance.c.unit)
 )
-_of_book = (
+_of_balance = (
     entry.c.account_id == bindparam("of_account"),
     entry.c.unit == bindparam("of_unit"),
 )
-# What is still held for is not history yet.
+# An entry with an open hold stays.
 _is_open = exists().where(hold.c.request_id == entry.c.request_id, literal_column(IS_HELD))
 _OLDEST = Query(
     select(
@@ -68,11 +68,11 @@ _OLDEST = Query(
         entry.c.operation,
         _is_open,
     )
-    .where(*_of_book)
+    .where(*_of_balance)
     .order_by(entry.c.number)
     .limit(bindparam("most", type_=Integer))
 )
-_DROP = Query(entry.delete().where(*_of_book, entry.c.number <= bindparam("last_number")))
+_DROP = Query(entry.delete().where(*_of_balance, entry.c.number <= bindparam("last_number")))
 
 
 def _added_up(statement: Insert) -> Insert:
@@ -112,8 +112,8 @@ _runs = (
     .group_by(entry.c.account_id, entry.c.unit)
     .cte("run")
 )
-# A month may go as a whole if its entries are the next ones of every balance, without a gap, and
-# nothing is still held for any of them.
+# A month may be dropped as a whole if its entries are the next ones of every balance, without a
+# gap, and none of them has an open hold.
 _MONTH = Query(
     select(
         func.coalesce(func.sum(_runs.c.entries), 0),
@@ -160,8 +160,8 @@ _CARRY_MONTH = Query(
 
 
 async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
-    """Carries the sums of all entries of a month on; how many there are, or None if it may not go
-    as a whole. The caller drops the month in the same transaction."""
+    """Archives the sums of all entries of a month; returns how many there are, or None if the month
+    may not be dropped as a whole. The caller drops it in the same transaction."""
     month = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
     assert month is not None
     entries, is_next, is_open = month
@@ -174,7 +174,7 @@ async def archive_month(transaction: Transaction, from_ms: int, to_ms: int) -> i
 async def archive_entries(
     transaction: Transaction, account_id: str, unit: str, before_ms: int, most: int
 ) -> int:
-    """Drops some of the oldest entries of a balance and carries their sums; how many they were."""
+    """Drops some of the oldest entries of a balance and archives their sums; returns how many."""
     rows = await transaction.fetch_all(_OLDEST, of_account=account_id, of_unit=unit, most=most)
     old = list(takewhile(lambda row: row[4] < before_ms and not row[6], rows))
     if not old:

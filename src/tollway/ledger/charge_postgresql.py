@@ -1,8 +1,8 @@
-"""Settling on a database that several gateways share: a whole batch in one round trip.
+"""Charging on a database that several gateways share: a whole batch in one round trip.
 
-The work of `posting.py` is done by a function in the database (`tollway_charge`, in the migrations'
-`charging.sql`), which also counts what all nodes have admitted, by the database's own clock. Acts
-need answers in between; they go through a transaction, behind the same locks.
+A function in the database (`tollway_charge`, in the baseline's `charging.sql`) does what
+`charge_transaction.py` does, and counts what all nodes have admitted, by the database's own clock.
+Acts need answers in between: they go through a transaction, which takes the same locks first.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ _LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
 _CHARGE = Query(
     select(literal_column("*")).select_from(func.tollway_charge(*map(bindparam, _LOCKS + _COLUMNS)))
 )
-# Settles charges, and returns those that were not posted.
+# Posts charges, and returns those that were not posted.
 Ask = Callable[[Sequence[Charge]], Awaitable[Sequence[Row]]]
 
 
@@ -59,8 +59,9 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
         try:
             return await database.write_statement(_CHARGE, **_columns(run), waits=False)
         except StoreLockedError:
-            # Nothing was done. What is not seen before it is met is a key that another is about to
-            # keep an answer under: so all but those with keys, which come last, are tried again.
+            # Nothing was done. The only lock that SKIP LOCKED cannot see is that of a key under
+            # which another transaction is storing an answer: so the charges without a key are tried
+            # again; those with a key come last.
             others = [charge for charge in run if charge.idempotency_key is None]
             others = others if len(others) < len(run) else []
             rows = await ask(others) if others else ()
@@ -70,14 +71,14 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
 
 
 async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
-    # As there: first those without a key.
+    # As in `post_charges`: first those without a key.
     order = sorted(
-        range(len(charges)), key=lambda place: charges[place].idempotency_key is not None
+        range(len(charges)), key=lambda position: charges[position].idempotency_key is not None
     )
-    remarks: ChargeResults = {}
+    results: ChargeResults = {}
     pieces = list(_without_twins(charges, order))
-    for number, places in enumerate(pieces):
-        run = [charges[place] for place in places]
+    for number, positions in enumerate(pieces):
+        run = [charges[position] for position in positions]
         asked_ns = monotonic_ns()
         try:
             rows = await ask(run)
@@ -85,26 +86,26 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
             if number == 0:
                 raise
             # The pieces before are committed: only this one and the rest have failed.
-            return remarks | {place: error for rest in pieces[number:] for place in rest}
+            return results | {position: error for rest in pieces[number:] for position in rest}
         for nth, *outcome in rows:
-            remarks[places[nth - 1]] = _error_of(outcome, asked_ns)
-    return remarks
+            results[positions[nth - 1]] = _error_of(outcome, asked_ns)
+    return results
 
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
-    """Posts charges that have acts, once all that they will have to wait for is theirs."""
+    """Posts charges that have acts, after locking all that they need."""
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
-    # Answers are kept in the order of their keys, and by the database's clock, here as there.
-    order = sorted(range(len(charges)), key=lambda place: _key(charges[place]))
-    posted = [replace(_counted(charges[place]), at_ms=now_ms) for place in order]
-    remarks = await post_charges(transaction, posted)
-    return {order[nth]: remark for nth, remark in remarks.items()}
+    # As the function does: in the order of the keys, by the database's clock.
+    order = sorted(range(len(charges)), key=lambda position: _key(charges[position]))
+    posted = [replace(_counted(charges[position]), at_ms=now_ms) for position in order]
+    results = await post_charges(transaction, posted)
+    return {order[nth]: result for nth, result in results.items()}
 
 
 def _counted(charge: Charge) -> Charge:
-    """The charge, but its act begins with counting the call against its limit.
+    """The charge, but its act first counts the call against its limit.
 
-    An act that fails is undone together with that.
+    If the act fails, the count is undone with it.
     """
     act = charge.act
     if charge.limit is None or act is None:
@@ -121,20 +122,20 @@ def _counted(charge: Charge) -> Charge:
 
 
 def _without_twins(charges: Sequence[Charge], order: Iterable[int]) -> Iterator[list[int]]:
-    """Cuts a batch wherever a key comes again: its second call must find the answer of the first.
+    """Splits a batch where a key occurs again: the second call must find the answer of the first.
 
-    That is rare: almost always all of a batch is one piece.
+    That is rare: almost always the whole batch is one piece.
     """
     run: list[int] = []
     seen: set[Key] = set()
-    for place in order:
-        if charges[place].idempotency_key is not None:
-            key = _key(charges[place])
+    for position in order:
+        if charges[position].idempotency_key is not None:
+            key = _key(charges[position])
             if key in seen:
                 yield run
                 run, seen = [], set()
             seen.add(key)
-        run.append(place)
+        run.append(position)
     yield run
 
 
@@ -143,7 +144,7 @@ def _key(charge: Charge) -> Key:
 
 
 def _balances(charges: Iterable[Charge]) -> list[Key]:
-    # An act may end a hold, and that begins with the balance, also if nothing is owed.
+    # An act may end a hold, which locks the balance first, also if nothing is owed.
     owing = (each for each in charges if each.amount or each.act is not None)
     return sorted({(each.account_id, each.unit) for each in owing})
 
@@ -166,7 +167,7 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
     nth_balance = {key: nth for nth, key in enumerate(_balances(charges), 1)}
     nth_window = {key: nth for nth, key in enumerate(_windows(charges), 1)}
     grants = [each.grant for each in charges]
-    keepings = [each.idempotency_key for each in charges]
+    keys = [each.idempotency_key for each in charges]
     return {
         **_locks(charges),
         "accounts": [each.account_id for each in charges],
@@ -186,15 +187,15 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
         "owner_kinds": _if_any(grants, lambda grant: grant.owner_kind),
         "owner_ids": _if_any(grants, lambda grant: grant.owner_id),
         "consent_ids": _if_any(grants, lambda grant: grant.consent_id),
-        "keys": _if_any(keepings, lambda idempotency_key: idempotency_key.key),
-        "fingerprints": _if_any(keepings, lambda idempotency_key: idempotency_key.fingerprint),
-        "answers": _if_any(keepings, _sealed),
+        "keys": _if_any(keys, lambda idempotency_key: idempotency_key.key),
+        "fingerprints": _if_any(keys, lambda idempotency_key: idempotency_key.fingerprint),
+        "answers": _if_any(keys, _sealed),
         "kept_ms": KEPT_MS,
     }
 
 
 def _if_any(given: Sequence[T | None], part: Callable[[T], object]) -> list[object] | None:
-    """A column of what some charges have; None, which spares the database looking, if none has."""
+    """A column of what some charges have; None if none has, which saves the database the work."""
     column = [None if each is None else part(each) for each in given]
     return column if any(each is not None for each in given) else None
 
@@ -211,6 +212,6 @@ def _error_of(row: Sequence[Any], asked_ns: int) -> Exception:
     if outcome == "kept":
         return AlreadyAnswered(KeptAnswer(*kept))
     if outcome == "throttled":
-        # The database counts from a moment between its being asked and now.
+        # The database counts from a moment between the request and now.
         return OverLimitError(detail / 1_000_000, asked_ns + detail * 1000)
     return ShortageError(detail)

@@ -1,7 +1,7 @@
 """Posting charges: debits, entries and acts, in one transaction.
 
 The condition and the change of a balance are one statement, so nothing is spent twice; an act and
-its charge are there together or not at all. What a call did under an owner's grant is written down
+its charge are committed together or not at all. What a call did under an owner's grant is recorded
 for the owner in the same transaction.
 """
 
@@ -16,48 +16,48 @@ from tollway.store.database import StoreError, Transaction
 
 
 class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault
-    """An answer was kept under a charge's key before: nothing was done, nothing was paid."""
+    """An answer was stored under a charge's key before: nothing was done, nothing was paid."""
 
     def __init__(self, kept: KeptAnswer) -> None:
         super().__init__(kept.request_id)
         self.kept = kept
 
 
-# By position in a batch, what else is known of a charge than that it was posted: what its act
-# came to, or why it was not posted.
+# By position in a batch: the result of a charge's act, or why the charge was not posted. A plain
+# charge that was posted has none.
 ChargeResults = dict[int, ActResult | Exception]
 
 
 async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
     """Posts charges in one transaction; each is posted whole, with its act, or not at all."""
-    remarks: ChargeResults = {}
+    results: ChargeResults = {}
     entries: list[tuple[object, ...]] = []
-    await _post_plain(transaction, charges, remarks, entries)
+    await _post_plain(transaction, charges, results, entries)
     for position, charge in enumerate(charges):
         if charge.act is not None or charge.idempotency_key is not None:
-            remarks[position] = await _post_alone(transaction, charge, entries)
+            results[position] = await _post_alone(transaction, charge, entries)
     await transaction.execute_many(ADD_ENTRY, entries)
     uses = [
         use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation)
         for position, charge in enumerate(charges)
-        if charge.grant is not None and _is_done(remarks.get(position))
+        if charge.grant is not None and _is_done(results.get(position))
     ]
     if uses:
         await add_uses(transaction, uses)
-    return remarks
+    return results
 
 
-def _is_done(remark: ActResult | Exception | None) -> bool:
-    """Whether a call has succeeded with this. One that goes on is reported when it has ended."""
-    if isinstance(remark, ActResult):
-        return remark.then is None
-    return remark is None
+def _is_done(result: ActResult | Exception | None) -> bool:
+    """Whether a call has succeeded with this. One that waits for a carrier is recorded later."""
+    if isinstance(result, ActResult):
+        return result.then is None
+    return result is None
 
 
 async def _post_plain(
     transaction: Transaction,
     charges: Sequence[Charge],
-    remarks: ChargeResults,
+    results: ChargeResults,
     entries: list[tuple[object, ...]],
 ) -> None:
     by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
@@ -73,13 +73,13 @@ async def _post_plain(
             continue
         for position in positions:
             if not await _take(transaction, [charges[position]], entries):
-                remarks[position] = ShortageError(await amount_left(transaction, account_id, unit))
+                results[position] = ShortageError(await amount_left(transaction, account_id, unit))
 
 
 async def _post_alone(
     transaction: Transaction, charge: Charge, entries: list[tuple[object, ...]]
 ) -> ActResult | Exception:
-    """Acts, charges and keeps the answer, or does nothing; the rest of the batch is left alone."""
+    """Acts, charges and stores the answer, or does nothing; the rest of the batch is unaffected."""
     entries_before = len(entries)
     try:
         while True:
@@ -121,21 +121,21 @@ async def _act(
     entries: list[tuple[object, ...]],
     reserved_by: str | None,
 ) -> ActResult:
-    acted = await _acted(transaction, charge, charge.idempotency_key)
-    if acted.is_paid and charge.amount and not await _take(transaction, [charge], entries):
+    result = await _act_result(transaction, charge, charge.idempotency_key)
+    if result.is_paid and charge.amount and not await _take(transaction, [charge], entries):
         raise ShortageError(await amount_left(transaction, charge.account_id, charge.unit))
     idempotency_key = charge.idempotency_key
     if (
         idempotency_key is not None
-        and (acted.is_success or acted.is_held)
-        and not await keep(transaction, charge, idempotency_key, acted, reserved_by)
+        and (result.is_success or result.is_held)
+        and not await keep(transaction, charge, idempotency_key, result, reserved_by)
         and not idempotency_key.late
     ):
         raise _KeptMeanwhileError
-    return acted
+    return result
 
 
-async def _acted(
+async def _act_result(
     transaction: Transaction, charge: Charge, idempotency_key: IdempotencyKey | None
 ) -> ActResult:
     if charge.act is not None:

@@ -1,4 +1,4 @@
-"""What a call owes, what it does in the transaction that charges it, and what came of that."""
+"""What a call owes, what it does in the transaction that charges it, and the result of that."""
 
 from collections.abc import Awaitable, Callable
 from typing import Union
@@ -9,12 +9,12 @@ from tollway.store.database import Transaction
 
 
 class ActResult(msgspec.Struct, frozen=True):
-    """What an act came to: the payload of the answer, and whether it is still to be paid.
+    """The result of an act: the payload of the answer, and whether it must still be paid.
 
-    An act that captured a hold has paid by itself: `captured`. `replay_of` is the request whose
-    answer this is, if it was given before. `then` is what is to be done outside once all this is
-    committed; the act that it gives comes in place of this one. `is_held` says that a hold was made
-    for this, which tells the owner of the call's grant when it is captured.
+    An act that captured a hold has paid by itself: `captured`. `replay_of` is the request that got
+    this answer first, if there was one. `then` is work to do after the commit, outside of the
+    transaction; it returns the act that replaces this one. `is_held` says that this act made a
+    hold: its capture will record the read for the owner of the grant.
     """
 
     data: bytes
@@ -39,12 +39,12 @@ class GrantKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
-    """How the answer to a call with an Idempotency-Key is kept for its repetition.
+    """How the answer to a call with an Idempotency-Key is stored for its repetition.
 
-    `data` is the answer if it is known before the charge; an act gives its own. `is_same` tells
-    whether another fingerprint is of the same request. The end of an act that has held its price
-    and its key is `late`: it is entered whatever has become of the key meanwhile, because what was
-    done outside is done.
+    `data` is the answer if it is known before the charge; an act returns its own. `is_same` says
+    whether another fingerprint is of the same request. The second commit of an act that has held
+    its price and its key is `late`: it is made whatever happened to the key meanwhile, because the
+    work outside is done.
     """
 
     key: str
@@ -58,8 +58,8 @@ class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
 class Charge(msgspec.Struct, frozen=True, gc=False):
     """What one call owes, which may be nothing.
 
-    `limit` is how many such calls its account may have admitted in a second over all nodes; None
-    where it is not for the settlement to count them.
+    `limit` is how many such calls of its account may be admitted in a second over all nodes; None
+    where charging does not count them.
     """
 
     account_id: str
@@ -75,8 +75,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     limit: int | None = None
 
 
-# Something an operation does in the very transaction that charges for it, so that neither is ever
-# there without the other.
+# Work of an operation in the very transaction that charges for it: both are committed, or neither.
 Act = Callable[[Transaction, Charge], Awaitable[ActResult]]
 
 
@@ -91,7 +90,7 @@ class ShortageError(Exception):
 class OverLimitError(Exception):
     """A charge was refused, because enough calls were admitted on all nodes in the last second.
 
-    There is place for another one after `wait_s`, and surely not before `until_ns` of this
+    Another call can be admitted after `wait_s`, and certainly not before `until_ns` of this
     process's monotonic clock.
     """
 
@@ -102,4 +101,4 @@ class OverLimitError(Exception):
 
 
 class BusyError(Exception):
-    """A charge was not tried, because another transaction has its balance or its limit just now."""
+    """A charge was not tried, because another transaction has locked its balance or its window."""

@@ -1,7 +1,7 @@
-"""Charging calls: the calls that arrive while one commit is under way share the next one.
+"""Charging calls: the calls that arrive during one commit wait in a queue and share the next one.
 
-That is what makes a durable charge cheap: one wait for the disk, and one debit per account, pay for
-a whole batch. No call is answered before the commit that has its own charge.
+That makes a durable charge cheap: a whole batch needs one wait for the disk, and one debit per
+balance. No call is answered before the commit of its own charge.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tollway.telemetry.metrics import Metrics
 _BATCH_MAX = 512
 # Acts of a shared database hold their locks for several round trips each.
 _ACTS_MAX = 16
-# Calls that came evenly may be settled unevenly. One that finds no place by so little waits for it.
+# Calls that arrive evenly may be charged unevenly. One that is over the limit by so little waits.
 _PATIENCE_S = 0.1
 
 Answer = asyncio.Future[ActResult | None]
@@ -60,7 +60,7 @@ class ChargeBatcher:
             self._plain = self._acts = queue(partial(_write, database, post_charges), _BATCH_MAX)
 
     def settle(self, charge: Charge) -> Answer:
-        """Done, with what its act came to, once the charge is durable.
+        """Done, with the result of its act, once the charge is durable.
 
         Raises ShortageError or OverLimitError if it was refused, AlreadyAnswered if its key was
         used before, the act's own error if that failed, StoreError if it could not be tried.
@@ -117,7 +117,7 @@ class _Queue:
             self._running = None
 
     def _in_time(self, batch: list[_Waiting]) -> list[_Waiting]:
-        """The calls that have not waited too long already; the others are let go uncharged."""
+        """The calls that have not waited too long; the others fail, and are not charged."""
         oldest_s = monotonic() - self._timeout_s
         for waiting in batch:
             if waiting.since_s >= oldest_s:
@@ -133,29 +133,29 @@ class _Queue:
         charges = [waiting.charge for waiting in batch]
         self._metrics.settle_batch.observe(len(batch))
         try:
-            remarks = await self._post_charges(charges)
+            results = await self._post_charges(charges)
         except Exception as error:
             for waiting in batch:
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
             return
         for position, waiting in enumerate(batch):
-            self._tell(waiting, remarks.get(position))
+            self._finish(waiting, results.get(position))
 
-    def _tell(self, waiting: _Waiting, remark: ActResult | Exception | None) -> None:
-        if isinstance(remark, BusyError):
+    def _finish(self, waiting: _Waiting, result: ActResult | Exception | None) -> None:
+        if isinstance(result, BusyError):
             self._on_busy(waiting)
             return
-        if isinstance(remark, OverLimitError) and waiting.is_patient:
+        if isinstance(result, OverLimitError) and waiting.is_patient:
             again = msgspec.structs.replace(waiting, is_patient=False)
-            if remark.wait_s <= _PATIENCE_S:
-                asyncio.get_running_loop().call_later(remark.wait_s, self.add, again)
+            if result.wait_s <= _PATIENCE_S:
+                asyncio.get_running_loop().call_later(result.wait_s, self.add, again)
                 return
-        if isinstance(remark, ShortageError):
-            self._on_shortage(waiting.charge.account_id, waiting.charge.unit, remark.left)
+        if isinstance(result, ShortageError):
+            self._on_shortage(waiting.charge.account_id, waiting.charge.unit, result.left)
         if waiting.answer.done():
             return
-        if isinstance(remark, Exception):
-            waiting.answer.set_exception(remark)
+        if isinstance(result, Exception):
+            waiting.answer.set_exception(result)
         else:
-            waiting.answer.set_result(remark)
+            waiting.answer.set_result(result)

@@ -1,23 +1,29 @@
-"""Clients: programs of an account that obtain tokens themselves. Only a secret's hash is kept."""
+"""Clients: programs of an account that obtain tokens themselves, and the tokens they obtain.
+
+Only the hash of a client's secret is stored. How many tokens a client obtains is limited; a sweep
+removes them some time after they have expired.
+"""
 
 import hmac
 import re
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import BigInteger, Integer, bindparam, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import SECRET, IssuedToken, is_well_formed, mint, put_token, token_hash
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
-from tollway.store.schema.ledger import account, client, token
+from tollway.store.schema.accounts import account
+from tollway.store.schema.ledger import client, token
 from tollway.store.versions import directory_changed
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
-# What a secret is compared with when there is no such client: no text has this hash.
-_NOBODY = bytes(32)
+# What a secret is compared with if the client does not exist: no text has this hash.
+_NO_HASH = bytes(32)
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -65,7 +71,7 @@ _REVOKE = Query(
     .where(client.c.id == bindparam("wanted"), client.c.revoked_at_s.is_(None))
     .values(revoked_at_s=bindparam("now_s"))
 )
-# Also those that are taken for expired here: where this clock is ahead, others serve them still.
+# Also those that have expired by this clock: where it is ahead, other nodes still accept them.
 _REVOKE_TOKENS = Query(
     token.update()
     .where(token.c.client_id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
@@ -130,13 +136,13 @@ async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
 
 
 async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
-    """The client that has this id and secret; None whatever is wrong with them. What cannot be one
-    is refused without asking the database."""
+    """The client that has this id and secret; None whatever is wrong with them. A malformed id or
+    secret is refused without a query."""
     if not (_CLIENT_ID.fullmatch(client_id) and is_well_formed(secret, [SECRET])):
         return None
     row = await reader.fetch_one(_IN_FORCE, wanted=client_id)
-    hashed, *facts = row or (_NOBODY,)
-    # The same work for a client that is not there, in the same time for every wrong secret.
+    hashed, *facts = row or (_NO_HASH,)
+    # The same work for an unknown client, in the same time for every wrong secret.
     is_right = hmac.compare_digest(hashed, token_hash(secret))
     return Client(*facts) if is_right else None
 
@@ -160,10 +166,10 @@ TOKENS_MAX = 10
 WINDOW_S = 60
 # Longer than any node's clock is ahead of another's.
 _KEPT_S = 24 * 3600
-# Rows per commit: the calls that are charged meanwhile wait for one of these at most.
-_PIECE = 500
+# Rows per commit: a call that is charged meanwhile waits for one such commit at most.
+_SWEEP_PIECES_MAX = 20
 
-# Those of the future were issued while a clock went wrong, and must not keep a client out for long.
+# Tokens of the future were issued while a clock was wrong, and must not lock a client out for long.
 _LATELY = Query(
     select(token.c.issued_at_s)
     .where(
@@ -185,7 +191,7 @@ _SWEEP = Query(
                 token.c.expires_at_s <= bindparam("before_s", type_=BigInteger),
             )
             .order_by(token.c.expires_at_s)
-            .limit(_PIECE)
+            .limit(bindparam("most", type_=Integer))
             .with_for_update(skip_locked=True)
         )
     )
@@ -203,8 +209,8 @@ class TooManyTokensError(Exception):
 async def obtain_token(
     database: Database, runtime: Runtime, client: Client, lifetime_s: int
 ) -> IssuedToken | None:
-    """A token for a client that was recognised; None if it was revoked in this very moment."""
-    # Looked at before anything is written, so that a client that asks without end costs one read.
+    """A token for a recognised client; None if the client was revoked at this moment."""
+    # Checked before anything is written, so that a client that asks without end costs one read.
     await _check_limit(database, runtime, client.id)
 
     async def work(transaction: Transaction) -> IssuedToken | None:
@@ -236,10 +242,10 @@ async def _check_limit(reader: Reader, runtime: Runtime, client_id: str) -> None
 
 
 async def sweep_client_tokens(database: Database, now_s: int) -> int:
-    """Removes rows of tokens that expired long enough ago; how many that were."""
+    """Removes rows of tokens that expired long enough ago; returns how many."""
 
-    async def sweep(transaction: Transaction) -> int:
+    async def remove(transaction: Transaction, most: int) -> int:
         async with transaction.with_new_plan():
-            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S)
+            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S, most=most)
 
-    return await database.write(sweep)
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)

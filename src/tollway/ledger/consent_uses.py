@@ -1,6 +1,6 @@
-"""What the owner of a grant can see: one row per successful call under it, in its commit.
+"""The reads that the owner of a grant can see: one row per successful call, in the call's commit.
 
-It stays for as long as the entry of the call's charge, which the audit holds against it.
+A row stays as long as the entry of the call's charge, because the audit compares the two.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ _DROP = Query(
     consent_use.delete().where(
         *_of_grant,
         consent_use.c.request_id <= bindparam("last"),
-        # Once more, so that months which are not old are left alone.
+        # Repeated, so that the query skips months which are not old.
         consent_use.c.at_ms < _before_ms,
     )
 )
@@ -83,7 +83,7 @@ async def add_uses(transaction: Transaction, uses: Iterable[Use]) -> None:
 
 
 async def uses_of_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:
-    """How many uses a month has; None while there are entries that are as old."""
+    """How many uses a month has; None while entries of the month exist."""
     row = await transaction.fetch_one(_MONTH, from_ms=from_ms, to_ms=to_ms)
     assert row is not None
     uses, has_entries = row
@@ -91,7 +91,7 @@ async def uses_of_month(transaction: Transaction, from_ms: int, to_ms: int) -> i
 
 
 async def remove_old(transaction: Transaction, grant: GrantKey, before_ms: int, most: int) -> int:
-    """Removes some of the oldest uses of a grant, but for those whose entry is there; how many."""
+    """Removes some of the oldest uses of a grant whose entries are gone; returns how many."""
     its = {
         "of_kind": grant.owner_kind,
         "of_owner": grant.owner_id,

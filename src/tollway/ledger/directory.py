@@ -1,11 +1,11 @@
 """Who is calling: from a token's hash to everything the pipeline needs to know of its account.
 
-What was looked up is kept in memory until the directory's version moves on, which any change by the
-command line or another process does. One short read per call tells; so a revoked token is refused,
+It keeps what was looked up in memory until the directory's version changes, which any change by the
+command line or another process does. Every call checks that version; so a revoked token is refused,
 and a top-up seen, on the very next call.
 
-What is out of date is put aside and not emptied: so an answer that was read before a change and
-arrives after it goes to a cache that is no longer read.
+A cache that is out of date is replaced, not emptied: a row that was read before a change and
+arrives after it goes to the old cache, which is no longer read.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ from tollway.ledger.permissions import (
 )
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.ledger import account, token
+from tollway.store.schema.accounts import account
+from tollway.store.schema.ledger import token
 from tollway.store.versions import Versions
 
-_PASSPORTS_MAX = 20_000
+_CALLERS_MAX = 20_000
 
 _FIND = Query(
     select(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s)
@@ -49,14 +50,14 @@ class Caller:
 
 
 class Directory:
-    """The passports of the tokens that call, and the state of the operations."""
+    """The callers behind the tokens in use, and the state of the operations."""
 
     def __init__(self, database: Database, versions: Versions) -> None:
         self._database = database
         self._versions = versions
         self._version = -1
         self._reading = 0
-        self._passports: dict[bytes, Caller] = {}
+        self._callers: dict[bytes, Caller] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self.operation_states: dict[str, OperationState] = {}
 
@@ -67,9 +68,9 @@ class Directory:
         if version == self._version:
             return
         states = await operation_states(self._database)
-        # Another call may have been here meanwhile, with the same version or a later one.
+        # Another call may have refreshed meanwhile, with the same version or a later one.
         if version != self._version and reading > self._reading:
-            self._passports, self._amounts = {}, {}
+            self._callers, self._amounts = {}, {}
             self.operation_states = states
             self._version, self._reading = version, reading
 
@@ -77,11 +78,11 @@ class Directory:
         """A caller kept in memory; out of date unless the versions are fresh."""
         if self._versions.directory != self._version:
             return None
-        return self._passports.get(hashed)
+        return self._callers.get(hashed)
 
     async def caller(self, hashed: bytes) -> Caller | None:
         """The caller of a token that is neither unknown, revoked, nor of a closed account."""
-        kept = self._passports
+        kept = self._callers
         known = kept.get(hashed)
         if known is not None:
             return known
@@ -97,23 +98,23 @@ class Directory:
             expires_at_s,
             {permission.operation: permission for permission in permissions},
         )
-        if len(kept) >= _PASSPORTS_MAX:
+        if len(kept) >= _CALLERS_MAX:
             kept.clear()
         kept[hashed] = found
         return found
 
     def remembered_amount(self, account_id: str, unit: str) -> int:
-        """What a balance held when it was last seen. Only a hint that spares a read."""
+        """What a balance held when it was last seen: a hint that saves a read."""
         return self._amounts.get((account_id, unit), -1)
 
     async def amount_left(self, account_id: str, unit: str) -> int:
-        """What a balance holds, read afresh."""
+        """What a balance holds, read from the database."""
         left = await amount_left(self._database, account_id, unit)
         self.remember_amount(account_id, unit, left)
         return left
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
-        """Keeps a balance that settling reported; settling alone decides what can be paid."""
-        if len(self._amounts) >= _PASSPORTS_MAX:
+        """Keeps a balance that charging reported; charging alone decides what can be paid."""
+        if len(self._amounts) >= _CALLERS_MAX:
             self._amounts.clear()
         self._amounts[account_id, unit] = left

@@ -172,7 +172,7 @@ async def list_balances(reader: Reader, account_id: str) -> list[Balance]:
 async def newest_entries(
     reader: Reader, account_id: str, unit: str, count: int, before_number: int = 2**62
 ) -> Sequence[Entry]:
-    """Entries from the newest back, those before a number only."""
+    """Entries before a number, newest first."""
     rows = await reader.fetch_all(
         _PAGE, account_id=account_id, unit=unit, before_number=before_number, count=count
     )

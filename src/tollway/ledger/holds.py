@@ -1,10 +1,9 @@
 """Holds: credits set aside while a carrier decides, then captured or released.
 
 A hold is an entry of its own. Its capture is a release and a charge in one transaction, so that
-every success has exactly one charge in the ledger, however it came about. A hold stays until one of
-the two is done: after its deadline it is an alarm, never forgotten. One of nothing is a hold too,
-but a hold of nothing has no ledger entry. With the credits a release also gives back the
-Idempotency-Key that was reserved with them.
+every success has exactly one charge in the ledger. A hold stays open until it is captured or
+released: after its deadline it is reported as overdue, never dropped. A hold of 0 credits has no
+entry. A release also frees the Idempotency-Key that was reserved with the hold.
 """
 
 from collections.abc import Sequence
@@ -91,9 +90,9 @@ _END = Query(
 async def reserve(
     transaction: Transaction, charge: Charge, hold_id: str, deadline_at_ms: int
 ) -> Hold:
-    """Sets aside what a call owes; a ShortageError tells that the balance does not cover it.
+    """Sets aside what a call owes; raises ShortageError if the balance does not cover it.
 
-    What was held before under the same id, open or not, is not held again.
+    An id that was held before, open or not, is not held again.
     """
     grant = charge.grant
     made = Hold(
@@ -119,13 +118,13 @@ async def reserve(
 
 
 async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:
-    """Locks the balance that a hold was taken from. What ends a hold does so first, before
-    changing anything else."""
+    """Locks the balance that a hold was taken from. Every transaction that ends a hold does so
+    first, before it changes anything else."""
     await transaction.fetch_one(_LOCK, of_account=account_id, of_hold=hold_id)
 
 
 async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms: int) -> Hold:
-    """Charges what was set aside, and tells the owner under whose grant it was."""
+    """Charges what was set aside, and records the read for the owner of the grant."""
     ended = await _end(transaction, account_id, hold_id, "captured", at_ms)
     amount = ended.amount
     if amount:
@@ -202,7 +201,7 @@ async def _enter(
     await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(entry))
 
 
-# Written out, and not a parameter: only so does a planner know that the index fits.
+# Written out, and not a parameter: only then does the planner know that the index fits.
 _is_held: ColumnElement[bool] = literal_column(IS_HELD)
 _OPEN = Query(
     select(*HOLD_COLUMNS).where(_is_held).order_by(hold.c.deadline_at_ms).limit(bindparam("most"))

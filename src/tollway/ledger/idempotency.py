@@ -1,24 +1,26 @@
-"""Answers kept for repetition: a request with an Idempotency-Key is done and paid once.
+"""Answers stored for repetition: a request with an Idempotency-Key is done and paid once.
 
 The answer is stored, sealed, in the commit that charges for it. The same request with the same key
 then gets it again for nothing; another request with that key is refused.
 
-A request that has to wait for a carrier reserves its key in the commit that holds its price: an
-answer that is still empty. Another request with that key is refused from then on. The same one
-passes as if nothing were kept, and finds what the first has begun.
+A request that waits for a carrier reserves its key in the commit that holds its price, with an
+empty answer. From then on another request with that key is refused. The same one passes as if
+nothing were stored, and finds what the first has begun.
 """
 
 import msgspec
-from sqlalchemy import and_, bindparam, or_, select, tuple_
+from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.store.clock import sure_ms
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000
+_SWEEP_PIECES_MAX = 200
 _NOT_YET = b""
 
 
@@ -51,18 +53,21 @@ _KEEP = Query(
     _new.on_conflict_do_update(
         index_elements=[*idempotency_key.primary_key],
         set_={c.name: _new.excluded[c.name] for c in idempotency_key.c if not c.primary_key},
-        # One that has had its day and is not swept out yet must not be in the way either.
+        # An expired answer that is not swept yet is replaced as well.
         where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
     )
 )
+_OLDEST = Query(select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
 # The sweep skips locked rows: they go the next time.
-_DROP_ALL = Query(
+_DROP_OLDEST = Query(
     idempotency_key.delete().where(
         _primary_key.in_(
             select(idempotency_key.c.account_id, idempotency_key.c.key)
             .where(idempotency_key.c.at_ms <= bindparam("older_ms"))
+            .order_by(idempotency_key.c.at_ms)
+            .limit(bindparam("most", type_=Integer))
             .with_for_update(skip_locked=True)
         )
     )
@@ -80,22 +85,22 @@ async def keep(
     transaction: Transaction,
     charge: Charge,
     idempotency_key: IdempotencyKey,
-    acted: ActResult,
+    result: ActResult,
     reserved_by: str | None,
 ) -> bool:
-    """Keeps an answer, unless another one was kept under the key in the meantime; of a call that
-    goes on outside, reserves the key. It may be reserved already, but only by `reserved_by`.
+    """Stores an answer, unless another one was stored under the key meanwhile. For a call that
+    waits for a carrier, it only reserves the key, which only `reserved_by` may have reserved.
 
-    It is kept as the answer of the request that paid, which may be an earlier one without the key.
+    It is stored as the answer of the request that paid, which may be an earlier one without a key.
     """
     kept = await transaction.execute(
         _KEEP,
         account_id=charge.account_id,
         key=idempotency_key.key,
-        request_id=acted.replay_of or charge.request_id,
+        request_id=result.replay_of or charge.request_id,
         at_ms=charge.at_ms,
         fingerprint=idempotency_key.fingerprint,
-        sealed=idempotency_key.seal(acted.data) if acted.is_success else _NOT_YET,
+        sealed=idempotency_key.seal(result.data) if result.is_success else _NOT_YET,
         older_ms=charge.at_ms - KEPT_MS,
         reserved_by=reserved_by,
     )
@@ -103,17 +108,24 @@ async def keep(
 
 
 async def free_key(transaction: Transaction, account_id: str, key: str, request_id: str) -> None:
-    """Ends what a request has reserved: it came to nothing."""
+    """Frees a key that a request has reserved: nothing was done."""
     await transaction.execute(_FREE, of_account=account_id, of_key=key, reserved_by=request_id)
 
 
+async def oldest_kept_s(reader: Reader, now_ms: int) -> float:
+    """How old the oldest kept answer is; more than a day and a few minutes, and the sweep does not
+    keep up."""
+    ((at_ms,),) = await reader.fetch_all(_OLDEST)
+    return 0 if at_ms is None else max(0, now_ms - int(at_ms)) / 1000
+
+
 async def sweep_kept(database: Database, now_ms: int) -> int:
-    """Drops the answers whose time is over, and is so by every clock that counts: they are not the
-    sweeping node's alone."""
+    """Drops the oldest answers that have expired by the node's and the database's clock, as many as
+    one run may; returns how many."""
+    older_ms = await sure_ms(database, now_ms) - KEPT_MS
 
-    async def sweep(transaction: Transaction) -> int:
-        older_ms = await sure_ms(transaction, now_ms) - KEPT_MS
+    async def drop(transaction: Transaction, most: int) -> int:
         async with transaction.with_new_plan():
-            return await transaction.execute(_DROP_ALL, older_ms=older_ms)
+            return await transaction.execute(_DROP_OLDEST, older_ms=older_ms, most=most)
 
-    return await database.write(sweep)
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, drop)

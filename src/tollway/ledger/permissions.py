@@ -8,7 +8,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import operation_state, permission
+from tollway.store.schema.accounts import operation_state, permission
 from tollway.store.versions import directory_changed
 
 

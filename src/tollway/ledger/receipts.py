@@ -1,4 +1,8 @@
-"""From what a call has left behind to what its receipt says: charged, held or not charged."""
+"""Receipts: found from the rows that a call left, and worded as charged, held or not charged.
+
+A receipt needs no row of its own: a charge, a hold, a use of a grant, a waybill or the record of a
+refused call is enough.
+"""
 
 from typing import Any
 
@@ -8,32 +12,33 @@ from sqlalchemy import and_, bindparam, select
 from tollway.contract.receipt import (
     CAPTURED,
     CHARGED,
+    FREE_REASONS,
     HELD,
     REFUSED,
     RELEASED,
-    UNCHARGED,
+    FreeReason,
     Outcome,
     Receipt,
     ReceiptConsent,
     ReceiptHold,
     ReceiptWaybill,
-    Uncharged,
 )
 from tollway.ledger.entries import Entry, entries_of_request
 from tollway.ledger.holds import HOLD_COLUMNS, Hold
 from tollway.ledger.refused_calls import RefusedCall
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
+from tollway.store.schema.accounts import account
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
-from tollway.store.schema.ledger import account, hold, refused_call
+from tollway.store.schema.ledger import hold, refused_call
 
 
 class Traces(msgspec.Struct, frozen=True):
-    """What a call has left behind: its note, its entries by their kind, and its hold.
+    """The rows of a call: its record as a refused call, its entries by their kind, and its hold.
 
-    The entries say what became of a hold, since they were read at one moment; its row may have
-    been read at a later one.
+    The entries decide the state of a hold, because they were read at one moment; the row of the
+    hold may have been read later.
     """
 
     note: RefusedCall | None
@@ -88,7 +93,7 @@ def _held(traces: Traces, held: Hold, reserved: Entry, language: str) -> Receipt
 
 def _noted(note: RefusedCall, language: str) -> Receipt:
     if note.code == 0:
-        why = UNCHARGED[Uncharged(note.reason)].fill(language, {})
+        why = FREE_REASONS[FreeReason(note.reason)].fill(language, {})
     else:
         why = REFUSED.fill(language, {"code": note.code, "reason": note.reason})
     return Receipt(
@@ -127,14 +132,14 @@ _notes = select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__
     refused_call.c.request_id == bindparam("wanted")
 )
 _NOTE_OF_ACCOUNT = Query(_notes.where(refused_call.c.account_id == bindparam("of_account")))
-# By way of the accounts, because the key of a note begins with one.
+# Through the accounts, because the key of a refused call begins with one.
 _NOTE = Query(_notes.where(refused_call.c.account_id.in_(select(account.c.id))))
 _HOLD = Query(
     select(*HOLD_COLUMNS).where(
         hold.c.request_id == bindparam("wanted"), hold.c.account_id == bindparam("of_account")
     )
 )
-# By way of the account's grants, because the key of a use begins with the grant.
+# Through the account's grants, because the key of a use begins with the grant.
 _CONSENT = Query(
     select(consent.c.owner_kind, consent.c.owner_id, consent.c.id)
     .join(
@@ -194,7 +199,7 @@ async def _consent(
         return ReceiptConsent(held.owner_kind, held.owner_id, held.consent_id)
     if receipt.code != 0:
         return None
-    # Aside: an account may have the grants of very many shops.
+    # A long read: an account may have the grants of very many shops.
     rows = await database.fetch_long(
         _CONSENT,
         receipt.account_id,
@@ -205,7 +210,7 @@ async def _consent(
 
 
 async def _waybill(reader: Reader, receipt: Receipt) -> ReceiptWaybill | None:
-    """The waybill of a call; of one that was asked for again, the one that was there already."""
+    """The waybill of a call; for a repeated request, the one that was issued before."""
     row = await reader.fetch_one(
         _WAYBILL,
         of_account=receipt.account_id,

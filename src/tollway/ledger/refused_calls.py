@@ -1,7 +1,8 @@
 """The calls that have no charge in the ledger, recorded for their receipts.
 
-In the background: a call only leaves a note, and the notes of a moment are written together. So
-no call waits for them, and a flood of them is never more than a few commits a second.
+They are written in the background: a call only adds its record to a queue, and the records of a
+moment are written together. So no call waits for them, and a flood of refused calls is never more
+than a few commits a second.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from tollway.telemetry.metrics import Metrics
 
 _WRITE_AFTER_S = 0.2
 _RETRY_AFTER_S = 1.0
-# Rows per commit: the calls that are charged meanwhile wait for one of these at most.
+# Rows per commit: a call that is charged meanwhile waits for one such commit at most.
 _BATCH_MAX = 500
 _WAITING_MAX = 20_000
 
@@ -54,7 +55,7 @@ _SWEEP = Query(
             .order_by(refused_call.c.at_ms)
             .limit(bindparam("most", type_=Integer))
         ),
-        # Once more, so that months which are not old are left alone.
+        # Repeated, so that the query skips months which are not old.
         _is_old,
     )
 )
@@ -62,10 +63,10 @@ OLD_REFUSED = Query(select(func.count()).select_from(refused_call).where(_is_old
 
 
 class RefusedCallLog:
-    """Takes notes of calls and writes them a moment later, one commit at a time.
+    """Queues records of calls and writes them a moment later, one commit at a time.
 
-    What the database does not take at the moment is tried again. When too much waits, the newest
-    notes are dropped and counted.
+    While the database is unavailable it tries again. When the queue is full, the newest records are
+    dropped and counted.
     """
 
     def __init__(self, database: Database, metrics: Metrics) -> None:
@@ -105,7 +106,7 @@ class RefusedCallLog:
     async def finish(self) -> None:
         """Writes what still waits, when the gateway stops."""
         if self._running is not None:
-            # A commit that is under way goes on; then its rows come a second time, to no effect.
+            # A commit that has begun goes on; its rows are then written twice, without effect.
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
         try:
@@ -116,6 +117,6 @@ class RefusedCallLog:
 
 
 async def remove_old(transaction: Transaction, before_ms: int, most: int) -> int:
-    """Removes some notes of calls that came earlier; how many that were."""
+    """Removes some records of calls before a time; returns how many."""
     async with transaction.with_new_plan():
         return await transaction.execute(_SWEEP, before_ms=before_ms, most=most)

@@ -1,9 +1,11 @@
-"""Clock, ids and randomness, handed in so that a test can hold them still."""
+"""Clock, calendar, ids and randomness, handed in so that a test can hold them still."""
 
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -23,3 +25,23 @@ class Runtime:
 
     def new_id(self, prefix: str) -> str:
         return prefix + "".join(self.pick(_ID_ALPHABET) for _ in range(12))
+
+
+class Calendar:
+    """Today in one time zone; worked out once a day, because every call asks."""
+
+    def __init__(self, zone: ZoneInfo, now_s: Callable[[], float] = time.time) -> None:
+        self._zone = zone
+        self._now_s = now_s
+        self._from_s = self._until_s = 0.0
+        self._today = date.min
+
+    def today(self) -> date:
+        now_s = self._now_s()
+        if not self._from_s <= now_s < self._until_s:
+            now = datetime.fromtimestamp(now_s, self._zone)
+            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            self._from_s = midnight.timestamp()
+            self._until_s = (midnight + timedelta(days=1)).timestamp()
+            self._today = now.date()
+        return self._today

@@ -1,14 +1,15 @@
-"""What a token looks like: tw_live_ or tw_test_, 32 random characters, 6 of checksum.
+"""Tokens: what they look like, and how they are issued, listed, revoked and marked as used.
 
-The checksum lets a mistyped token be refused without asking the database, and lets secret scanners
-recognise a leaked one. A token has 190 random bits, so a plain SHA-256 of it is safe to store.
-
-The secret of a client looks the same but for its prefix, tw_secret_: neither passes for the other.
+A token is tw_live_ or tw_test_, 32 random characters, and 6 of checksum. The checksum lets the
+gateway refuse a mistyped token without a query, and lets secret scanners recognise a leaked one. A
+token has 190 random bits, so a plain SHA-256 of it is safe to store. The secret of a client looks
+the same but for its prefix, tw_secret_: neither passes for the other.
 """
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 from sqlalchemy import bindparam, func, select
@@ -17,6 +18,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PIECE
 from tollway.store.query import Query
 from tollway.store.schema.ledger import token
 from tollway.store.versions import directory_changed
@@ -28,7 +30,6 @@ SECRET = "secret"  # noqa: S105 - the name of a kind
 _PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
 _RANDOM_LENGTH = 32
 _CHECKSUM_LENGTH = 6
-TOKEN_LENGTH = 8 + _RANDOM_LENGTH + _CHECKSUM_LENGTH
 
 
 def mint(kind: str, pick: Callable[[str], str]) -> str:
@@ -38,7 +39,7 @@ def mint(kind: str, pick: Callable[[str], str]) -> str:
 
 
 def is_well_formed(text: str, kinds: Sequence[str] = TOKENS) -> bool:
-    """Whether a text can be a token, or whatever else is of one of these kinds."""
+    """Whether a text has the form of a token or secret of one of these kinds."""
     prefix = next((_PREFIXES[kind] for kind in kinds if text.startswith(_PREFIXES[kind])), None)
     return (
         prefix is not None
@@ -140,7 +141,7 @@ async def put_token(
     lifetime_s: int | None,
     client_id: str | None = None,
 ) -> IssuedToken:
-    """Makes a token for an account that is there and open."""
+    """Makes a token for an account that exists and is open."""
     text, now_s = mint(kind, runtime.pick), runtime.at_s()
     issued = Token(
         id=runtime.new_id("tok_"),
@@ -176,14 +177,20 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
     return await database.write(work)
 
 
-async def record_use(database: Database, used_at_s: Mapping[str, int]) -> None:
-    """Writes down when tokens were last used."""
-    rows = [{"wanted": token_id, "used_at_s": at_s} for token_id, at_s in used_at_s.items()]
+async def record_use(database: Database, used_at_s: dict[str, int]) -> None:
+    """Stores when tokens were last used, and removes them from `used_at_s`: what is left there
+    after a failure is not stored yet."""
+    while used_at_s:
+        # A fixed lock order prevents deadlocks between workers that store the same tokens.
+        piece = sorted(used_at_s)[:PIECE]
+        rows = [{"wanted": token_id, "used_at_s": used_at_s[token_id]} for token_id in piece]
+        await database.write(partial(_store_use, rows))
+        for token_id in piece:
+            del used_at_s[token_id]
 
-    async def work(transaction: Transaction) -> None:
-        await transaction.execute_many(_USED, rows)
 
-    await database.write(work)
+async def _store_use(rows: Sequence[dict[str, object]], transaction: Transaction) -> None:
+    await transaction.execute_many(_USED, rows)
 
 
 async def _find_token(reader: Reader, wanted: str) -> Token:

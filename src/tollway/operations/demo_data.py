@@ -23,7 +23,7 @@ def no_progress(_: int) -> None:
 
 @dataclass(frozen=True)
 class DemoTarget:
-    """The database that demo data goes to. The sandbox gets a small part of the demo world."""
+    """The database that demo data is stored in. The sandbox gets a small part of the demo world."""
 
     database: Database
     sealer: Sealer
@@ -52,7 +52,7 @@ class DemoPart:
 async def store_all(
     database: Database, loader: Loader, records: Iterable[object], progress: Progress
 ) -> None:
-    """Stores records chunk by chunk, like any load; what is stored already stays the same."""
+    """Stores records chunk by chunk, like any load; records that exist stay the same."""
     stream = iter(records)
     while chunk := list(islice(stream, CHUNK_RECORDS)):
         await store_records(database, loader, chunk)

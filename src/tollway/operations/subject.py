@@ -1,7 +1,7 @@
 """A subject: one operation together with all that belongs to it.
 
-The catalogue knows the built-in ones, and those that installed packages bring by the entry point
-`tollway.operations`. Everything that goes over "each operation" learns it from here.
+The catalogue lists the built-in subjects, and those that installed packages bring by the entry
+point `tollway.operations`. All code that loops over operations takes them from there.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
 from tollway.store.versions import Versions
 
-# A handler takes the decoded request and returns the payload, encoded as it stands in the envelope.
+# A handler takes the decoded request and returns the payload, encoded for the envelope.
 # One whose work must commit together with the charge returns an act instead, which returns the
 # payload from within that transaction.
 Handler = Callable[[Any, CallInfo], Awaitable[bytes | Act]]
@@ -35,7 +35,7 @@ Removal = Callable[[Transaction, int], Awaitable[int]]
 
 @dataclass(frozen=True)
 class Services:
-    """What a handler can work with: on live data, or in the sandbox."""
+    """What a handler can use, for live data or for the sandbox."""
 
     database: Database
     # For reads that may be a moment old: a replica, where the gateway has one.

@@ -10,13 +10,13 @@ from tollway.store.concurrency import BoundedSlots
 from tollway.store.versions import Versions
 
 _KNOWN_MAX = 20_000
-# Anybody can make up tokens that have to be looked up. Those of callers have no part in this wait.
-_STRANGERS_AT_ONCE = 2
-_STRANGERS_WAIT_S = 3.0
+# Any client can invent tokens that must be looked up. Known callers do not wait for these slots.
+_UNKNOWN_AT_ONCE = 2
+_UNKNOWN_WAIT_S = 3.0
 
 
 class Authenticate:
-    """Bearer token → caller. A malformed token is refused without asking the database."""
+    """Bearer token → caller. A malformed token is refused without a query."""
 
     def __init__(self, directory: Directory, versions: Versions, live: Side, sandbox: Side) -> None:
         self._directory = directory
@@ -24,9 +24,9 @@ class Authenticate:
         self._live = live
         self._sandbox = sandbox
         self._used_at_s: dict[str, int] = {}
-        # Hashes of the headers seen last, so that a well-known token is not hashed again.
+        # The hashes of the last headers, so that a known token is not hashed again.
         self._hashes: dict[bytes, bytes] = {}
-        self._strangers = BoundedSlots(_STRANGERS_AT_ONCE, "too many unknown tokens at once")
+        self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         header = call.headers.get(b"authorization", b"")
@@ -43,7 +43,7 @@ class Authenticate:
         if header in self._hashes:
             caller = await self._find(hashed)
         else:
-            async with self._strangers.taken(_STRANGERS_WAIT_S):
+            async with self._unknown.taken(_UNKNOWN_WAIT_S):
                 caller = await self._find(hashed)
         if caller is None:
             self._hashes.pop(header, None)
@@ -66,9 +66,13 @@ class Authenticate:
         self._used_at_s[caller.token_id] = int(call.at_s)
 
     def take_used(self) -> dict[str, int]:
-        """When each token was last used, since this was asked before."""
+        """When each token was last used, since the last time this was called."""
         used, self._used_at_s = self._used_at_s, {}
         return used
+
+    def put_back_used(self, used_at_s: dict[str, int]) -> None:
+        """Takes back what could not be stored; later uses since then count."""
+        self._used_at_s = {**used_at_s, **self._used_at_s}
 
 
 def _hash_of(header: bytes) -> bytes | None:

@@ -14,7 +14,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
 from tollway.operations.subject import Handler
 from tollway.store.database import Database
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
 
 # What makes a repetition of a request free; read by Replay.
@@ -29,11 +29,11 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerStore(msgspec.Struct, frozen=True):
-    """Where answers are kept, and the keys that seal them and tell requests apart."""
+    """Where answers are stored, and the keys that seal them and fingerprint requests."""
 
     database: Database
     sealer: Sealer
-    fingerprinter: Signer
+    fingerprinter: KeyedSigner
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Call:
     price: int
     request: Any
     data: bytes
-    # As they are until a stage has come that far, whatever becomes of the call afterwards.
+    # Their values until a stage sets them, also if a refusal ends the call before.
     language: str = "en"
     operation_name: str = "none"
     account_id: str | None = None
@@ -97,9 +97,9 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stage(Protocol):
-    """One step of the way. Lets the call pass, or raises a Refusal to end it.
+    """One stage. Lets the call pass, or raises a Refusal to end it.
 
-    A stage that must wait gives what to wait for; one that need not gives None, which saves a
+    A stage that must wait returns an awaitable; one that need not returns None, which saves a
     coroutine.
     """
 

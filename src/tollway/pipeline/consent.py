@@ -39,10 +39,10 @@ class Consent:
         found = await grant_cache.look_up(account_id, need.whose, owner_id)
         self._check(call, need, owner_id, found)
 
-    def _check(self, call: Call, need: ConsentNeed, owner_id: str, standing: GrantState) -> None:
-        if not standing.is_known:
+    def _check(self, call: Call, need: ConsentNeed, owner_id: str, state: GrantState) -> None:
+        if not state.is_known:
             raise Refusal(Reason.OWNER_UNKNOWN, field=need.field)
-        grant = standing.grants.get(need.scope)
+        grant = state.grants.get(need.scope)
         if grant is None or not grant.holds(call.at_s):
             raise self._not_authorized(call, need, owner_id)
         call.grant = GrantKey(grant.owner_kind, grant.owner_id, grant.id)

@@ -18,10 +18,10 @@ _BODY_READERS: dict[Encoding, Callable[[str, bytes], Mapping[str, object]]] = {
 
 
 class Decode:
-    """Reads the operation's parameters where its encoding puts them.
+    """Reads the operation's parameters from the query or the body, by its encoding.
 
-    The requests of the query strings seen last are kept, since clients ask for the same things
-    again and again, and a request never changes.
+    The requests of the last query strings are cached, since clients repeat the same queries, and a
+    request never changes.
     """
 
     def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:

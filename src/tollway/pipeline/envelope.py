@@ -49,8 +49,13 @@ class Enveloper:
         if isinstance(error, OverLimitError):
             error = self._throttle.take_back(call, error.until_ns)
         refusal = _refusal(call, error)
+        try:
+            msg = encode_data(refusal.message(call.language))
+        except KeyError as missing:
+            # An installed operation left out what the sentence names.
+            refusal = _refusal(call, missing)
+            msg = encode_data(refusal.message(call.language))
         reason = refusal.reason
-        msg = encode_data(refusal.message(call.language))
         data = NO_DATA if refusal.data is None else encode_data(refusal.data)
         return self._answer(call, reason.value, reason.name, msg, data)
 
@@ -80,8 +85,8 @@ class Enveloper:
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
-            # Where the account stands, on every authenticated answer.
-            admission = call.admission or self._throttle.standing(call)
+            # The rate limit, on every authenticated answer.
+            admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
         if reason == "THROTTLED":

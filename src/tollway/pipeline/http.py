@@ -1,4 +1,7 @@
-"""The words of ASGI."""
+"""The edge of the pipeline: from an ASGI request to a `Call`, and from its answer to the response.
+
+Nothing else in this package knows ASGI. The body is read only when a stage asks for it.
+"""
 
 import asyncio
 import os
@@ -23,13 +26,13 @@ Send = Callable[[Message], Awaitable[None]]
 
 _BODY = Phrase("request body", "请求体")
 _CUT_OFF = Phrase("the connection ended before its end", "连接提前中断")
-# Of a call that is refused before its body is read: this much is worth a connection.
+# If a call is refused before its body is read, this much is discarded to keep the connection.
 _READ_OVER_MAX_BYTES = 65_536
 _READ_OVER_MAX_S = 1.0
 
 
 class Body:
-    """What is sent behind the headers; it may still be on its way, or never come.
+    """The body of a request; it may arrive later than the headers, or never.
 
     The next request can follow once it `is_over`.
     """
@@ -89,7 +92,7 @@ class Edge:
     def __init__(self, pipeline: Pipeline, settings: Settings, metrics: Metrics) -> None:
         self._pipeline = pipeline
         self._settings = settings
-        # Tells this process's requests from those of every other, and of its own earlier lives.
+        # Distinguishes the requests of this process from those of every other, before or after it.
         self._process = os.urandom(5).hex()
         self._numbers = count()
         self._under_way = 0

@@ -12,5 +12,8 @@ class Perform:
         result = await call.side.handlers[call.operation_name](call.request, info)
         if isinstance(result, bytes):
             call.data = result
-        else:
+        elif callable(result):
             call.act = result
+        else:
+            # Or a mistake in an installed operation would be charged before it is noticed.
+            raise TypeError(f"the handler of {call.operation_name} returned {type(result)}")

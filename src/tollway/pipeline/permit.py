@@ -11,7 +11,7 @@ from tollway.pipeline.call import KEY_HEADER, Call
 class Permit:
     """A call that cannot be paid is refused here, before work is done; Settle checks again.
 
-    One with an Idempotency-Key may have been paid before: Replay finds out, and asks then.
+    One with an Idempotency-Key may have been paid before: Replay finds out, and checks then.
     """
 
     def __init__(self, directory: Directory) -> None:

@@ -1,4 +1,4 @@
-"""The stages of a call, in their order, and the run of a call through them."""
+"""The stages of a call in their order, and how a call passes through them."""
 
 import logging
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ logger = logging.getLogger("tollway.call")
 
 @dataclass(frozen=True)
 class Parts:
-    """What the stages work with."""
+    """What the stages use."""
 
     settings: Settings
     metrics: Metrics
@@ -112,9 +112,9 @@ class Pipeline:
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper
         try:
-            # If counting fails, so does the call. The answer that was found may be on this server
-            # alone, and gone with it: its own commit may have waited for the standby in vain. The
-            # commit that counts this call comes after it, and confirms all that was before.
+            # If counting fails, so does the call. The stored answer may be on the primary alone, if
+            # its commit's wait for the standby timed out. The commit that counts this call is later
+            # in the log, so it also waits for all that was before.
             waiting = self._settle.count(call)
             if waiting is not None:
                 await waiting
@@ -124,8 +124,8 @@ class Pipeline:
         return enveloper.success(call)
 
     async def _count_failed(self, call: Call) -> OverLimitError | None:
-        """Counts a call that ends in a refusal against the limit of all nodes; the error if there
-        was no place for it."""
+        """Counts a call that ends in a refusal against the limit of all nodes; returns the error if
+        it is over the limit."""
         try:
             waiting = self._settle.count(call)
             if waiting is not None:

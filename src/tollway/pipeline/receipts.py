@@ -1,8 +1,8 @@
-"""The stages of asking after a receipt, and the notes that receipts are made from."""
+"""The stages of a request for a receipt, and the recording of calls that are not charged."""
 
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
-from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, Uncharged
+from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.pipeline.call import Call
@@ -12,7 +12,7 @@ from tollway.telemetry.metrics import Metrics
 
 
 class RouteReceipt:
-    """Stage: is it asked the right way."""
+    """Stage: is it a GET of the path of a receipt."""
 
     def __call__(self, call: Call) -> None:
         if call.method != "GET":
@@ -38,10 +38,10 @@ class ReadReceipt:
 
 
 class RefusedCallRecorder:
-    """Takes note of the calls of an account that were not charged, but not of test calls.
+    """Records the calls of an account that were not charged, except test calls.
 
-    The throttle bounds how many calls are admitted. Those that were refused before it could, or by
-    it, may be any number: of these, each account's first few of every second are noted.
+    The throttle bounds how many calls are admitted. Calls refused by it or before it may be any
+    number: of these, each account's first few of every second are recorded.
     """
 
     def __init__(
@@ -75,5 +75,5 @@ class RefusedCallRecorder:
 
 def _why_not(call: Call) -> str:
     if call.replay_of is not None:
-        return Uncharged.REPLAYED.value
-    return (Uncharged.NOT_DONE if call.price else Uncharged.FREE).value
+        return FreeReason.REPLAYED.value
+    return (FreeReason.NOT_DONE if call.price else FreeReason.FREE).value

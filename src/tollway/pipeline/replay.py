@@ -12,7 +12,7 @@ from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import IdempotencyKey
 from tollway.ledger.idempotency import KeptAnswer, find_kept
 from tollway.pipeline.call import KEY_HEADER, Call
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
 
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
@@ -20,7 +20,7 @@ _DIGEST_BYTES = 16
 
 
 class Replay:
-    """Ends a call with AlreadyAnswered whose key was used before; otherwise has its answer kept."""
+    """Raises AlreadyAnswered if the key was used before; otherwise has the answer stored."""
 
     def __init__(self, check_affordable: Callable[[Call], Awaitable[None]]) -> None:
         self._check_affordable = check_affordable
@@ -50,7 +50,7 @@ class Replay:
         call.idempotency_key = idempotency_key
 
     def repeat(self, call: Call, kept: KeptAnswer) -> None:
-        """Gives a call the answer that was kept, if it asks for the same."""
+        """Gives a call the stored answer, if it asks for the same."""
         answers = call.side.answers
         if not _is_same(_asked(call), answers.fingerprinter, kept.fingerprint):
             raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
@@ -62,19 +62,19 @@ class Replay:
 
 
 def _asked(call: Call) -> bytes:
-    """What a request asks for, whichever way it was spelled and encoded."""
+    """What a request asks for, however it was spelled and encoded."""
     return msgspec.json.encode((call.operation_name, call.request))
 
 
-def _fingerprint(asked: bytes, signer: Signer, key_id: int) -> bytes:
-    """Tells whether two requests ask for the same.
+def _fingerprint(asked: bytes, signer: KeyedSigner, key_id: int) -> bytes:
+    """Equal for two requests that ask for the same.
 
-    Keyed, because what was asked for may be personal and easy to guess.
+    Keyed, because a request may contain personal data that is easy to guess.
     """
     return bytes([key_id]) + signer.sign(asked, key_id).digest[:_DIGEST_BYTES]
 
 
-def _is_same(asked: bytes, signer: Signer, fingerprint: bytes) -> bool:
+def _is_same(asked: bytes, signer: KeyedSigner, fingerprint: bytes) -> bool:
     """Whether a fingerprint is of what is asked for, also if it was made with another key."""
     return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
 

@@ -8,7 +8,7 @@ from tollway.pipeline.call import Call
 
 
 class Route:
-    """Finds the operation of a method and an exact path: no other spelling of a path means it."""
+    """Finds the operation of a method and an exact path; no other spelling of the path matches."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._by_path = {operation.path: operation for operation in operations}

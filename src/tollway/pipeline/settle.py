@@ -1,4 +1,4 @@
-"""Stage: the one commit. A call that came this far has succeeded, and now pays."""
+"""Stage: the one commit. A call that gets here has succeeded, and now pays."""
 
 from collections.abc import Awaitable
 
@@ -33,7 +33,7 @@ class Settle:
         return batcher.settle(_charge(call, batcher))
 
     def count(self, call: Call) -> Awaitable[object] | None:
-        """Counts a call that was admitted here and was not settled, where nodes share a limit."""
+        """Counts a call that was admitted here and was not charged, where nodes share a limit."""
         if call.admission is None or call.is_settled:
             return None
         batcher = call.side.batcher
@@ -44,38 +44,38 @@ class Settle:
     async def _act(self, call: Call) -> None:
         batcher = call.side.batcher
         charge = _charge(call, batcher)
-        acted = await batcher.settle(charge)
+        result = await batcher.settle(charge)
         call.is_settled = True
-        assert acted is not None
-        while acted.then is not None:
-            act = await acted.then()
-            was_held = acted.is_held
-            # A hold that is committed carries the grant from there on.
+        assert result is not None
+        while result.then is not None:
+            act = await result.then()
+            was_held = result.is_held
+            # A committed hold has the grant from here on.
             grant = None if was_held else charge.grant
-            # And the key. A call that only waited for another must find the key free, or its own.
+            # It has the key too; a call that only waited for another has to look for it again.
             idempotency_key = charge.idempotency_key
             if idempotency_key is not None:
                 idempotency_key = msgspec.structs.replace(idempotency_key, late=was_held)
-            # And it was counted by the first commit.
+            # The first commit has counted the call.
             charge = msgspec.structs.replace(
                 charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None
             )
-            acted = await self._go_on(batcher, charge, is_held=was_held)
-        call.data = acted.data
-        call.replay_of = acted.replay_of
-        call.charged = call.price if acted.is_paid else acted.captured or 0
+            result = await self._go_on(batcher, charge, is_held=was_held)
+        call.data = result.data
+        call.replay_of = result.replay_of
+        call.charged = call.price if result.is_paid else result.captured or 0
 
     @staticmethod
     async def _go_on(batcher: ChargeBatcher, charge: Charge, *, is_held: bool) -> ActResult:
         """Posts the next act of a call; one whose credits are held may still be charged later."""
         try:
-            acted = await batcher.settle(charge)
+            result = await batcher.settle(charge)
         except StoreError:
             if is_held:
                 raise Refusal(Reason.CARRIER_SILENT, cost=charge.amount) from None
             raise
-        assert acted is not None
-        return acted
+        assert result is not None
+        return result
 
 
 def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False) -> Charge:

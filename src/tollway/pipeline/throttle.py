@@ -3,8 +3,8 @@
 Of one account's calls to one operation, never more than the limit are admitted in any 1,000 ms, and
 none is refused while fewer were admitted in the last 1,000 ms. A refused call does not count.
 
-This is counted by one process. Where several gateways share a database, the settlement counts for
-all of them, and what it refuses is taken back here.
+Each process counts for itself. Where several gateways share a database, charging counts for all of
+them, and a call that it refuses is taken back here.
 """
 
 from collections import OrderedDict, deque
@@ -20,9 +20,9 @@ _SECOND_NS = 1_000_000_000
 class SlidingSecond:
     """The admissions of the last second, by key.
 
-    Windows are kept in the order of their last admission, and those that a second has passed by are
-    dropped from the front. So memory is bounded by what was admitted in one second, however many
-    keys there ever were. The clock is monotonic: setting the system's time changes nothing.
+    Windows are in the order of their last admission, and those older than a second are dropped from
+    the front. So memory is bounded by what was admitted in one second, however many keys there ever
+    were. The clock is monotonic: setting the system's time changes nothing.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = monotonic_ns) -> None:
@@ -33,7 +33,7 @@ class SlidingSecond:
         return len(self._windows)
 
     def admit(self, key: object, limit: int) -> Admission | None:
-        """Admits and counts, or gives None."""
+        """Admits and counts, or returns None."""
         now_ns = self._clock_ns()
         window = self._windows.get(key)
         if window is None:
@@ -55,7 +55,7 @@ class SlidingSecond:
         return max(0, limit - sum(now_ns - at_ns < _SECOND_NS for at_ns in window))
 
     def take_back(self, key: object) -> None:
-        """An admitted call was refused after all. Of those that count, the newest one goes: so none
+        """An admitted call was refused after all. The newest admission is removed, so that none
         counts for longer than it should."""
         window = self._windows.get(key)
         if window is not None:
@@ -96,11 +96,11 @@ class Throttle:
 
     def take_back(self, call: Call, until_ns: int) -> Refusal:
         """Refuses a call that was admitted here, because all nodes together admitted enough. Until
-        there can be place again, others need not come that far."""
+        the limit can have a free slot again, other calls are refused here."""
         key = _key(call)
         call.admission = None
         self._windows.take_back(key)
-        # Put behind all others: so those that are over come first.
+        # At the end, so that the expired ones come first.
         self._full_until_ns.pop(key, None)
         self._full_until_ns[key] = until_ns
         for oldest in list(self._full_until_ns):
@@ -108,8 +108,8 @@ class Throttle:
                 break
         return Refusal(Reason.THROTTLED, limit=self._limit(call))
 
-    def standing(self, call: Call) -> Admission:
-        """Where the account stands, for a call that never came as far as being admitted."""
+    def left_for(self, call: Call) -> Admission:
+        """What is left of the limit, for a call that was refused before it was admitted."""
         limit, key = self._limit(call), _key(call)
         return Admission(limit, 0 if self._is_full(key) else self._windows.remaining(key, limit))
 

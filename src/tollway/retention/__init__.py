@@ -1,5 +1,5 @@
-"""How long things are kept: what is older than the settings say is dropped.
+"""Retention: rows that are older than the settings allow are dropped.
 
-What is counted or added up elsewhere is dropped together with its part there, in one transaction:
-so totals stay exact, balances stay proven, and the audit finds nothing.
+Rows that are counted or added up elsewhere are dropped together with their count or into an
+archived sum, in one transaction: so totals stay exact, and the audit finds nothing.
 """

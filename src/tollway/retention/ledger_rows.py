@@ -82,7 +82,7 @@ LEDGER_ROWS = (
         count_old=partial(_count, OLD_ENTRIES),
         forget_month=_archive_month,
     ),
-    # After the entries of the charges that they were written with.
+    # After the entries of their charges.
     Retained(
         kind="reads",
         keep_days=lambda settings: settings.keep_entries_days,

@@ -16,7 +16,7 @@ from tollway.operations.subject import Removal, Retained
 from tollway.retention.ledger_rows import LEDGER_ROWS
 from tollway.settings import Settings
 from tollway.store.clock import sure_ms
-from tollway.store.database import Database, StoreBusyError, Transaction
+from tollway.store.database import Database, StoreBusyError, StoreError, Transaction
 from tollway.store.months import (
     DAY_S,
     Month,
@@ -25,14 +25,13 @@ from tollway.store.months import (
     month_of,
     months_before,
 )
+from tollway.store.pieces import PieceBudget
 
 logger = logging.getLogger("tollway.retention")
 
 # One node at a time drops rows: the key of a lock, any number that is the same on all nodes.
 _LOCK = 7012605120
-# Rows per commit: calls that are charged meanwhile wait for one of these at most.
-_PIECE = 500
-# The rest is left to the next run, so that other regular work gets its time.
+# The rest is left to the next run, so that other regular work is not delayed.
 _PIECES_MAX = 200
 _DAY_MS = DAY_S * 1000
 
@@ -55,10 +54,14 @@ class Retention:
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         subjects = (each.retained for each in SUBJECTS if each.retained is not None)
+        self._runs = 0
+        # By kind: whether the last run left rows for the next one.
+        self.unfinished: dict[str, bool] = {}
         self._kept = [(each, each.keep_days(settings)) for each in (*subjects, *LEDGER_ROWS)]
 
     async def apply(self, now_ms: int) -> list[Dropped]:
         """Drops what is too old, in pieces, for as long as one run may take."""
+        self._runs += 1
         return await self._each(now_ms, self._drop)
 
     async def plan(self, now_ms: int) -> list[Dropped]:
@@ -70,10 +73,18 @@ class Retention:
     ) -> list[Dropped]:
         # A node whose clock is ahead must not drop rows too early for all nodes.
         now_ms = await sure_ms(self._database, now_ms)
-        dropped = []
+        dropped, errors = [], []
         for kept, days in self._kept:
-            rows = await work(kept, self._limit_ms(now_ms - days * _DAY_MS)) if days else 0
+            rows = 0
+            try:
+                if days:
+                    rows = await work(kept, self._limit_ms(now_ms - days * _DAY_MS))
+            except Exception as error:
+                # The other kinds go on; the first failure is raised at the end.
+                errors.append(error)
             dropped.append(Dropped(kept.kind, days, rows))
+        if errors:
+            raise errors[0]
         return dropped
 
     def _limit_ms(self, at_ms: int) -> int:
@@ -82,21 +93,30 @@ class Retention:
 
     async def _drop(self, kept: Retained, before_ms: int) -> int:
         dropped, may_go_on = 0, True
-        if self._database.is_shared:
-            dropped, may_go_on = await self._drop_months(kept, before_ms)
-        if may_go_on:
-            removals = await kept.removals(self._database, before_ms)
-            dropped += await self._drop_pieces(removals)
+        budget, is_unfinished = PieceBudget(_PIECES_MAX), True
+        try:
+            if self._database.is_shared:
+                dropped, may_go_on = await self._drop_months(kept, before_ms)
+            if may_go_on:
+                removals = await kept.removals(self._database, before_ms)
+                dropped += await self._drop_pieces(removals, budget)
+                is_unfinished = budget.pieces == 0
+        finally:
+            self.unfinished[kept.kind] = is_unfinished
         return dropped
 
-    async def _drop_pieces(self, removals: Sequence[Removal]) -> int:
-        pieces = dropped = 0
-        for remove in removals:
-            piece = _PIECE
-            while piece == _PIECE and pieces < _PIECES_MAX:
-                piece = await self._database.write(partial(_remove_piece, remove))
-                dropped += piece
-                pieces += 1
+    async def _drop_pieces(self, removals: Sequence[Removal], budget: PieceBudget) -> int:
+        """Removes in small pieces. Each run begins with another removal, so that one that is long
+        or fails does not block the others."""
+        dropped, error = 0, None
+        first = self._runs % len(removals) if removals else 0
+        for remove in (*removals[first:], *removals[:first]):
+            try:
+                dropped += await budget.spend(self._database, partial(_unless_locked, remove))
+            except StoreError as failure:
+                error = error or failure
+        if error is not None:
+            raise error
         return dropped
 
     async def _drop_months(self, kept: Retained, before_ms: int) -> tuple[int, bool]:
@@ -119,9 +139,9 @@ class Retention:
         return dropped, True
 
 
-async def _remove_piece(remove: Removal, transaction: Transaction) -> int:
+async def _unless_locked(remove: Removal, transaction: Transaction, most: int) -> int:
     # If another node is dropping rows, it goes on with these.
-    return await remove(transaction, _PIECE) if await transaction.is_alone(_LOCK) else 0
+    return await remove(transaction, most) if await transaction.is_alone(_LOCK) else 0
 
 
 async def _drop_month(kept: Retained, month: Month, transaction: Transaction) -> int | None:

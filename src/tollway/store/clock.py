@@ -1,9 +1,10 @@
-"""The clock that all nodes of a database go by.
+"""The clock that all nodes of a database use.
 
-A shared database has one: its server's. What one node writes and another compares goes by that
-clock, so that no node's own clock decides for all. An embedded one is on this machine,
-and has this machine's.
+A shared database has one: its server's. Times that one node writes and another compares come from
+that clock, so that no node's own clock decides for all. An embedded database uses this machine's.
 """
+
+from collections.abc import Callable
 
 from sqlalchemy import BigInteger, cast, extract, func, select
 
@@ -23,7 +24,17 @@ async def common_ms(reader: Reader, own_ms: int) -> int:
     return int(its_ms)
 
 
+async def clock_offset_s(reader: Reader, now_s: Callable[[], float]) -> float | None:
+    """This machine's clock minus the database's, as exact as a round trip allows; None if the
+    database is on this machine."""
+    if not reader.is_shared:
+        return None
+    before_s = now_s()
+    its_ms = await common_ms(reader, 0)
+    return (before_s + now_s()) / 2 - its_ms / 1000
+
+
 async def sure_ms(reader: Reader, own_ms: int) -> int:
-    """A time that has come by both clocks, for what cannot be undone: also the database's may have
-    been set, or be another one's since a failover."""
+    """The earlier time of both clocks, for what cannot be undone: the database's clock may have
+    been set too, or belong to another server since a failover."""
     return min(own_ms, await common_ms(reader, own_ms))

@@ -19,6 +19,8 @@ class BoundedSlots:
     def __init__(self, number: int, busy: str) -> None:
         self._free = asyncio.Semaphore(number)
         self._busy = busy
+        # Tasks that wait in `take`.
+        self.waiting = 0
         # A lock is dropped with the last task that waits for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -28,18 +30,21 @@ class BoundedSlots:
             # Without a timer, which would take longer than all the rest.
             await self._free.acquire()
             return
+        self.waiting += 1
         try:
             async with asyncio.timeout(patience_s):
                 await self._free.acquire()
         except TimeoutError as error:
             raise StoreBusyError(self._busy) from error
+        finally:
+            self.waiting -= 1
 
     def leave(self) -> None:
         self._free.release()
 
     @asynccontextmanager
     async def taken(self, patience_s: float | None, by: str | None = None) -> AsyncIterator[None]:
-        """Holds a slot meanwhile; fails if none was free in time."""
+        """Holds a slot in its block; fails if none is free in time."""
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(patience_s):

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from tollway.store.query import Query
 
 Row = tuple[Any, ...]
-# The parameters of one row: by name, or, where many rows must go fast, in the query's own order.
+# The parameters of one row: by name, or, for many rows at high speed, in the query's own order.
 RowValues = Mapping[str, object] | tuple[object, ...]
 T = TypeVar("T")
 
@@ -26,7 +26,11 @@ class StoreBusyError(StoreError):
 
 
 class StoreLockedError(StoreBusyError):
-    """Another writer held a row for longer than was to be waited for."""
+    """Another writer held a row for longer than the lock timeout."""
+
+
+class StoreCrowdedError(StoreBusyError):
+    """No connection to the database was free in time."""
 
 
 class StoreUnavailableError(StoreError):
@@ -34,12 +38,27 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreDoubtError(StoreUnavailableError):
-    """The database was lost during a commit: whether it was made is not known here."""
+    """The database failed during a commit: whether it was made is not known here."""
+
+
+class Timings(Protocol):
+    """Where an engine reports how long its reads and commits took."""
+
+    def read(self, elapsed_s: float) -> None: ...
+
+    def wrote(self, elapsed_s: float) -> None: ...
+
+
+class NoTimings:
+    """For commands, which have no metrics."""
+
+    def read(self, elapsed_s: float) -> None: ...
+
+    def wrote(self, elapsed_s: float) -> None: ...
 
 
 class Reader(Protocol):
-    """What both a database and a transaction can be asked. A shared one is served by several
-    gateways at once."""
+    """Reads on a database or within a transaction. Several gateways can serve a shared one."""
 
     is_shared: bool
 
@@ -52,10 +71,10 @@ class Transaction(Reader, Protocol):
     """One atomic piece of work: all of it is committed, or none."""
 
     async def execute(self, query: Query, **values: object) -> int:
-        """Runs a query and tells how many rows it changed."""
+        """Runs a query and returns how many rows it changed."""
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
-        """Runs a query once per row and tells how many rows all of it changed."""
+        """Runs a query once per row and returns how many rows it changed in all."""
 
     async def is_alone(self, job: int) -> bool:
         """Whether no other node does this job at the moment; true until this work is committed."""
@@ -67,8 +86,8 @@ class Transaction(Reader, Protocol):
         """What follows may take long, and longer than a call would wait for it."""
 
     def with_new_plan(self) -> AbstractAsyncContextManager[None]:
-        """Statements within are planned with their values, each time. That takes longer, and spares
-        those that are rare, or touch one month of many, a plan that is made for all cases."""
+        """Plans the statements in its block with their values, each time. That takes longer, but
+        suits statements that are rare, or touch one month of many, better than a generic plan."""
 
     def savepoint(self) -> AbstractAsyncContextManager[None]:
         """A part of the work that is undone alone if its block raises."""
@@ -82,12 +101,12 @@ class Database(Reader, Protocol):
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Runs work in one transaction; returns only after its commit is durable.
 
-        When others came in its way it is undone and run once more: so it changes nothing but the
-        database."""
+        After a conflict with another transaction it is undone and run again: so it may change
+        nothing but the database."""
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
-        """Runs one statement that is a transaction of its own, in one round trip where there are
-        any; returns only after its commit is durable."""
+        """Runs one statement that is a transaction of its own, in one round trip; returns only
+        after its commit is durable."""
 
     async def fetch_long(
         self, query: Query, caller: str | None = None, /, **values: object

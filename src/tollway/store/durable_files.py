@@ -1,4 +1,4 @@
-"""Files that may never be lost: on disk before anybody relies on them."""
+"""Files that may never be lost: they are on disk before anything relies on them."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,8 @@ from tempfile import mkstemp
 
 
 def make_private(path: Path, content: bytes) -> None:
-    """Makes a file that only its owner can read, unless it is there by then: two processes
-    may start at once. It is whole from its first moment, and on disk before anything is sealed or
+    """Makes a file that only its owner can read, unless another process that starts at the same
+    time has made it. It is never seen half written, and it is on disk before anything is sealed or
     signed with what is in it."""
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     unfinished = Path(name)

@@ -1,8 +1,8 @@
 """Which keys a database is used with, so that it is not used with others by mistake.
 
-The database has a mark of every key: derived from the key for this purpose alone, it tells whether
-another one is the same, and opens nothing. The first process that uses a key enters its mark. Every
-later one compares, before anything is read, written or made.
+The database has a fingerprint of every key: derived from the key for this purpose alone, it shows
+whether another key is the same, and decrypts nothing. The first process that uses a key stores its
+fingerprint. Every later one compares, before it reads, writes or makes anything.
 """
 
 import os
@@ -24,7 +24,7 @@ from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
 
 KEY_FILE, SECRET_FILE = "key_file", "secret_file"
-# The id of what is alone in its file.
+# The id of a key that is the only one in its file.
 _ONLY = 0
 
 _READ = Query(select(key_check.c.setting, key_check.c.key_id, key_check.c.fingerprint))
@@ -35,12 +35,12 @@ _ENTER = Query(
 )
 _FORGET = Query(key_check.delete().where(key_check.c.setting == bindparam("its")))
 
-# A secret that opens no data may be replaced at any time.
+# A secret that decrypts no data may be replaced at any time.
 _ON_PURPOSE = {
     SECRET_FILE: ", or run `tollway keys accept secret_file` if it was replaced on purpose"
 }
 
-Marks = Mapping[int, bytes]
+Fingerprints = Mapping[int, bytes]
 
 
 class KeyFileError(StoreError):
@@ -48,7 +48,7 @@ class KeyFileError(StoreError):
 
 
 class CheckedKeyFile(NamedTuple):
-    """A file with keys that the database has marks of: the setting that names it, and its path."""
+    """A file with keys whose fingerprints the database has: the setting that names it, its path."""
 
     setting: str
     path: Path
@@ -62,12 +62,12 @@ class CheckedKeyFile(NamedTuple):
             raise KeyFileError(f"The {self} is gone: put it back.")
         return self.path
 
-    def marks(self) -> Marks:
-        """The marks of its keys; the file is made if there is none."""
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of its keys; the file is made if there is none."""
         if self.setting == SECRET_FILE:
-            return {_ONLY: derived(load_secret(self.path), "key mark")}
+            return {_ONLY: derived(load_secret(self.path), "key fingerprint")}
         keys, _ = read_keys(self.path)
-        return {key_id: derived(key, "key mark") for key_id, key in keys.items()}
+        return {key_id: derived(key, "key fingerprint") for key_id, key in keys.items()}
 
 
 def key_file_of(settings: Settings) -> CheckedKeyFile:
@@ -85,7 +85,7 @@ def files_of(settings: Settings) -> tuple[CheckedKeyFile, CheckedKeyFile]:
 def refuse_unusable(file: CheckedKeyFile) -> None:
     """Refuses a file that can neither be read nor made, and makes none."""
     if file.path.exists():
-        file.marks()
+        file.fingerprints()
     elif not os.access(file.path.parent, os.W_OK | os.X_OK):
         raise KeyFileError(
             f"There is no {file}, and none can be made in {file.path.parent}: make that folder, "
@@ -93,8 +93,8 @@ def refuse_unusable(file: CheckedKeyFile) -> None:
         )
 
 
-def refuse_other(file: CheckedKeyFile, known: Marks) -> None:
-    """Refuses a file that is not the one whose keys have these marks, if there are any."""
+def refuse_other(file: CheckedKeyFile, known: Fingerprints) -> None:
+    """Refuses a file that is not the one whose keys have these fingerprints, if there are any."""
     if not known:
         return
     if not file.path.exists():
@@ -102,14 +102,18 @@ def refuse_other(file: CheckedKeyFile, known: Marks) -> None:
             f"There is no {file}, and the database is used with one already: set {file.setting} "
             f"to the file with its {_named(known)}."
         )
-    marks = file.marks()
-    different = [key_id for key_id, mark in marks.items() if known.get(key_id, mark) != mark]
+    fingerprints = file.fingerprints()
+    different = [
+        key_id
+        for key_id, fingerprint in fingerprints.items()
+        if known.get(key_id, fingerprint) != fingerprint
+    ]
     if different:
         raise KeyFileError(
             f"The {file} has another {_named(different)} than the one that the database is used "
             f"with: set {file.setting} to the right file{_ON_PURPOSE.get(file.setting, '')}."
         )
-    if not marks.keys() & known.keys():
+    if not fingerprints.keys() & known.keys():
         raise KeyFileError(
             f"The {file} does not have {_named(known)}, which the database is used with: set "
             f"{file.setting} to the right file."
@@ -117,7 +121,7 @@ def refuse_other(file: CheckedKeyFile, known: Marks) -> None:
 
 
 async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -> None:
-    """The same, of a database that may be empty still."""
+    """The same for all files of a database, which may still be empty."""
     if await database.schema_revision() is not None:
         known = await _known(database)
         for file in files:
@@ -127,7 +131,8 @@ async def refuse_others(database: Migratable, files: Sequence[CheckedKeyFile]) -
 async def use_files(
     database: Database, files: Sequence[CheckedKeyFile], tables: Iterable[Table]
 ) -> None:
-    """Makes files that are not there yet, and enters new keys; refuses files with others."""
+    """Makes files that do not exist, stores the fingerprints of new keys, and refuses files with
+    other keys."""
     known = await _known(database)
     for file in files:
         refuse_other(file, known[file.setting])
@@ -148,33 +153,35 @@ async def use_files(
 
 
 async def accept_file(database: Database, file: CheckedKeyFile) -> list[int]:
-    """From now on the database is used with this file, which is made if there is none; gives the
-    ids of the keys that it no longer is used with."""
+    """From now on the database is used with this file, which is made if there is none; returns the
+    ids of the keys that it is no longer used with."""
     rows = _rows(file)
-    marks = {key_id: mark for _, key_id, mark in rows}
+    fingerprints = {key_id: fingerprint for _, key_id, fingerprint in rows}
 
     async def work(transaction: Transaction) -> list[int]:
         known = (await _known(transaction))[file.setting]
         await transaction.execute(_FORGET, its=file.setting)
         await transaction.execute_many(_ENTER, rows)
-        return sorted(key_id for key_id in known if marks.get(key_id) != known[key_id])
+        return sorted(key_id for key_id in known if fingerprints.get(key_id) != known[key_id])
 
     return await database.write(work)
 
 
 def _rows(file: CheckedKeyFile) -> list[tuple[str, int, bytes]]:
-    return [(file.setting, key_id, mark) for key_id, mark in file.marks().items()]
+    return [
+        (file.setting, key_id, fingerprint) for key_id, fingerprint in file.fingerprints().items()
+    ]
 
 
 async def _known(reader: Reader) -> dict[str, dict[int, bytes]]:
     known: dict[str, dict[int, bytes]] = {KEY_FILE: {}, SECRET_FILE: {}}
-    for setting, key_id, mark in await reader.fetch_all(_READ):
-        known[setting][key_id] = mark
+    for setting, key_id, fingerprint in await reader.fetch_all(_READ):
+        known[setting][key_id] = fingerprint
     return known
 
 
 async def _refuse_sealed(reader: Reader, file: CheckedKeyFile, tables: Iterable[Table]) -> None:
-    """New keys could not open what is sealed already."""
+    """New keys could not decrypt what is sealed already."""
     has_rows = (exists().select_from(table) for table in sealed_tables(tables))
     row = await reader.fetch_one(Query(select(or_(*has_rows))))
     if row is not None and row[0]:

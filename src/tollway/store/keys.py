@@ -1,4 +1,8 @@
-"""The gateway's own secret: what links and sign-ins are signed with."""
+"""The keys of a gateway's files: its secret, and signatures made with the keys of a key file.
+
+The secret signs links and sign-ins. The key file's keys seal (`sealing.py`) and sign records. From
+either, each purpose has a key of its own, derived here.
+"""
 
 import hmac
 import secrets
@@ -31,7 +35,7 @@ def load_secret(path: Path) -> bytes:
         raise StoreError(
             f"The secret file {path} does not hold {_SECRET_BYTES} bytes in hexadecimal: put the "
             "right one there, or remove it and run `tollway keys accept secret_file` to have a new "
-            "one made. ConsentLinks and sign-ins that are under way end by that."
+            "one made. Consent links and sign-ins that are in use end by that."
         )
     return secret
 
@@ -46,7 +50,7 @@ class Signature(NamedTuple):
     digest: bytes
 
 
-class Signer:
+class KeyedSigner:
     """Signs for one purpose: with the current key, or again with the key of an older signature."""
 
     def __init__(self, keys: dict[int, bytes], current: int, purpose: str) -> None:
@@ -61,12 +65,12 @@ class Signer:
         return Signature(used, hmac.digest(key, content, "sha256"))
 
 
-def load_signer(path: Path, purpose: str) -> Signer:
+def load_signer(path: Path, purpose: str) -> KeyedSigner:
     """The signer of a key file for one purpose."""
-    return Signer(*read_keys(path), purpose)
+    return KeyedSigner(*read_keys(path), purpose)
 
 
 def derived(key: bytes, purpose: str) -> bytes:
-    """A key for one purpose. It tells nothing of the one behind it, nor of those for others."""
+    """A key for one purpose. Neither the original key nor other derived ones follow from it."""
     info = f"tollway/{purpose}".encode()
     return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=info).derive(key)

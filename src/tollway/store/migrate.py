@@ -10,17 +10,19 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib.resources import files
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import Script, ScriptDirectory
 from sqlalchemy import select
 
 from tollway.store.database import Reader, StoreError, Transaction
-from tollway.store.nodes import ALIVE_S, serving_nodes
 from tollway.store.query import Query
 from tollway.store.schema.database import schema_floor
+
+# Every command compares revisions, and few migrate: Alembic is loaded where it is used.
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import Script, ScriptDirectory
 
 _LOCATION = str(files("tollway.store").joinpath("migrations"))
 _FLOOR = Query(select(schema_floor.c.revision))
@@ -49,9 +51,9 @@ class SchemaError(StoreError):
 
 
 def newest_revision() -> str:
-    head = _migrations(_LOCATION).get_current_head()
-    assert head is not None
-    return head
+    """By the names of the files, which begin with their revisions."""
+    names = (path.name for path in Path(_LOCATION, "versions").glob("[0-9]*.py"))
+    return max(names).partition("_")[0]
 
 
 async def migrate(database: Migratable, *, is_alone: bool = False) -> tuple[str | None, str]:
@@ -97,6 +99,8 @@ async def check_current(database: Migratable) -> None:
 
 def migration_script(dialect: str, start: str | None) -> str:
     """The SQL that leads from one revision to the newest."""
+    from alembic import command  # noqa: PLC0415
+
     output = io.StringIO()
     config = _config(output)
     config.attributes["dialect"] = dialect
@@ -121,6 +125,8 @@ async def _is_newer_and_compatible(database: Migratable, found: str | None) -> b
 
 
 async def _refuse_while_older_serve(transaction: Transaction, floor: str) -> None:
+    from tollway.store.nodes import ALIVE_S, serving_nodes  # noqa: PLC0415
+
     own_ms = int(time.time() * 1000)
     names = await serving_nodes(transaction, older_than=floor, own_ms=own_ms)
     if names:
@@ -143,17 +149,21 @@ def _known() -> set[str]:
     return {script.revision for script in _scripts()}
 
 
-def _scripts() -> list[Script]:
+def _scripts() -> "list[Script]":
     return list(_migrations(_LOCATION).walk_revisions())
 
 
 @cache
-def _migrations(_: str) -> ScriptDirectory:
+def _migrations(_: str) -> "ScriptDirectory":
     """Read once per location: they do not change while a program runs."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     return ScriptDirectory.from_config(_config())
 
 
-def _config(output: io.StringIO | None = None) -> Config:
+def _config(output: io.StringIO | None = None) -> "Config":
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config(output_buffer=output or io.StringIO())
     config.set_main_option("script_location", _LOCATION)
     config.set_main_option("path_separator", "os")

@@ -1,8 +1,9 @@
 """Tables that a shared database divides by month, so that an old month is dropped as a whole.
 
-Months are those of UTC. They are made ahead of time, and when something older or newer comes in.
-What has no month of its own goes to the rest, where it is found like anything else; only dropping
-it takes longer. An embedded database is one file, and divides nothing.
+Months are those of UTC. They are created ahead of time, and when older or newer rows are stored.
+Rows without a month of their own go to the default partition ("the rest"), where queries find them
+like any other; only dropping them takes longer. An embedded database is one file, and is not
+divided.
 """
 
 import calendar
@@ -28,7 +29,7 @@ from tollway.store.query import Query
 from tollway.store.schema import MONTHS, DividedBy, metadata
 
 DAY_S = 86_400
-# How many months are made ahead of time, with the one that it is.
+# How many months are created ahead of time, including the current one.
 _AHEAD = 3
 _FORMAT = "%Y%m"
 
@@ -41,7 +42,7 @@ def divided_tables() -> list[Table]:
 
 
 class Month(NamedTuple):
-    """One month, by its name in the database, from its first second up to the next month's."""
+    """One month: its name in the database, its first second, and the next month's first second."""
 
     name: str
     start_s: int
@@ -82,7 +83,7 @@ def month_of(at_s: int) -> Month:
 
 
 async def make_months_ahead(database: Database, now_s: int) -> None:
-    """Makes the coming months of every table; what is there already costs a look."""
+    """Creates the coming months of every table; one that exists costs one look."""
     if not database.is_shared:
         return
     for table in divided_tables():
@@ -91,12 +92,12 @@ async def make_months_ahead(database: Database, now_s: int) -> None:
         except (StoreBusyError, StoreUnavailableError):
             raise
         except Exception as error:
-            # Such as a right that is missing. Nothing is lost by it: rows go to the rest.
+            # Such as a missing right. Nothing is lost: the rows go to the rest.
             logger.error("the coming months of %s cannot be made: %s", table.name, error)
 
 
 def _coming(now_s: int) -> Iterator[int]:
-    """A moment of this month and of each of the next."""
+    """The first seconds of this month and of each of the next."""
     month = month_of(now_s)
     for _ in range(_AHEAD):
         yield month.start_s
@@ -104,9 +105,9 @@ def _coming(now_s: int) -> Iterator[int]:
 
 
 class MonthsOf:
-    """The months of a table, made for the rows that are about to be stored.
+    """Creates the months of a table for the rows that are about to be stored.
 
-    In a transaction of its own: until its end, no one else can read the table.
+    In a transaction of its own, because it locks all readers out of the table until its end.
     """
 
     def __init__(self, table: Table) -> None:
@@ -122,7 +123,7 @@ class MonthsOf:
 
 
 async def make_months_for(transaction: Transaction, table: Table, rows: Iterable[Row]) -> None:
-    """Makes the months of rows that are stored in the same transaction."""
+    """Creates the months of rows that are stored in the same transaction."""
     if MONTHS in table.info:
         await _make(table, _moments(_days(table, rows)), transaction)
 
@@ -130,8 +131,8 @@ async def make_months_for(transaction: Transaction, table: Table, rows: Iterable
 def _days(table: Table, rows: Iterable[Row]) -> set[int]:
     """The days of rows, given in the order of the table's columns."""
     column, per_s = _divided_by(table)
-    place = table.c.keys().index(column)
-    return {row[place] // per_s // DAY_S for row in rows}
+    position = table.c.keys().index(column)
+    return {row[position] // per_s // DAY_S for row in rows}
 
 
 def _divided_by(table: Table) -> DividedBy:
@@ -152,7 +153,9 @@ async def _make(table: Table, moments_s: Sequence[int], transaction: Transaction
                 _MAKE, parent=table.name, key=column, per_s=per_s, moments_s=moments_s
             )
     except StoreBusyError as error:
-        logger.warning("a month of %s was not made, its rows go to the rest: %s", table.name, error)
+        logger.warning(
+            "a month of %s was not created, its rows go to the rest: %s", table.name, error
+        )
 
 
 async def months_before(reader: Reader, table: Table, before_s: int) -> list[Month]:
@@ -163,13 +166,13 @@ async def months_before(reader: Reader, table: Table, before_s: int) -> list[Mon
 
 
 async def close_month(transaction: Transaction, table: Table, month: Month) -> None:
-    """From now on nothing more is written to a month; what is done with it may take long."""
+    """Blocks writes to a month until the end of the transaction, which may take long."""
     await transaction.allow_long_statements()
     await transaction.fetch_all(_LOCK, parent=table.name, month=month.name)
 
 
 async def drop_month(transaction: Transaction, table: Table, month: Month) -> None:
-    """Drops a month that is closed. Busy if a long read holds it: try again later."""
+    """Drops a closed month. Fails with StoreBusyError if a long read holds it: try again later."""
     await transaction.fetch_all(_DROP, parent=table.name, month=month.name)
 
 

@@ -1,7 +1,7 @@
 """Which gateways serve a database now, and which schema each of them knows.
 
-Every serving process has a row, refreshed twice a minute and removed when it stops. What was killed
-counts as serving until its row is too old, by the clock that all go by.
+Every serving process has a row, refreshed twice a minute and removed when it stops. A killed
+process counts as serving until its row is too old, by the clock that all nodes share.
 """
 
 from sqlalchemy import bindparam, func, select
@@ -61,7 +61,7 @@ class Presence:
 
 
 async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list[str]:
-    """The names of those that serve now and do not know a revision."""
+    """The names of the gateways that serve now and do not know a revision."""
     since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
     rows = await reader.fetch_all(_OLDER, since_ms=since_ms, revision=older_than)
     return [row[0] for row in rows]

@@ -2,16 +2,19 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from tollway.settings import Settings
-from tollway.store.database import Database, StoreError
-from tollway.store.postgresql.database import CONNECTIONS_MAX, PostgresqlDatabase
-from tollway.store.postgresql.replica import ReadingDatabase
+from tollway.store.database import Database, StoreError, Timings
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
-from tollway.store.sealing import Sealer, load_sealer
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.versions import Versions
-from tollway.telemetry.metrics import Metrics
+
+# Most commands open a file and seal nothing: the driver of the other engine, and the cryptography,
+# are loaded where they are used.
+if TYPE_CHECKING:
+    from tollway.store.postgresql.database import PostgresqlDatabase
+    from tollway.store.sealing import Sealer
 
 _SQLITE_PREFIX = "sqlite:///"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(//)?", re.IGNORECASE)
@@ -20,17 +23,23 @@ _POSTGRESQL = ("postgresql", "postgres")
 # How long a command waits for another writer.
 _COMMAND_PATIENCE_S = 10.0
 
-OpenDatabase = SqliteDatabase | PostgresqlDatabase
+OpenDatabase: TypeAlias = "SqliteDatabase | PostgresqlDatabase"
 
 
 def open_database(
     url: str,
-    metrics: Metrics,
+    metrics: Timings,
     call_timeout_s: float | None = None,
-    connections: int = CONNECTIONS_MAX,
+    connections: int | None = None,
 ) -> OpenDatabase:
-    """Opens a database. A gateway says how long a call may take; a command takes its time."""
+    """Opens a database. A gateway sets how long a call may take; a command has no such limit."""
     if is_shared(url):
+        from tollway.store.postgresql.database import (  # noqa: PLC0415
+            CONNECTIONS_MAX,
+            PostgresqlDatabase,
+        )
+
+        connections = connections or CONNECTIONS_MAX
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
     path = sqlite_path(url)
     if not Path(path).resolve().parent.is_dir():
@@ -39,11 +48,14 @@ def open_database(
 
 
 def open_reading(
-    settings: Settings, primary: OpenDatabase, versions: Versions, metrics: Metrics
+    settings: Settings, primary: OpenDatabase, versions: Versions, metrics: Timings
 ) -> Database:
     """What reading operations read from: a replica, if one is set, or the database itself."""
-    if not settings.read_database or not isinstance(primary, PostgresqlDatabase):
+    if not settings.read_database or isinstance(primary, SqliteDatabase):
         return primary
+    from tollway.store.postgresql.database import PostgresqlDatabase  # noqa: PLC0415
+    from tollway.store.postgresql.replica import ReadingDatabase  # noqa: PLC0415
+
     replica = PostgresqlDatabase(
         settings.read_database,
         settings.call_timeout_s,
@@ -55,7 +67,7 @@ def open_reading(
 
 
 def is_shared(url: str) -> bool:
-    """Whether it is a database that several gateways serve, and not a file of one."""
+    """Whether several gateways can serve the database; a file can be served by one only."""
     scheme, mark, _ = url.partition("://")
     return bool(mark) and scheme.lower() in _POSTGRESQL
 
@@ -75,7 +87,7 @@ def sqlite_path(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """A database URL as it may be shown: of a shared one its user, hosts and name alone."""
+    """A database URL as it may be shown: a shared one with user, hosts and name only."""
     if not is_shared(url):
         return url if url.startswith(_SQLITE_PREFIX) else _beginning(url)
     parts = parts_of(url)
@@ -95,7 +107,7 @@ def unverified_links(settings: Settings) -> list[str]:
 
 
 def _beginning(url: str) -> str:
-    """What can be shown of something else than we know: a password may come after it."""
+    """The part of an unknown URL that can be shown: a password may follow it."""
     found = _SCHEME.match(url)
     if found is not None:
         return found[0]
@@ -113,7 +125,9 @@ def secret_path(url: str, secret_file: str) -> Path:
     return _own_file(url, "secret_file", secret_file, ".secret")
 
 
-def open_sealer(url: str, key_file: str) -> Sealer:
+def open_sealer(url: str, key_file: str) -> "Sealer":
+    from tollway.store.sealing import load_sealer  # noqa: PLC0415
+
     return load_sealer(key_path(url, key_file))
 
 
@@ -122,7 +136,7 @@ def _own_file(url: str, setting: str, chosen: str, ending: str) -> Path:
         return Path(chosen)
     if is_shared(url):
         raise StoreError(
-            f"A PostgreSQL database has no place for files beside it: set {setting} to a file that "
-            "is the same on every node."
+            f"A PostgreSQL database has no folder for this file: set {setting} to a file that is "
+            "the same on every node."
         )
     return Path(sqlite_path(url) + ending)

@@ -1,17 +1,16 @@
 """Any page at the cost of the first.
 
-Skipping to a page far back costs as much as all the rows before it, and so does counting them. So
-what is listed keeps a count per bucket of time, written in the same transaction as its rows: the
-total is a sum of counts, and a page begins in the bucket in which their running sum passes the
-offset. A window's ends may cut a bucket in two: only of such a part the rows themselves are
-counted.
+Skipping to a page far back costs as much as all the rows before it, and so does counting them. So a
+list has a count per bucket of time, written in the same transaction as its rows: the total is a sum
+of counts, and a page begins in the bucket in which their running sum passes the offset. If an end
+of the window cuts a bucket in two, the rows of that part are counted.
 
-On a server every statement is a way there and back, so there all of this is one statement. In an
-embedded database a statement costs next to nothing and running sums do not, so there it is done in
-steps. Both are made of the same parts.
+On a server every statement is a round trip, so there all of this is one statement. In an embedded
+database a statement costs next to nothing and running sums do not, so there it is done in steps,
+all of which see the same moment. Both are made of the same parts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from sqlalchemy import (
 )
 
 from tollway.store.database import Database, Row
-from tollway.store.query import Query
+from tollway.store.query import Query, Steps, StepsQuery
 
 Rows = Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]
 Finer = Callable[[ColumnElement[int]], Select[Any]]
@@ -87,33 +86,27 @@ class Listing:
         self._counts = Query(buckets)
         self._finer = None if finer is None else Query(finer(bindparam("large")))
         self._rows = Query(rows(bindparam("after"), bindparam("skip")))
-        self._at_once = Query(_at_once(buckets.subquery(), rows, key, finer))
+        self._page = StepsQuery(_at_once(buckets.subquery(), rows, key, finer), self._in_steps)
 
     async def page(
         self, database: Database, offset: int, size: int, values: dict[str, object]
     ) -> tuple[int, Sequence[Row]]:
-        """The exact total, and the rows of a page."""
-        if database.dialect == "sqlite":
-            return await self._in_steps(database, offset, size, values)
-        return split_total(
-            await database.fetch_all(self._at_once, offset=offset, take=size, **values)
-        )
+        """The exact total, and the rows of a page, of one moment."""
+        found = await database.fetch_all(self._page, offset=offset, take=size, **values)
+        return (found[0][0], found[1:]) if database.dialect == "sqlite" else split_total(found)
 
-    async def _in_steps(
-        self, database: Database, offset: int, size: int, values: dict[str, object]
-    ) -> tuple[int, Sequence[Row]]:
-        counts = await database.fetch_all(self._counts, **values)
-        total = sum([bucket[1] for bucket in counts])
-        start = _locate(counts, offset)
+    def _in_steps(self, values: Mapping[str, Any]) -> Steps:
+        """The total in a row of its own, then the rows of the page."""
+        counts = yield self._counts, values
+        total = (sum([bucket[1] for bucket in counts]),)
+        start = _locate(counts, values["offset"])
         if start is not None and self._finer is not None and start.bucket[2] is not None:
-            finer = await database.fetch_all(self._finer, large=start.bucket[2], **values)
+            finer = yield self._finer, {**values, "large": start.bucket[2]}
             start = _locate(finer, start.skip)
         if start is None:
-            return total, []
-        after, skip = start.bucket[0], start.skip
-        return total, await database.fetch_all(
-            self._rows, after=after, skip=skip, take=size, **values
-        )
+            return [total]
+        rows = yield self._rows, {**values, "after": start.bucket[0], "skip": start.skip}
+        return [total, *rows]
 
 
 class _Start(NamedTuple):

@@ -1,30 +1,24 @@
-"""A query written once as a SQLAlchemy Core expression and compiled once per dialect.
+"""Queries: written once as a SQLAlchemy Core expression, compiled once per dialect.
 
 Only the text is used: it runs on the raw driver, because executing through SQLAlchemy would cost
-more than most of the queries themselves.
+more than most of the queries themselves. `upsert` makes the query that most loaders use.
 """
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Generator, Mapping
+from functools import cache, cached_property
 from typing import Any
 
 from sqlalchemy import Table, bindparam, or_
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
-
-_DIALECTS = {
-    "sqlite": sqlite.dialect(paramstyle="qmark"),
-    "postgresql": postgresql.dialect(paramstyle="numeric_dollar"),  # type: ignore[no-untyped-call]
-}
 
 
 class CompiledQuery:
     """The text of a query in one dialect, and the order of its parameters."""
 
     def __init__(self, statement: ClauseElement, dialect: str) -> None:
-        compiled = statement.compile(dialect=_DIALECTS[dialect])
+        compiled = statement.compile(dialect=_dialect(dialect))
         assert isinstance(compiled, SQLCompiler)
         self.text = str(compiled)
         self._names = tuple(compiled.positiontup or ())
@@ -54,11 +48,42 @@ class Query:
         return CompiledQuery(self._statement, "postgresql")
 
 
+@cache
+def _dialect(name: str) -> Dialect:
+    """Loaded when it is first compiled for: a program uses one of them."""
+    if name == "sqlite":
+        from sqlalchemy.dialects import sqlite  # noqa: PLC0415
+
+        return sqlite.dialect(paramstyle="qmark")
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415
+
+    return postgresql.dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+
+
+# A query and its values are asked for, its rows are sent in; what is returned are rows too.
+Steps = Generator[tuple[Query, Mapping[str, object]], list[Any], list[Any]]
+
+
+class StepsQuery(Query):
+    """A query that an embedded database answers in steps, at one moment, and a server at once.
+
+    Here a statement costs next to nothing, and there each is a round trip.
+    """
+
+    def __init__(
+        self, statement: ClauseElement, steps: Callable[[Mapping[str, Any]], Steps]
+    ) -> None:
+        super().__init__(statement)
+        self.steps = steps
+
+
 def upsert(table: Table) -> Query:
     """Stores a row, or replaces one with the same key if it says something else.
 
     Its parameters are the table's columns, in their order.
     """
+    from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415
+
     statement = insert(table).values({column.name: bindparam(column.name) for column in table.c})
     said = [column for column in table.c if not column.primary_key]
     new = statement.excluded

@@ -1,8 +1,8 @@
 """Waiting for the synchronous standby before acknowledging rows that another commit wrote.
 
 A commit that writes nothing does not wait for the standby. But the rows it found may be on the
-primary alone: their own commit may have waited for the standby in vain. The write-ahead log has one
-order, so a commit that writes to it and waits for that has waited for everything before it.
+primary alone, if their own commit's wait for the standby timed out. The write-ahead log has one
+order: a commit that writes to it, and waits, has waited for everything before it.
 """
 
 from sqlalchemy import text
@@ -15,6 +15,6 @@ _WRITE_TO_LOG = Query(text("SELECT pg_logical_emit_message(true, 'tollway', '')"
 
 
 async def wait_for_standby(transaction: Transaction) -> None:
-    """Makes the commit of work that wrote nothing durable wherever commits are."""
+    """Makes a commit that wrote nothing wait for the standby as any other does."""
     if transaction.is_shared:
         await transaction.fetch_all(_WRITE_TO_LOG)

@@ -32,7 +32,7 @@ class _KeyFile(msgspec.Struct):
 
 
 class Sealer:
-    """Seals with the current key, and opens with whichever key a value names."""
+    """Seals with the current key, and opens with the key that a value names."""
 
     def __init__(self, keys: dict[int, bytes], current: int) -> None:
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
@@ -75,7 +75,7 @@ def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
             make_private(path, msgspec.json.format(content))
         found = msgspec.json.decode(path.read_bytes(), type=_KeyFile)
         keys = {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}
-        # Whether they are keys at all is seen here, where the file can be named.
+        # Checked here, where the error can name the file.
         Sealer(keys, found.current)
     except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
         raise StoreError(f"The key file {path} cannot be used: {error}.") from None

@@ -1,8 +1,8 @@
-"""The counters that tell a running server that what it keeps in memory is out of date.
+"""The counters by which a running gateway notices that its caches are out of date.
 
-A transaction that changes a kind of data raises its counter. A server looks on every
-call whether anything was committed at all, and if so reads the counters; so it never serves what
-was changed since.
+A transaction that changes a kind of data raises its counter. On every call the gateway checks
+whether anything was committed at all, and if so reads the counters: so it never answers from a
+cache that a change made out of date.
 """
 
 from sqlalchemy import select
@@ -18,7 +18,8 @@ _BUMP_FIGURES = Query(version.update().values(figures=version.c.figures + 1))
 
 
 async def write_nothing_new(transaction: Transaction) -> None:
-    """Writes what is there already, durably: fails exactly when a real change would."""
+    """Writes the values that are stored already, durably: fails exactly when a real change
+    would."""
     await transaction.execute(_REWRITE)
 
 
@@ -33,13 +34,13 @@ async def figures_changed(transaction: Transaction) -> None:
 
 
 class Versions:
-    """The counters, and whether they can have moved on since they were read."""
+    """The counters, and whether they can have changed since they were read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._mark: object = None
         self._asked = 0
-        # Which of the readings it was that what is known comes from.
+        # The number of the read that the known values come from.
         self.reading = 0
         self.directory = -1
         self.figures = -1
@@ -55,8 +56,8 @@ class Versions:
         reading = self._asked
         row = await self._database.fetch_one(_READ)
         assert row is not None
-        # One that was overtaken by a later one would bring back what was known before. Numbers of
-        # readings tell, not the counters: another server may have lower ones after an outage.
+        # A read that a later one overtook would bring back older values. The numbers of the reads
+        # decide, not the counters: after a failover the server may have lower ones.
         if reading > self.reading:
             self.directory, self.figures = row
             self._mark, self.reading = mark, reading

@@ -1,4 +1,4 @@
-"""What the gateway tells about itself while it runs: metrics and logs.
+"""What a running gateway reports about itself: metrics and logs.
 
 Neither ever carries a token, a receiver's data or a request's content.
 """

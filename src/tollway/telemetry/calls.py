@@ -1,6 +1,6 @@
-"""What every call leaves: a log line, and its part in the metrics.
+"""The log line and the metrics of every call.
 
-A call only leaves a record here. The records of a moment are then written together, in one tight
+A call only leaves a record here. The records of a moment are then processed together, in one tight
 loop: done one by one between calls, the same work takes three times as long.
 """
 
@@ -17,7 +17,7 @@ _REPORT_AFTER_S = 0.05
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False):
-    """What came of one call: no token, no parameters, no content."""
+    """The outcome of one call: no token, no parameters, no content."""
 
     at_s: float
     request_id: str

@@ -1,9 +1,9 @@
 """Structured logs: one JSON object a line on standard error.
 
 A thread writes them, from a queue with a limit: a standard error that is full or that no program
-reads must not stop the gateway. Lines that do not fit are dropped, counted, and reported once there
-is room again. The lines of calls are made in `calls.py`, because `logging` costs more than the rest
-of a call's bookkeeping together; everything else goes through `logging`, in the same shape.
+reads must not stop the gateway. Lines beyond the limit are dropped, counted, and reported later.
+The lines of calls are made in `calls.py`, because `logging` costs more than the rest of a call's
+telemetry together; everything else goes through `logging`, in the same shape.
 """
 
 import atexit
@@ -36,7 +36,7 @@ class LogWriter:
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
     def write(self, lines: str) -> None:
-        """Queues whole lines; drops them if there is no room."""
+        """Queues whole lines; drops them if the queue is full."""
         with self._changed:
             if self._size + len(lines) > _QUEUE_MAX_CHARACTERS:
                 self._unreported += lines.count("\n")

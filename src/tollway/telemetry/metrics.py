@@ -1,14 +1,13 @@
-"""The gateway's Prometheus metrics, one object that every part gets.
+"""The gateway's Prometheus metrics: one object that every part gets, merged over all workers.
 
 What is counted on every call is kept in plain numbers and turned into Prometheus families on
-request; the client library's own counters take a lock per count, which a call would feel.
+request; the client library's own counters take a lock per count, which would slow calls down.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import msgspec
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -17,6 +16,8 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
+
+from tollway.telemetry.levels import Levels
 
 _LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0)
 _BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -49,6 +50,8 @@ class Metrics(Collector):
         self.log_lines_dropped: Callable[[], int] = lambda: 0
         self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
         self._tokens_asked: defaultdict[str, int] = defaultdict(int)
+        self._pushes: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._pushed_records: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._reads = 0
         self._read_s = 0.0
         self.registry = CollectorRegistry()
@@ -68,29 +71,17 @@ class Metrics(Collector):
         self.calls_under_way = Gauge(
             "tollway_calls_under_way", "Calls being worked on now.", registry=self.registry
         )
-
-        self.waybills_pending = Gauge(
-            "tollway_waybills_pending",
-            "Waybills that wait for their carrier's answer.",
-            registry=self.registry,
-        )
-        self.waybills_overdue = Gauge(
-            "tollway_waybills_overdue",
-            "Those of them that should have been settled by now: look at the carrier.",
-            registry=self.registry,
-        )
-        self.carrier_shut = Gauge(
-            "tollway_carrier_shut",
-            "1 while nothing is sent to a carrier, because it did not answer.",
-            ("wp_code",),
-            registry=self.registry,
-        )
+        self.levels = Levels()
+        self.registry.register(self.levels)
 
     def answered(self, operation: str, code: int, reason: str, elapsed_s: float) -> None:
         self._calls[operation, code, reason] += 1
         latency = self._latencies[operation]
         latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
         latency.sum_s += elapsed_s
+
+    def wrote(self, elapsed_s: float) -> None:
+        self.database_write_s.observe(elapsed_s)
 
     def read(self, elapsed_s: float) -> None:
         self._reads += 1
@@ -101,6 +92,13 @@ class Metrics(Collector):
 
     def token_asked(self, answer: str) -> None:
         self._tokens_asked[answer] += 1
+
+    def pushed(self, kind: str, outcome: str) -> None:
+        self._pushes[kind, outcome] += 1
+
+    def pushed_records(self, kind: str, **counts: int) -> None:
+        for result, count in counts.items():
+            self._pushed_records[kind, result] += count
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
@@ -123,27 +121,35 @@ class Metrics(Collector):
             "Calls refused because the account could not pay.",
             value=refused,
         )
-        dropped = CounterMetricFamily(
+        yield _counter(
             "tollway_receipts_dropped",
             "Calls that were not charged and of which no receipt is kept, by cause.",
-            labels=("cause",),
+            ("cause",),
+            [((cause,), count) for cause, count in self._receipts_dropped.items()],
         )
-        for cause, count in self._receipts_dropped.items():
-            dropped.add_metric((cause,), count)
-        yield dropped
         yield CounterMetricFamily(
             "tollway_log_lines_dropped",
             "Log lines dropped because standard error took no more.",
             value=self.log_lines_dropped(),
         )
-        asked = CounterMetricFamily(
+        yield _counter(
             "tollway_tokens_asked",
             "Requests of clients for a token, by answer: issued, or the error.",
-            labels=("answer",),
+            ("answer",),
+            [((answer,), count) for answer, count in self._tokens_asked.items()],
         )
-        for answer, count in self._tokens_asked.items():
-            asked.add_metric((answer,), count)
-        yield asked
+        yield _counter(
+            "tollway_pushes",
+            "Pushes answered, by kind and outcome: stored, or why not.",
+            ("kind", "outcome"),
+            self._pushes.items(),
+        )
+        yield _counter(
+            "tollway_pushed_records",
+            "Records of pushes that were stored, by kind and result.",
+            ("kind", "result"),
+            self._pushed_records.items(),
+        )
         yield self._latency_family(self._latencies.items())
         yield SummaryMetricFamily(
             "tollway_database_read_seconds",
@@ -162,55 +168,13 @@ class Metrics(Collector):
         return family
 
 
-_LABEL = "worker"
-
-
-class _Sample(msgspec.Struct, frozen=True, array_like=True):
-    name: str
-    labels: dict[str, str]
-    value: float
-
-
-class _Family(msgspec.Struct, frozen=True, array_like=True):
-    name: str
-    documentation: str
-    kind: str
-    samples: list[_Sample]
-
-
-def snapshot(metrics: Metrics) -> bytes:
-    """All metrics of this process as they are now, to be handed to another one."""
-    return msgspec.msgpack.encode(
-        [
-            _Family(
-                family.name,
-                family.documentation,
-                family.type,
-                [_Sample(each.name, each.labels, each.value) for each in family.samples],
-            )
-            for family in metrics.registry.collect()
-        ]
-    )
-
-
-def merged(snapshots: Mapping[int, bytes]) -> bytes:
-    """The text for Prometheus: every sample with the number of the process it is from."""
-    registry = CollectorRegistry()
-    registry.register(_Merged(snapshots))
-    return generate_latest(registry)
-
-
-class _Merged(Collector):
-    def __init__(self, snapshots: Mapping[int, bytes]) -> None:
-        self._snapshots = snapshots
-
-    def collect(self) -> Iterator[Metric]:
-        families: dict[str, Metric] = {}
-        for number, snapshot in self._snapshots.items():
-            for family in msgspec.msgpack.decode(snapshot, type=list[_Family]):
-                made = families.setdefault(
-                    family.name, Metric(family.name, family.documentation, family.kind)
-                )
-                for each in family.samples:
-                    made.add_sample(each.name, {_LABEL: str(number), **each.labels}, each.value)
-        yield from families.values()
+def _counter(
+    name: str,
+    documentation: str,
+    labels: Sequence[str],
+    counts: Iterable[tuple[Sequence[str], int]],
+) -> Metric:
+    family = CounterMetricFamily(name, documentation, labels=labels)
+    for values, count in counts:
+        family.add_metric(values, count)
+    return family

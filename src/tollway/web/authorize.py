@@ -1,7 +1,7 @@
 """The page behind the link of an answer 302: the owner sees who asks for what, and decides.
 
-The link only says what is asked. Who may approve is decided by the sign-in alone, and checked again
-when the form comes back.
+The link only says what is asked for. The sign-in alone decides who may approve, and is checked
+again when the form comes back.
 """
 
 from collections.abc import Mapping

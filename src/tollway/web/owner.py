@@ -145,7 +145,7 @@ class OwnerPages:
         return grant
 
     async def _shown(self, owner: Owner) -> list[ShownGrant]:
-        """Those that hold first; within each group the newest first."""
+        """Grants that hold first; within each group the newest first."""
         now_s = self._web.now_s()
         shown = []
         for grant, account_name in [

@@ -21,8 +21,8 @@ from tollway.web.sign_in import Sessions, Visit
 
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10
-# Making a page takes the event loop as long as a few calls. One after the other, with all calls in
-# between, a crowd of readers delays only itself.
+# Rendering a page takes the event loop as long as a few calls. With few slots, many readers at once
+# wait for each other, and not the calls for them.
 _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
 _RETRY_AFTER_S = 5
@@ -43,7 +43,7 @@ logger = logging.getLogger("tollway.web")
 
 
 class PageError(Exception):
-    """Ends a page with words for its reader."""
+    """Ends a page with a title and a text for its reader."""
 
     def __init__(self, status: int, title: str, text: str) -> None:
         super().__init__(title)
@@ -88,7 +88,7 @@ class Web:
         return Response(page, status, media_type="text/html")
 
     def redirect(self, path: str, visit: Visit | None = None) -> Response:
-        """To another page of ours; with a visit, the reader goes on in that one."""
+        """To another of our pages; with a visit, its cookie is set."""
         response = RedirectResponse(path, 303)
         if visit is not None:
             self._sessions.remember(response, visit)
@@ -100,8 +100,8 @@ class Web:
         async def answer(request: Request) -> Response:
             try:
                 async with self._slots.taken(_PAGE_WAIT_S):
-                    # Most pages wait for nothing: without this, all who are here would be
-                    # answered one after the other before the next call.
+                    # Most pages wait for nothing: without this, all waiting pages would be
+                    # rendered one after the other before the next call.
                     await asyncio.sleep(0)
                     return await self._answer(page, request)
             except StoreBusyError:
@@ -112,12 +112,12 @@ class Web:
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """Leaves the place to other pages, while this one waits for something else."""
+        """Gives the slot to other pages while this one waits for something else."""
         self._slots.leave()
         try:
             yield
         finally:
-            # Shielded: a cancelled page still gives back no more than it took.
+            # Shielded: a cancelled page takes its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None))
 
     async def _answer(self, page: Page, request: Request) -> Response:
@@ -127,7 +127,7 @@ class Web:
             visit = await self._sessions.visit(request, self._reader, self.now_s())
             response = await page(request, visit)
         except Exception as error:
-            shown = error_text(error)
+            shown = _page_error(error)
             response = self.render(
                 "message.html", visit, shown.status, title=shown.title, text=shown.text
             )
@@ -151,13 +151,13 @@ class Web:
         return fields
 
 
-def error_text(error: Exception) -> PageError:
+def _page_error(error: Exception) -> PageError:
     if isinstance(error, PageError):
         return error
     if isinstance(error, Refusal):
         return PageError(400, "This form cannot be read", error.message("en"))
     if isinstance(error, LedgerError):
-        # Its words are for the operator, and name commands.
+        # Its text is for the operator, and names commands.
         return PageError(
             409, "That is no longer possible", "Something has changed meanwhile: load it again."
         )

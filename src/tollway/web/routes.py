@@ -1,4 +1,4 @@
-"""All paths of the console."""
+"""All paths for people: the pages of owners, their style sheet, and the templates of labels."""
 
 from functools import partial
 from importlib.resources import files
@@ -43,7 +43,7 @@ def web_routes(
         return Route(path, web.endpoint(answer), methods=["GET", "POST"])
 
     async def go_home(_: Request, __: Visit) -> Response:
-        # A refused form leaves its own address in the browser, and people load that again.
+        # After a refused form its address stays in the browser, and people load it again.
         return web.redirect(OWNER_PATH)
 
     return [

@@ -1,8 +1,9 @@
-"""The session: a signed cookie that says who is signed in, for a short while.
+"""Sessions and sign-in: a signed cookie, the hidden token of forms, and the check of passwords.
 
-Every visitor has one, signed in or not, because its secret number is what the hidden token of a
-form is made from: another site can make a browser send a form, but cannot know the token. Signing
-in starts a new one. Nothing is stored: a session ends by its time, or with the password.
+Every visitor has a session, signed in or not, because the hidden token of a form is made from its
+secret number: another site can make a browser send a form, but cannot know the token. Signing in
+starts a new session. Nothing is stored: a session ends by its time, or with the password. Attempts
+per login, and password checks at the same time, are limited.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.links import Signer
+from tollway.consent.links import TokenSigner
 from tollway.consent.owners import (
     PASSWORD_MAX,
     Credential,
@@ -57,8 +58,8 @@ class Sessions:
     """Starts sessions and recognises them."""
 
     def __init__(self, secret: bytes, *, is_secure: bool) -> None:
-        self._signer = Signer(secret, "owner session")
-        self._form_signer = Signer(secret, "form token")
+        self._signer = TokenSigner(secret, "owner session")
+        self._form_signer = TokenSigner(secret, "form token")
         self._is_secure = is_secure
 
     def start(self, now_s: float, credential: Credential | None = None) -> Visit:
@@ -122,7 +123,7 @@ class TooManyAtOnceError(Exception):
 
 
 class Doorkeeper:
-    """Lets owners in."""
+    """Checks logins and passwords."""
 
     def __init__(self, reader: Reader, clock_s: Callable[[], float] = monotonic) -> None:
         self._reader = reader
@@ -132,7 +133,7 @@ class Doorkeeper:
         self._waiting = 0
 
     async def admit(self, login: str, password: str) -> Credential | None:
-        """The owner who signs in so; None when the login or the password is wrong."""
+        """The owner of this login and password; None if either is wrong."""
         if len(login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
         login = folded_login(login)

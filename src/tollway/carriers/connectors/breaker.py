@@ -1,8 +1,8 @@
-"""Keeps a carrier that does not answer from costing the rest of the gateway anything.
+"""A circuit breaker: a carrier that does not answer must not slow down the rest of the gateway.
 
-After several failures in a row nothing is sent for a while. Then one message is let through to
-probe: if it is answered, all others may follow; if not, the pause begins anew. Besides, only so
-many messages are under way at once, so that a slow carrier holds up a bounded number of calls.
+After several failures in a row nothing is sent for a while. Then one message is let through as a
+probe: if it is answered, the others follow; if not, the pause starts over. Besides, the number of
+messages in flight is limited, so that a slow carrier delays a bounded number of calls.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class State(Enum):
 
 
 class Breaker:
-    """The breaker of one carrier. The clock is one that never jumps."""
+    """The breaker of one carrier, with a monotonic clock."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Breaker:
 
     @property
     def is_refusing(self) -> bool:
-        """Whether a message would not be let in now."""
+        """Whether a message would not be admitted now."""
         return self._is_shut(self.state) or self.in_flight >= self._in_flight_max
 
     @contextmanager
@@ -62,7 +62,7 @@ class Breaker:
         try:
             yield
         except BaseException:
-            # Also a call that was given up: it was, because the carrier had not answered yet.
+            # Also a cancelled call: the carrier had not answered until then.
             self._failed(is_probe=is_probe)
             raise
         else:
@@ -71,7 +71,7 @@ class Breaker:
             self.in_flight -= 1
 
     def _enter(self) -> bool:
-        """Lets a message in, and tells whether it is the probe."""
+        """Admits a message; True if it is the probe."""
         state = self.state
         if self._is_shut(state):
             raise NotSentError(
@@ -97,7 +97,7 @@ class Breaker:
                 self._open()
 
     def _answered(self, *, is_probe: bool) -> None:
-        # A message from before the breaker opened tells nothing of the carrier now.
+        # A message from before the breaker opened says nothing about the carrier now.
         if is_probe or self._opened_at_s is None:
             self._failures = 0
             self._opened_at_s = None

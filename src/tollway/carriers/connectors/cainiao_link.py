@@ -1,4 +1,4 @@
-"""Cainiao's LINK form: what goes over the wire, in either direction.
+"""Cainiao's LINK form, the built-in protocol: its messages, and the connector that sends them.
 
 A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it. An
 answer is such a form too, with those two fields. The names in the JSON are the carrier's.
@@ -8,7 +8,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import logging
 import time
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,9 +15,8 @@ from urllib.parse import parse_qs
 import httpx
 import msgspec
 
-from tollway.carriers.carrier_links import OpenedLink
+from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
-from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.connector import (
     Cancelled,
     ConnectorError,
@@ -31,14 +29,13 @@ from tollway.carriers.connectors.connector import (
 )
 from tollway.carriers.connectors.http_exchange import exchange
 from tollway.carriers.labels.print_data import Party, RoutingInfo
-from tollway.carriers.number_formats import number_problem
 
 ISSUE = "TMS_WAYBILL_GET"
 LOOK_UP = "TMS_WAYBILL_QUERY"
 CANCEL = "TMS_WAYBILL_DISCARD"
 
-# What the LINK gateway says instead of the carrier. With these it has not passed the message on;
-# with any other of its codes (S06 timeout, S07 system error, …) it may have.
+# Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
+# timeout, S07 system error, …) it may have.
 _GATEWAY_CODE = "S"
 NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
 NOT_FOUND = "WAYBILL_NOT_FOUND"
@@ -73,7 +70,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_of_gateway(self) -> bool:
-        """Whether the LINK gateway speaks, and not the carrier behind it."""
+        """Whether it comes from the LINK gateway, and not from the carrier behind it."""
         code = self.error_code
         return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
 
@@ -97,7 +94,7 @@ def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
     return msgspec.json.encode(content).decode()
 
 
-def signed_form(opened: OpenedLink, message: str, content: str) -> dict[str, str]:
+def signed_form(opened: OpenedCarrierLink, message: str, content: str) -> dict[str, str]:
     return {
         "msg_type": message,
         "logistic_provider_id": opened.link.provider_id,
@@ -107,7 +104,7 @@ def signed_form(opened: OpenedLink, message: str, content: str) -> dict[str, str
     }
 
 
-def read_answer(opened: OpenedLink, ref: OrderRef, body: bytes) -> Answer:
+def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer:
     """The answer to a message about this order, if the carrier has signed it."""
     try:
         fields = parse_qs(body.decode(), strict_parsing=True, max_num_fields=10)
@@ -127,7 +124,7 @@ def read_answer(opened: OpenedLink, ref: OrderRef, body: bytes) -> Answer:
 
 
 def digest(content: str, secret: str) -> str:
-    """MD5 is weak, and what the other side computes: the connection itself must be trusted."""
+    """MD5 is weak, but the other side computes it: the connection itself must be trusted."""
     raw = hashlib.md5(f"{content}{secret}".encode(), usedforsecurity=False).digest()
     return base64.b64encode(raw).decode()
 
@@ -141,56 +138,46 @@ def _order(wp_code: str, ref: OrderRef) -> dict[str, Any]:
     }
 
 
-_log = logging.getLogger("tollway.carriers")
-_REASON_MAX = 200
 _LOOK_UP_FIRST_PAUSE_S = 0.05
 
 
 class CainiaoConnector:
-    """The way to one carrier over its link."""
+    """One carrier behind the LINK gateway."""
 
     def __init__(
-        self, client: httpx.AsyncClient, carrier: Carrier, opened: OpenedLink, breaker: Breaker
+        self, client: httpx.AsyncClient, carrier: Carrier, opened: OpenedCarrierLink
     ) -> None:
         self._client = client
-        self._carrier = carrier
+        self._wp_code = carrier.wp_code
         self._opened = opened
-        self._breaker = breaker
         self._deadline_s = opened.link.deadline_ms / 1000
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
-        content = issue_content(self._carrier.wp_code, order)
-        with self._breaker.message():
-            answer = await self._ask(ISSUE, order.ref, content, self._deadline_s)
-            return self._issued(order.ref, answer) if answer.success else _declined(answer)
+        content = issue_content(self._wp_code, order)
+        answer = await self._ask(ISSUE, order.ref, content, self._deadline_s)
+        return _issued(answer) if answer.success else Declined(answer.error_msg)
 
     async def look_up(self, order: OrderRef) -> Issued | None:
-        content = look_up_content(self._carrier.wp_code, order)
-        with self._breaker.message():
-            answer = await self._ask_until_answered(LOOK_UP, order, content)
-            if answer.success:
-                return self._issued(order, answer)
-            if answer.error_code == NOT_FOUND:
-                return None
-            raise OutcomeUnknownError("The carrier does not tell whether it knows an order.")
+        content = look_up_content(self._wp_code, order)
+        answer = await self._ask_until_answered(LOOK_UP, order, content)
+        if answer.success:
+            return _issued(answer)
+        if answer.error_code == NOT_FOUND:
+            return None
+        raise OutcomeUnknownError("The carrier does not say whether it knows an order.")
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
-        content = cancel_content(self._carrier.wp_code, order, number)
-        with self._breaker.message():
-            answer = await self._ask(CANCEL, order, content, self._deadline_s)
-            return Cancelled(number) if answer.success else _declined(answer)
+        content = cancel_content(self._wp_code, order, number)
+        answer = await self._ask(CANCEL, order, content, self._deadline_s)
+        return Cancelled(number) if answer.success else Declined(answer.error_msg)
 
     async def _ask(self, message: str, ref: OrderRef, content: str, deadline_s: float) -> Answer:
         """Sends one message, once."""
-        try:
-            form = signed_form(self._opened, message, content)
-            body = await exchange(self._client, self._opened.link.url, form, deadline_s)
-            answer = read_answer(self._opened, ref, body)
-            if answer.is_of_gateway:
-                raise _gateway_error(answer.error_code)
-        except ConnectorError as error:
-            _log.warning("%s to carrier %s: %s", message, self._carrier.wp_code, error)
-            raise
+        form = signed_form(self._opened, message, content)
+        request = self._client.build_request("POST", self._opened.link.url, data=form)
+        answer = read_answer(self._opened, ref, await exchange(self._client, request, deadline_s))
+        if answer.is_of_gateway:
+            raise _gateway_error(answer.error_code)
         return answer
 
     async def _ask_until_answered(self, message: str, ref: OrderRef, content: str) -> Answer:
@@ -207,25 +194,9 @@ class CainiaoConnector:
             await asyncio.sleep(pause_s)
             pause_s *= 2
 
-    def _issued(self, ref: OrderRef, answer: Answer) -> Issued:
-        number = answer.waybill_code
-        problem = number_problem(self._carrier.number_format, number)
-        if problem is not None:
-            _log.error(
-                "Carrier %s gave a number for task %s that cannot be used: %s. Correct the "
-                "carrier's number format, or ask the carrier.",
-                self._carrier.wp_code,
-                ref.task_id,
-                problem,
-            )
-            raise OutcomeUnknownError("The carrier gave a number that is not in its format.")
-        return Issued(number, answer.routing_info)
 
-
-def _declined(answer: Answer) -> Declined:
-    """The carrier's own words, as far as they are fit to be passed on."""
-    text = "".join(each for each in answer.error_msg if each.isprintable()).strip()
-    return Declined(text[:_REASON_MAX] or "The carrier refused, and gave no reason.")
+def _issued(answer: Answer) -> Issued:
+    return Issued(answer.waybill_code, answer.routing_info)
 
 
 def _gateway_error(code: str) -> ConnectorError:

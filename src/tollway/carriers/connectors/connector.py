@@ -1,4 +1,4 @@
-"""The door to a carrier: what can be asked of it, and what may come of that.
+"""What a gateway asks of a carrier, and what can come of it. Every protocol implements `Connector`.
 
     ConnectorError
      ├── NotSentError         nothing was done at the carrier; it can safely be asked again
@@ -15,7 +15,7 @@ from tollway.carriers.labels.print_data import Party, RoutingInfo
 
 
 class OrderRef(msgspec.Struct, frozen=True):
-    """One waybill to be; `task_id` is the gateway's own id of it, and unique."""
+    """Which waybill a message is about; `task_id` is the gateway's own id of it, and unique."""
 
     task_id: str
     owner_id: str
@@ -55,7 +55,7 @@ class ConnectorError(Exception):
 
 
 class NotSentError(ConnectorError):
-    """Nothing was done: no connection, too many failures just before, no free slot."""
+    """Nothing was done: no connection, too many failures just before, too many messages."""
 
 
 class OutcomeUnknownError(ConnectorError):
@@ -63,7 +63,7 @@ class OutcomeUnknownError(ConnectorError):
 
 
 class Connector(Protocol):
-    """A way to a carrier. Every method may raise a `ConnectorError`."""
+    """One carrier over its link. Every method may raise a `ConnectorError`."""
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
         """Asks for a number, once: two of these for one order are two numbers."""

@@ -1,4 +1,4 @@
-"""One message over HTTP: a form goes out, a bounded answer comes back before a deadline.
+"""One message over HTTP: a request goes out, a bounded answer comes back before a deadline.
 
 Whether anything was sent decides what a failure means, so it is not guessed from the kind of error:
 the HTTP library reports its steps, and only a message that it was still connecting for when it
@@ -6,7 +6,6 @@ failed counts as not sent.
 """
 
 import asyncio
-from collections.abc import Mapping
 
 import httpx
 
@@ -22,9 +21,9 @@ def open_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(
         trust_env=False,
         follow_redirects=False,
-        # The deadline of each message is the only one; how many there may be, its breaker says.
+        # The deadline of each message is the only one; the breaker limits how many there are.
         timeout=None,  # noqa: S113
-        # Kept only shortly: on a connection that the carrier is just closing, nobody could tell
+        # Kept only shortly: on a connection that the carrier is just closing, it could not be known
         # whether a message was read.
         limits=httpx.Limits(
             max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0
@@ -33,23 +32,17 @@ def open_client() -> httpx.AsyncClient:
     )
 
 
-async def exchange(
-    client: httpx.AsyncClient, url: str, form: Mapping[str, str], deadline_s: float
-) -> bytes:
-    """The body of the answer."""
+async def exchange(client: httpx.AsyncClient, request: httpx.Request, deadline_s: float) -> bytes:
+    """Sends a request of this client once, and returns the body of the answer; any other status
+    than 200 leaves the outcome unknown."""
     steps: list[str] = []
 
     async def trace(step: str, _: object) -> None:
         steps.append(step)
 
-    request = client.build_request(
-        "POST",
-        url,
-        data=form,
-        # Half of it for connecting, so that an unreachable carrier is known as such.
-        timeout=httpx.Timeout(None, connect=deadline_s / 2),
-        extensions={"trace": trace},
-    )
+    # Half of it for connecting, so that an unreachable carrier is known as such.
+    connecting = httpx.Timeout(None, connect=deadline_s / 2)
+    request.extensions.update(timeout=connecting.as_dict(), trace=trace)
     try:
         async with asyncio.timeout(deadline_s):
             return await _answer_to(client, request)

@@ -1,32 +1,48 @@
 """The connectors of one process: one HTTP client for all carriers, one breaker for each."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 
 import httpx
 
-from tollway.carriers.carrier_links import OpenedLink
+from tollway.carriers import CarrierError
+from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
-from tollway.carriers.connectors.cainiao_link import CainiaoConnector
-from tollway.carriers.connectors.connector import Connector
+from tollway.carriers.connectors.connector import Connector, NotSentError
+from tollway.carriers.connectors.guarded import GuardedConnector
+from tollway.carriers.connectors.protocols import PROTOCOLS, Protocols
+
+_log = logging.getLogger("tollway.carriers")
 
 
 class Remotes:
     """Makes connectors; what is known of a carrier's health outlives each of them."""
 
     def __init__(
-        self, client: httpx.AsyncClient, now_s: Callable[[], float] = time.monotonic
+        self,
+        client: httpx.AsyncClient,
+        now_s: Callable[[], float] = time.monotonic,
+        protocols: Protocols = PROTOCOLS,
     ) -> None:
         self._client = client
         self._now_s = now_s
+        self._protocols = protocols
         self._breakers: dict[str, Breaker] = {}
 
-    def connector(self, carrier: Carrier, opened: OpenedLink) -> Connector:
+    def connector(self, carrier: Carrier, opened: OpenedCarrierLink) -> Connector:
+        """Raises NotSentError while the protocol of the link is not installed."""
+        try:
+            make = self._protocols.named(opened.link.protocol)
+        except CarrierError as error:
+            _log.error("carrier %s cannot be asked: %s", carrier.wp_code, error)
+            raise NotSentError(str(error)) from None
         breaker = self._breakers.get(carrier.wp_code)
         if breaker is None:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)
-        return CainiaoConnector(self._client, carrier, opened, breaker)
+        inner = make(self._client, carrier, opened)
+        return GuardedConnector(inner, carrier, opened.link, breaker)
 
     def is_refusing(self, wp_code: str) -> bool:
         """Whether a message to a carrier would not be sent now."""
@@ -35,7 +51,7 @@ class Remotes:
 
     @property
     def breakers(self) -> Mapping[str, Breaker]:
-        """By wp_code, for whoever measures."""
+        """By wp_code, for the metrics."""
         return self._breakers
 
     async def close(self) -> None:

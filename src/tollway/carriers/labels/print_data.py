@@ -6,7 +6,7 @@ Everything a label shows is in it, so a label can be printed again from it alone
 import msgspec
 
 from tollway.carriers import CarrierError
-from tollway.store.keys import Signer
+from tollway.store.keys import KeyedSigner
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -17,7 +17,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Party(msgspec.Struct, frozen=True):
-    """Who sends or receives, and where."""
+    """A sender or receiver, with the address."""
 
     name: str
     mobile: str
@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class RoutingInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """What a sorter reads first: where it goes, by way of where, and where it came from."""
+    """What a sorter reads first: destination, hub and origin."""
 
     sortation: Place
     consolidation: Place
@@ -46,7 +46,7 @@ class ShippingOption(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Label(msgspec.Struct, frozen=True, rename="camel"):
-    """What stands on a label."""
+    """What a label says."""
 
     waybill_code: str
     order_sn: str
@@ -72,14 +72,14 @@ def route(sender: Address, recipient: Address) -> RoutingInfo:
     )
 
 
-def print_data(label: Label, signer: Signer, template_url: str) -> str:
+def print_data(label: Label, signer: KeyedSigner, template_url: str) -> str:
     """The text that goes into the answer."""
     data = msgspec.json.encode(label)
     made = _PrintData(msgspec.Raw(data), _signature(data, signer), template_url)
     return msgspec.json.encode(made).decode()
 
 
-def label_of(text: str, signer: Signer) -> Label:
+def label_of(text: str, signer: KeyedSigner) -> Label:
     """The label behind print data; refuses what was not signed here."""
     read = msgspec.json.decode(text, type=_PrintData)
     key_id = read.signature.split(":")[1]
@@ -88,7 +88,7 @@ def label_of(text: str, signer: Signer) -> Label:
     return msgspec.json.decode(read.data, type=Label)
 
 
-def _signature(data: bytes | msgspec.Raw, signer: Signer, key_id: int | None = None) -> str:
+def _signature(data: bytes | msgspec.Raw, signer: KeyedSigner, key_id: int | None = None) -> str:
     """Names the method and the key, so that both can be changed."""
     signed = signer.sign(bytes(data), key_id)
     return f"HS256:{signed.key_id}:{signed.digest.hex()}"

@@ -1,11 +1,10 @@
 """A carrier to try Tollway with: a program of its own that misbehaves on request.
 
-    __main__.py   `python -m tollway.fakes.carrier`
-    server.py     HTTP/1.1, so small that a connection can be cut at an exact point
+    __main__.py      `python -m tollway.fakes.carrier`
+    server.py        HTTP/1.1, so small that a connection can be cut at an exact point
     faults.py        how it misbehaves, and /control and /journal, outside the LINK form
-    waybill_book.py  what a carrier does: issues, looks up, cancels
-    link_form.py  the LINK form, written apart from the gateway's, so that one checks the other
-    journal.py    what was done, on disk before it is answered
+    waybill_book.py  what a carrier does, and the journal of it
+    link_form.py     the LINK form, written apart from the gateway's, so that one checks the other
 
 It gives a number for every message that asks for one, also when it was asked the same before: so
 its journal shows any double. It imports nothing of the gateway.

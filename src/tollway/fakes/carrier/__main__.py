@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from tollway.fakes.carrier.faults import FaultError, Faults
-from tollway.fakes.carrier.journal import Journal
 from tollway.fakes.carrier.server import Carrier, serve
-from tollway.fakes.carrier.waybill_book import DIGIT, Desk
+from tollway.fakes.carrier.waybill_book import DIGIT, Journal, WaybillBook
 
 
 def main() -> int:
@@ -24,7 +23,7 @@ def main() -> int:
     except (FaultError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    carrier = Carrier(journal, Desk(journal, options.numbers_format), faults, secret)
+    carrier = Carrier(journal, WaybillBook(journal, options.numbers_format), faults, secret)
     try:
         asyncio.run(_run(carrier, options.port))
     finally:
@@ -47,7 +46,7 @@ async def _run(carrier: Carrier, port: int) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tollway.fakes.carrier",
-        description="A carrier to try Tollway with, that misbehaves when it is told to.",
+        description="A carrier to try Tollway with, that misbehaves on request.",
     )
     parser.add_argument("--port", type=int, default=0, help="the port, 0 for any that is free")
     parser.add_argument("--journal", type=Path, required=True, help="what it has done, kept")

@@ -1,4 +1,8 @@
-"""How the carrier misbehaves: a list of faults, of which the first that fits a message applies."""
+"""How the carrier misbehaves, and the paths that control it.
+
+Faults are a list, of which the first that fits a message applies. `/control` shows and changes the
+list, `/journal` returns what the carrier has done.
+"""
 
 import json
 from collections import Counter
@@ -6,11 +10,11 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tollway.fakes.carrier.journal import Journal
+from tollway.fakes.carrier.waybill_book import Journal
 
 
 class FaultError(Exception):
-    """A fault that cannot be; the text is one sentence."""
+    """An invalid fault; the text is one sentence."""
 
 
 class Kind(Enum):
@@ -45,12 +49,12 @@ class Faults:
     def __init__(self) -> None:
         self._faults: list[Fault] = []
 
-    def add(self, grant_request: Any) -> None:
+    def add(self, wanted: Any) -> None:
         """Adds the fault of a JSON object; `{"fault": "none"}` ends all of them."""
-        if grant_request == {"fault": "none"}:
+        if wanted == {"fault": "none"}:
             self._faults.clear()
         else:
-            self._faults.append(_fault(grant_request))
+            self._faults.append(_fault(wanted))
 
     def next(self, message: str) -> Fault | None:
         """The fault for a message, which is used up by it if it was the last time."""
@@ -79,18 +83,18 @@ _FIELDS: dict[str, type] = {
 }
 
 
-def _fault(grant_request: Any) -> Fault:
-    if not isinstance(grant_request, dict) or not grant_request.keys() <= _FIELDS.keys():
+def _fault(wanted: Any) -> Fault:
+    if not isinstance(wanted, dict) or not wanted.keys() <= _FIELDS.keys():
         raise FaultError(f"A fault is a JSON object with the fields {', '.join(_FIELDS)}.")
-    for name, value in grant_request.items():
+    for name, value in wanted.items():
         if type(value) is not _FIELDS[name] or (isinstance(value, int) and value < 0):
             raise FaultError(f"The field {name} cannot be {value!r}.")
     try:
-        kind = Kind(grant_request.get("fault"))
+        kind = Kind(wanted.get("fault"))
     except ValueError:
         known = ", ".join(each.value for each in Kind)
         raise FaultError(f"The fault is one of {known}; none ends all of them.") from None
-    return Fault(kind, **{name: value for name, value in grant_request.items() if name != "fault"})
+    return Fault(kind, **{name: value for name, value in wanted.items() if name != "fault"})
 
 
 class Reply(NamedTuple):
@@ -109,6 +113,6 @@ def answer_control(
             faults.add(json.loads(body))
         except (FaultError, ValueError) as error:
             return Reply(400, "text/plain; charset=utf-8", f"{error}\n".encode())
-    # How many messages came, with those that nothing became of.
-    told = {"faults": faults.shown(), "received": dict(received)}
-    return Reply(200, "application/json", json.dumps(told, ensure_ascii=False).encode())
+    # How many messages arrived, including those that had no effect.
+    shown = {"faults": faults.shown(), "received": dict(received)}
+    return Reply(200, "application/json", json.dumps(shown, ensure_ascii=False).encode())

@@ -1,4 +1,5 @@
-"""HTTP/1.1 by hand: only so can a connection be cut between two exact steps."""
+"""The HTTP/1.1 server of the carrier, written by hand so that it can cut a connection between two
+exact steps."""
 
 import asyncio
 from collections import Counter
@@ -6,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tollway.fakes.carrier.faults import Fault, Faults, Kind, Reply, answer_control
-from tollway.fakes.carrier.journal import Journal
 from tollway.fakes.carrier.link_form import Message, MessageError, read_message, written_answer
-from tollway.fakes.carrier.waybill_book import Desk
+from tollway.fakes.carrier.waybill_book import Journal, WaybillBook
 
 _BODY_MAX = 1024 * 1024
 _GARBAGE = b"<html><body>502 Bad Gateway</body></html>"
@@ -24,14 +24,14 @@ class Carrier:
     """All of the carrier's state."""
 
     journal: Journal
-    desk: Desk
+    waybill_book: WaybillBook
     faults: Faults
     secret: str
     received: Counter[str] = field(default_factory=Counter)
 
 
 async def serve(carrier: Carrier, port: int) -> asyncio.Server:
-    # Kept here, because a task that waits for ever is otherwise thrown away, and its stall with it.
+    # Referenced here: a task that waits for ever could otherwise be garbage collected.
     talking: set[asyncio.Task[None] | None] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +42,7 @@ async def serve(carrier: Carrier, port: int) -> asyncio.Server:
         except (_Cut, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         except asyncio.CancelledError:
-            # The program ends while somebody still waits; that is nothing to report.
+            # The program ends while a client still waits; that is nothing to report.
             pass
         finally:
             # Cut, and not closed politely: nothing that is still buffered goes out.
@@ -55,7 +55,7 @@ async def serve(carrier: Carrier, port: int) -> asyncio.Server:
 async def _answer_one(
     carrier: Carrier, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
-    """Answers one request; tells whether another may follow on the connection."""
+    """Answers one request; returns whether another may follow on the connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     request_line, *header_lines = head.split("\r\n")
     method, path, _ = request_line.split(" ")
@@ -97,16 +97,16 @@ async def _answer_message(carrier: Carrier, writer: asyncio.StreamWriter, body: 
 async def _work(carrier: Carrier, message: Message, fault: Fault | None) -> dict[str, Any]:
     """Everything up to and with the commit."""
     if fault is None:
-        return carrier.desk.answer(message)
-    # Whoever asked may be gone meanwhile; a carrier does not notice and goes on.
+        return carrier.waybill_book.answer(message)
+    # The client may be gone meanwhile; a carrier does not notice and goes on.
     await asyncio.sleep(fault.delay_ms / 1000)
     if fault.kind is Kind.STALL_BEFORE_COMMIT:
         await asyncio.Event().wait()
     if fault.kind is Kind.CUT_BEFORE_COMMIT:
         raise _Cut
     if fault.kind is Kind.REFUSE:
-        return carrier.desk.refuse(message, fault.reason)
-    return carrier.desk.answer(message)
+        return carrier.waybill_book.refuse(message, fault.reason)
+    return carrier.waybill_book.answer(message)
 
 
 async def _tell(
@@ -118,7 +118,7 @@ async def _tell(
         await asyncio.Event().wait()
     if kind is Kind.CUT_AFTER_COMMIT:
         raise _Cut
-    # An answer that is signed with another secret is what a wrong digest looks like.
+    # Signing with another secret gives a wrong digest.
     secret = carrier.secret if kind is not Kind.WRONG_DIGEST else f"not {carrier.secret}"
     answer = written_answer(content, secret)
     if kind is Kind.GARBAGE:

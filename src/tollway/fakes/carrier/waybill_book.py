@@ -1,10 +1,48 @@
-"""What a carrier does: gives numbers, finds them again, takes them back."""
+"""What the carrier does: issues, looks up and cancels waybills, each in its journal first.
 
+The journal is one JSON object a line, on disk before the answer. It is read back at the start, so a
+carrier that was killed continues where it was.
+"""
+
+import json
+import os
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
-from tollway.fakes.carrier.journal import Journal, Line
 from tollway.fakes.carrier.link_form import Message, MessageError
+
+Line = dict[str, Any]
+
+
+class Journal:
+    """An append-only file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        whole, _, torn = path.read_bytes().rpartition(b"\n")
+        if torn:
+            # The carrier was killed during a write, and has not answered that message.
+            os.truncate(self._file, len(whole) + 1 if whole else 0)
+        self.lines: list[Line] = [json.loads(line) for line in whole.splitlines()]
+
+    def write(self, event: str, **facts: str) -> Line:
+        line: Line = {"event": event, **facts}
+        os.write(self._file, self._encoded(line))
+        os.fsync(self._file)
+        self.lines.append(line)
+        return line
+
+    def text(self) -> bytes:
+        return b"".join(map(self._encoded, self.lines))
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    @staticmethod
+    def _encoded(line: Line) -> bytes:
+        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
 
 ISSUE = "TMS_WAYBILL_GET"
 LOOK_UP = "TMS_WAYBILL_QUERY"
@@ -13,7 +51,7 @@ DIGIT = "#"
 OrderKey = tuple[str, str, str]
 
 
-class Desk:
+class WaybillBook:
     """Works on a journal; every # of the numbers' format is a digit of a running number."""
 
     def __init__(self, journal: Journal, numbers_format: str) -> None:
@@ -36,7 +74,7 @@ class Desk:
         raise MessageError("S04", f"There is no message {message.kind}.", message.object_id)
 
     def refuse(self, message: Message, reason: str) -> dict[str, Any]:
-        """Says no, because the carrier was told to."""
+        """Refuses, because a fault says so."""
         self._journal.write("refused", message=message.kind, reason=reason, **_order(message))
         return _no(message, "REFUSED", reason)
 

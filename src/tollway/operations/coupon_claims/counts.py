@@ -1,4 +1,4 @@
-"""How many coupon claims each hour has: kept beside the claims themselves.
+"""How many coupon claims each hour has, stored with the claims.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the claims.
 """
@@ -25,7 +25,8 @@ _COUNT_UP = Query(
         set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
     )
 )
-# Not one statement with the other: a row of less than nothing may not even be proposed.
+# Apart from the other statement: an INSERT with a negative count would break the check constraint,
+# even if it ends in an UPDATE.
 _COUNT_DOWN = Query(
     coupon_claim_hour.update()
     .values(claims=coupon_claim_hour.c.claims - bindparam("fewer"))
@@ -52,7 +53,7 @@ _FORGET_HOURS = Query(coupon_claim_hour.delete().where(_of_hours))
 
 
 async def forget_hours(transaction: Transaction, start_s: int, end_s: int) -> int:
-    """Forgets the counts of whole hours, of every sid; how many claims they had."""
+    """Removes the counts of whole hours, of every sid; returns how many claims they had."""
     hours = {"first_hour": start_s // HOUR_S, "end_hour": end_s // HOUR_S}
     total = await transaction.fetch_one(_HOURS_TOTAL, **hours)
     await transaction.execute(_FORGET_HOURS, **hours)
@@ -70,5 +71,5 @@ async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Itera
 
 
 async def forget_empty(transaction: Transaction, hours: Iterable[Hour]) -> None:
-    """Forgets those of the hours that have no claim any more."""
+    """Removes the counts of those hours that have no claim any more."""
     await transaction.execute_many(_FORGET_EMPTY, sorted(set(hours)))

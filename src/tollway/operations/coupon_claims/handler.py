@@ -1,7 +1,7 @@
-"""The work of the coupon-claim query: reads one page, and writes it for the wire.
+"""The work of the coupon-claim query: reads one page, and encodes it for the wire.
 
-Nothing is kept in memory: a page is read from its rows each time, at the same cost wherever it
-lies. Any account may ask for any sid.
+Nothing is cached: a page is read from its rows each time, at the same cost for every page. Any
+account may ask for any sid.
 """
 
 from datetime import datetime

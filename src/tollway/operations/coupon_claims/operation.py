@@ -1,4 +1,4 @@
-"""What a caller sends."""
+"""The coupon-claim query: its request, its response, and its descriptor."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -11,7 +11,7 @@ from tollway.contract.reasons import Reason, Refusal
 
 LIMIT_MAX = 1000
 WINDOW_MAX_S = 7 * 24 * 3600
-# Beyond every list there will ever be, and small enough for any client's integers.
+# More pages than any list has, and small enough for the integers of any client.
 _PAGE_MAX = 2_147_483_647
 
 

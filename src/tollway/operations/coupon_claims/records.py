@@ -46,7 +46,7 @@ class ClaimRow(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int, int, str]:
-        """Where the claim stands in the list: its key."""
+        """The position of the claim in the list: its key."""
         return self[:4]
 
     @property

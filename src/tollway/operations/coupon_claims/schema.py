@@ -35,5 +35,7 @@ coupon_claim_hour = Table(
     Column("hour", BigInteger, primary_key=True),
     Column("claims", BigInteger, nullable=False),
     CheckConstraint("claims >= 0", name="coupon_claim_hour_claims"),
+    # Oldest first: what retention drops is found without a scan.
+    Index("coupon_claim_hour_at", "hour"),
     sqlite_with_rowid=False,
 )

@@ -1,8 +1,8 @@
-"""Coupon claims: the records of such a file, and where they are stored.
+"""Storing coupon claims, and removing old ones.
 
-A coupon's code names its claim for good. A later record of the same code replaces the earlier one,
-and moves it if it says another sid, type or time of claim. The counts by hour follow in the same
-transaction, because totals and pages are taken from them.
+A coupon's code identifies its claim for ever. A later record of the same code replaces the earlier
+one, and moves it if it has another sid, type or time of claim. The counts by hour change in the
+same transaction, because totals and pages are computed from them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,13 +50,13 @@ _REMOVE_OLD = Query(
             .order_by(*_key)
             .limit(bindparam("most", type_=Integer))
         ),
-        # Once more, so that months which are not old are left alone.
+        # Repeated, so that the query skips months which are not old.
         _is_old,
     )
     .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
 )
-# Not the same statement as the other: a claim that another transaction inserts here at the
-# same moment must be a conflict, since it would be counted twice.
+# No upsert: a claim that another transaction inserts at the same moment must be a conflict, since
+# it would be counted twice.
 _PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
 _REPLACE = upsert(coupon_claim)
 
@@ -77,7 +77,7 @@ class ClaimLoader:
         await _lock_codes(transaction, {crc32(code.encode()) % _LOCKS for code in newest})
         stored = await _stored(transaction, list(newest))
         changed = [row for code, row in newest.items() if stored.get(code) != row]
-        # In the order of the key, which spares the engine half of its way.
+        # In the order of the key, which halves the engine's work.
         changed.sort()
         moves = [(stored.get(row.coupon_code), row) for row in changed]
         moves = [(old, row) for old, row in moves if old is None or old.place != row.place]
@@ -94,15 +94,15 @@ class ClaimLoader:
 
 
 async def _lock_codes(transaction: Transaction, numbers: Iterable[int]) -> None:
-    """A code is changed by one transaction at a time: so what is decided by the claims that are
-    there is still true when it is written."""
+    """One transaction at a time changes a code, so that the stored claims cannot change between
+    reading and writing."""
     await transaction.lock_names(f"coupon codes {number}" for number in numbers)
 
 
 async def remove_old(
     transaction: Transaction, sid: str, claim_type: int, before_s: int, most: int
 ) -> int:
-    """Removes some claims of a sid that were made earlier; how many that were."""
+    """Removes some claims of a sid from before a time; returns how many."""
     await _lock_codes(transaction, range(_LOCKS))
     async with transaction.with_new_plan():
         rows = await transaction.fetch_all(
@@ -119,7 +119,7 @@ async def _stored(transaction: Transaction, codes: Sequence[str]) -> dict[str, C
     stored: dict[str, ClaimRow] = {}
     for start in range(0, len(codes), _CODES_AT_ONCE):
         asked = codes[start : start + _CODES_AT_ONCE]
-        # The query has a fixed number of places; those left over ask for the last code again.
+        # The query has a fixed number of parameters; the last code fills up the rest.
         places = [*asked, *[asked[-1]] * (_CODES_AT_ONCE - len(asked))]
         values = {f"code_{n}": code for n, code in enumerate(places)}
         for row in await transaction.fetch_all(_STORED, **values):

@@ -1,4 +1,4 @@
-"""How many orders each hour and day has, of each facet: kept beside the orders themselves.
+"""How many orders each hour and day has, of each facet, stored with the orders.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the orders.
 """
@@ -18,7 +18,7 @@ Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
 
 class Counted(Protocol):
-    """What of an order decides where it is counted."""
+    """The fields of an order that decide where it is counted."""
 
     @property
     def owner_id(self) -> str: ...
@@ -95,7 +95,7 @@ async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
 
 
 async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> int:
-    """Forgets the counts of whole days, of every owner; how many orders they had."""
+    """Removes the counts of whole days, of every owner; returns how many orders they had."""
     days = {"first_day": start_ms // DAY_MS, "end_day": end_ms // DAY_MS}
     total = await transaction.fetch_one(_DAYS_TOTAL, **days)
     await transaction.execute(_FORGET_DAYS, **days)

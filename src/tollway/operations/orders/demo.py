@@ -109,7 +109,7 @@ def _day(
 
 
 def _progress(age_days: int) -> tuple[int, int]:
-    """An order's status by its age, and the day on which it came to that."""
+    """An order's status by its age, and the day on which it got that status."""
     if age_days >= RECEIVED_DAYS:
         return 3, RECEIVED_DAYS
     return (2, SHIPPED_DAYS) if age_days >= SHIPPED_DAYS else (1, 0)
@@ -153,7 +153,7 @@ async def fill_orders(
     zone: ZoneInfo,
     progress: Progress = no_progress,
 ) -> None:
-    """Stores the orders of the days before today, and what became of those stored already."""
+    """Stores the orders of the days before today, and updates those that are stored already."""
     last = today - timedelta(days=1)
     first = today - timedelta(days=days)
     made = make_orders(DEMO_SEED, per_year, first, last, today, zone)

@@ -6,7 +6,12 @@ from zoneinfo import ZoneInfo
 from tollway.contract.envelope import encode_data
 from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
-from tollway.operations.orders.masking import masked_address, masked_name, masked_phone
+from tollway.operations.orders.masking import (
+    masked_address,
+    masked_name,
+    masked_phone,
+    masked_remark,
+)
 from tollway.operations.orders.operation import OrderEntry, OrderPage, OrdersRequest
 from tollway.operations.orders.queries import Filter, OrderFacts, read_page, search_page
 from tollway.operations.orders.records import open_receiver
@@ -51,7 +56,7 @@ class OrdersHandler:
     def _filter(self, request: OrdersRequest) -> Filter:
         start_ms = self._milliseconds(request.start_time, 0)
         end_ms = self._milliseconds(request.end_time, _FOREVER_MS)
-        # No order lies outside of this, and the engines' whole numbers end somewhere.
+        # No order is outside of these bounds, and the engines' integers are bounded.
         start_ms, end_ms = (min(max(each, 0), _FOREVER_MS) for each in (start_ms, end_ms))
         return Filter(request.owner_id, start_ms, end_ms, request.remarkTag, request.remarkTagName)
 
@@ -76,7 +81,7 @@ class OrdersHandler:
             is_pre_sale=bool(order.is_pre_sale),
             last_ship_time=order.last_ship_ms,
             confirm_time=-order.newest_first,
-            remark=order.remark or "",
+            remark=masked_remark(order.remark or ""),
             goods_count=order.goods_count,
             pay_amount=order.pay_fen / 100,
             order_status=order.status,

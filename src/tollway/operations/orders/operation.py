@@ -1,4 +1,4 @@
-"""What a caller sends."""
+"""The paged order query: its request, its response, and its descriptor."""
 
 from datetime import datetime
 from typing import Annotated

@@ -1,6 +1,6 @@
 """One page of orders, and how many there are.
 
-The counts per day and hour tell the total and the hour in which the page begins; from there its
+The counts per day and hour give the total and the hour in which the page begins; from there its
 orders are one run of neighbours in an index.
 """
 
@@ -80,8 +80,8 @@ _NO_DAY = cast(null(), BigInteger)
 def by_key(keys: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     """The orders of one page, given the query for all keys in question.
 
-    The keys first, from an index alone; then the orders by their keys. Asked for at once, an engine
-    may rather scan all orders of the shop in their order, looking for a rare tag.
+    The keys first, from an index alone; then the orders by their keys. For a query of both at once,
+    an engine may rather scan all orders of the shop for a rare tag.
     """
     found = keys.cte("keys")
     same = [column == found.c[column.name] for column in _KEY]
@@ -146,7 +146,7 @@ def _listing(with_tag: bool, with_name: bool) -> Listing:
     return Listing(counts, rows, KEY, _hours_of)
 
 
-# One for each way to filter by tag, so that each has its own index.
+# One for each filter by tag, so that each uses its own index.
 _LISTINGS = {
     (with_tag, with_name): _listing(with_tag, with_name)
     for with_tag in (False, True)
@@ -185,7 +185,7 @@ _conditions = (
     shop_order.c.newest_first <= bindparam("up_to"),
     # Exact in both engines: LIKE would need escaping, and means another case in each of them.
     func.replace(shop_order.c.remark, bindparam("part"), "") != shop_order.c.remark,
-    # Whether nothing is wanted tells a server nothing of what kind of nothing that is.
+    # PostgreSQL cannot infer the type of a parameter that is only compared with NULL.
     or_(cast(bindparam("tag"), Integer).is_(None), shop_order.c.remark_tag == bindparam("tag")),
     or_(
         cast(bindparam("tag_name"), String).is_(None),

@@ -1,7 +1,4 @@
-"""The tables of orders: the orders themselves, how many there are, and how they are pushed.
-
-Apart from `schema.py` for its size alone; they belong to the same metadata.
-"""
+"""The tables of orders: the orders themselves, and how many there are by day, hour and facet."""
 
 from sqlalchemy import (
     BigInteger,
@@ -50,7 +47,7 @@ shop_order = Table(
     CheckConstraint("status IN (1, 2, 3)", name="shop_order_status"),
     CheckConstraint("remark_tag BETWEEN 1 AND 5", name="shop_order_remark_tag"),
     Index("shop_order_sn", "owner_id", "order_sn", unique=True),
-    # One run of neighbours for each way to filter by tag. Few orders have one, so these are small.
+    # One index for each filter by tag. Few orders have a tag, so these are small.
     Index(
         "shop_order_tag",
         "owner_id",
@@ -79,7 +76,7 @@ shop_order = Table(
         sqlite_where=text("remark_tag_name IS NOT NULL"),
         postgresql_where=text("remark_tag_name IS NOT NULL"),
     ),
-    # A search in remarks reads this index alone, and never comes by an order without a remark.
+    # A search in remarks reads this index alone, and skips orders without a remark.
     Index(
         "shop_order_remark",
         "owner_id",
@@ -116,6 +113,14 @@ order_count = Table(
     Column("bucket", BigInteger, primary_key=True),
     Column("orders", BigInteger, nullable=False),
     CheckConstraint("orders >= 0", name="order_count_orders"),
+    # The days of all orders, oldest first: what retention drops is found without a scan.
+    Index(
+        "order_count_day",
+        "bucket",
+        "owner_id",
+        sqlite_where=text("hours = 24 AND facet = ''"),
+        postgresql_where=text("hours = 24 AND facet = ''"),
+    ),
     sqlite_with_rowid=False,
 )
 

@@ -1,4 +1,8 @@
-"""Which of some orders are stored already, and what must be known of them."""
+"""Storing orders, and removing old ones.
+
+Of two versions of an order the one updated last stays. The counts by hour and day change in the
+same transaction, because totals and pages are computed from them.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +27,7 @@ Key = tuple[str, str]  # owner, order number
 
 
 class StoredOrder(NamedTuple):
-    """What must be known of an order that is there already."""
+    """What the loader must know of an order that is stored already."""
 
     owner_id: str
     order_sn: str
@@ -33,8 +37,8 @@ class StoredOrder(NamedTuple):
     remark_tag_name: str | None
 
 
-# A join with a list of keys, and not `IN`: with a long list there, SQLite would rather go through
-# all orders of the owner.
+# A join with a list of keys, and not `IN`: with a long list, SQLite would rather scan all orders of
+# the owner.
 _found = [shop_order.c[name] for name in StoredOrder._fields]
 _asked = (
     values(column("owner_id", String), column("order_sn", String))
@@ -48,7 +52,7 @@ _STORED = Query(
         (shop_order.c.owner_id == _asked.c.owner_id) & (shop_order.c.order_sn == _asked.c.order_sn),
     )
 )
-# Of one owner at a time, which goes through each month's index once, however many are asked for.
+# One owner at a time, which scans each month's index once, however many orders are looked up.
 _STORED_IN_MONTHS = Query(
     select(*_found).where(
         shop_order.c.owner_id == bindparam("owner"),
@@ -58,7 +62,7 @@ _STORED_IN_MONTHS = Query(
 
 
 async def stored_among(transaction: Transaction, keys: Collection[Key]) -> dict[Key, StoredOrder]:
-    """The orders that are there already among these."""
+    """The orders among these that are stored already."""
     find = _find_in_months if transaction.is_shared else _find
     stored = map(StoredOrder._make, await find(transaction, keys))
     return {(old.owner_id, old.order_sn): old for old in stored}
@@ -68,7 +72,7 @@ async def _find(transaction: Transaction, keys: Collection[Key]) -> list[Row]:
     found: list[Row] = []
     waiting = iter(keys)
     while asked := list(islice(waiting, _ASKED_AT_ONCE)):
-        # The query has a fixed number of places; those left over ask for the last one again.
+        # The query has a fixed number of parameters; the last key fills up the rest.
         asked.extend([asked[-1]] * (_ASKED_AT_ONCE - len(asked)))
         owners = {f"owner_{n}": owner for n, (owner, _) in enumerate(asked)}
         numbers = {f"sn_{n}": order_sn for n, (_, order_sn) in enumerate(asked)}
@@ -87,7 +91,7 @@ async def _find_in_months(transaction: Transaction, keys: Collection[Key]) -> li
 
 
 # How many orders an import commits at once: enough that the commit itself costs little, few enough
-# that a gateway which serves meanwhile waits for it unnoticed.
+# that the calls of a gateway on the same database hardly wait.
 CHUNK_ORDERS = 5000
 
 _put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
@@ -110,7 +114,7 @@ _REMOVE_OLD = Query(
             .order_by(*_key)
             .limit(bindparam("most", type_=Integer))
         ),
-        # Once more, so that months which are not old are left alone.
+        # Repeated, so that the query skips months which are not old.
         _is_old,
     )
     .returning(*(shop_order.c[name] for name in StoredOrder._fields))
@@ -118,7 +122,7 @@ _REMOVE_OLD = Query(
 
 
 class _KnownAlreadyError(Exception):
-    """Some of the orders are there; nothing of the attempt stays."""
+    """Some of the orders are stored already: the attempt is undone."""
 
 
 class OrderLoader:
@@ -135,7 +139,7 @@ class OrderLoader:
         return row_of(checked_record(values), self._sealer)
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
-        """Stores what is newer than what is there; tells how many orders that were."""
+        """Stores the orders that are new or newer than the stored ones; returns how many."""
         newest: dict[Key, OrderRow] = {}
         for row in records:
             key = (row.owner_id, row.order_sn)
@@ -156,15 +160,15 @@ class OrderLoader:
 
 
 async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
-    """An owner's orders are changed by one transaction at a time: so what is decided by those that
-    are there is still true when it is written."""
+    """One transaction at a time changes an owner's orders, so that the stored orders cannot change
+    between reading and writing."""
     await transaction.lock_names(f"orders of {owner}" for owner in owners)
 
 
 async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
-    """Stores orders of which none may be there yet. Looking for each of them first would take
-    longer, and, where the engine maps the file, bring ever more of it into memory."""
-    # In the order of the key, which spares the engine half of its way.
+    """Stores orders of which none may be stored yet. Looking each of them up first would take
+    longer, and, where the engine maps the file, read ever more of it into memory."""
+    # In the order of the key, which halves the engine's work.
     coming = sorted(orders.values())
     async with transaction.savepoint():
         if await transaction.execute_many(_PUT_IF_NEW, coming) < len(coming):
@@ -174,7 +178,7 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
 
 
 async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, most: int) -> int:
-    """Removes some orders of an owner that were confirmed earlier; how many that were."""
+    """Removes some orders of an owner that were confirmed before a time; returns how many."""
     await _lock_owners(transaction, [owner_id])
     async with transaction.with_new_plan():
         removed = await transaction.fetch_all(

@@ -1,7 +1,7 @@
 """The work of product analysis: checks the date, reads the figures, computes the rates.
 
-An answer for a day that is over stays the same until figures are loaded, so the answers asked for
-last are kept ready. They are thrown away when the figures' version moves on.
+An answer for a past day stays the same until figures are loaded, so the last answers are cached.
+The cache is thrown away when the version of the figures changes.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class ProductAnalysisHandler:
         if request.query_date > today:
             raise Refusal(Reason.DATE_IN_FUTURE, today=today.isoformat())
         kept = self._kept
-        # Midnight also ends an answer's life: what was today's then has three fields too many.
+        # The cache also ends at midnight: an answer for today has three more fields.
         if (kept.version, kept.today) != (self._versions.figures, today):
             kept = self._kept = _Answers(self._versions.figures, today)
         answer = kept.get(request)
@@ -65,7 +65,7 @@ class ProductAnalysisHandler:
         asked = days.get(day_number(day))
         if asked is None:
             raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
-        # Sent for today only: of a day that is over they are not returned.
+        # Sent for today only.
         live = asked if day == today else None
         return ProductAnalysis(
             trafficSource=[_traffic(part) for part in parts if part.kind == "source"],

@@ -1,4 +1,4 @@
-"""What a caller sends."""
+"""Product analysis: its request, its response, and its descriptor."""
 
 from datetime import date
 from typing import Annotated

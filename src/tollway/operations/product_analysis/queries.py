@@ -1,5 +1,5 @@
-"""The stored figures behind an answer, read by one statement: on a server each is a way there and
-back."""
+"""The stored figures behind an answer, read by one statement: on a server each statement is a round
+trip."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta

@@ -28,7 +28,7 @@ product_day = Table(
     sqlite_with_rowid=False,
 )
 
-# The figures of one day, taken apart: by traffic source, by keyword, by search term.
+# The figures of one day by traffic source, by keyword, by search term.
 product_figure = Table(
     "product_figure",
     metadata,

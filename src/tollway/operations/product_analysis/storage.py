@@ -1,9 +1,4 @@
-"""Product figures: the records of such a file, and where they are stored.
-
-The column `kind` says what a record is: `product` (title, picture, shop), `day` (a product's totals
-of one day), or `source`, `keyword`, `search` (the part of one traffic source, keyword or search
-term in them). A later record of the same thing replaces the earlier one.
-"""
+"""Storing products and their figures: a later record of the same thing replaces the earlier one."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -29,7 +29,6 @@ _SHOPS = (
     ("2206501003", "小满母婴", "小满母婴官方店"),
     ("2206501004", "拾光家居", "拾光家居"),
 )
-PROMOTION_IDS = tuple(promotion_id for promotion_id, _, _ in _KINDS)
 
 
 def make_materials(seed: int, per_promotion: int, today: date) -> Iterator[MaterialRecord]:

@@ -1,6 +1,6 @@
 """The work of promotion material: reads what is on display and puts the caller's slot in the links.
 
-Nothing is kept ready here: what is on display depends on the moment, and the links on the caller.
+Nothing is cached: what is on display depends on the moment, and the links on the caller.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def _extension(stored: StoredMaterial, slot: str) -> Extension:
 
 
 def with_slot(url: str, slot: str) -> str:
-    """The link with the slot in its query; a link that is not there stays empty."""
+    """The link with the slot in its query; an empty link stays empty."""
     if not url:
         return ""
     address, hash_sign, fragment = url.partition("#")

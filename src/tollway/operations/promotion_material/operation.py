@@ -1,4 +1,4 @@
-"""What a caller sends."""
+"""Promotion material: its request, its response, and its descriptor."""
 
 from typing import Annotated
 

@@ -1,8 +1,7 @@
 """The table of promotion material.
 
-Benefits and recommended items are kept as JSON inside their record: they are only ever read with
-it, and replaced with it, and none of them is asked for alone. One row is thus one material, and a
-page is one read.
+Benefits and recommended items are JSON inside their record: they are only ever read and replaced
+with it. One row is one material, and a page is one read.
 """
 
 from sqlalchemy import BigInteger, Column, Index, String, Table

@@ -1,8 +1,4 @@
-"""Promotion material: the records of such a file, and where they are stored.
-
-One record is one material of one promotion id, with its benefits and recommended items inside, so
-such a file is JSON Lines. A later record of the same material replaces the earlier one.
-"""
+"""Storing promotion material: a later record of the same material replaces the earlier one."""
 
 from collections.abc import Sequence
 

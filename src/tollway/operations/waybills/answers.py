@@ -8,7 +8,7 @@ from tollway.operations.waybills.operation import WaybillResult
 
 
 def issued(stored: StoredWaybill, vault: Vault) -> bytes:
-    """A waybill that is there; the same bytes however often it is asked for."""
+    """The answer for an issued waybill; the same bytes for every repetition."""
     result = WaybillResult(
         orderSn=stored.waybill.order_sn,
         objectId=stored.waybill.object_id,
@@ -23,7 +23,7 @@ def issued(stored: StoredWaybill, vault: Vault) -> bytes:
 
 
 def refused(order_sn: str, why: str) -> ActResult:
-    """What the carrier refuses: nothing is issued, nothing is paid."""
+    """The answer if the carrier refuses: nothing is issued, nothing is paid."""
     result = WaybillResult(
         orderSn=order_sn,
         objectId="",

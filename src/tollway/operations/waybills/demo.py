@@ -53,7 +53,7 @@ async def fill(target: DemoTarget) -> None:
 
 
 async def fill_carriers(database: Database, *, numbers: int) -> None:
-    """Adds the carriers, each with so many numbers; what is there already stays."""
+    """Adds the carriers, each with so many numbers; those that exist stay."""
     for each in _CARRIERS:
         kind = AreaKind.EXCEPT if each.not_served else AreaKind.ALL
         area = ServiceArea(kind, each.not_served)

@@ -1,8 +1,8 @@
-"""The work of waybill issuing: looks for the waybill, or has one issued.
+"""The work of waybill issuing: finds the waybill of an order, or has one issued.
 
 With a pool of this gateway all of it happens in the transaction that charges. So a number is taken
 exactly when its waybill is stored and paid, and of many equal requests at once the first issues and
-the others find. A remote carrier is asked between two commits (`remote_issue.py`).
+the others find its waybill. A remote carrier is asked between two commits (`remote_issue.py`).
 """
 
 from functools import partial
@@ -10,10 +10,8 @@ from functools import partial
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import OpenedLink, find_link
+from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
 from tollway.carriers.carriers import Carrier, find_carrier
-from tollway.carriers.connectors.connector import Declined, IssueOrder, OrderRef
-from tollway.carriers.connectors.number_pool import PoolConnector
 from tollway.carriers.labels.layout import TEMPLATES_PATH
 from tollway.carriers.labels.print_data import (
     Address,
@@ -24,6 +22,7 @@ from tollway.carriers.labels.print_data import (
     route,
 )
 from tollway.carriers.pending import Draft, seal_draft
+from tollway.carriers.pools import take_number
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
@@ -32,6 +31,7 @@ from tollway.carriers.waybills import (
     find_in_force,
     store_waybill,
 )
+from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
@@ -43,6 +43,10 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
 
+_NO_NUMBERS = Phrase(
+    "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
+    "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
+)
 _FIND = Query(
     select(owner.c.shop_code).where(
         owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
@@ -61,7 +65,7 @@ class ShopCodes:
         return None if row is None else row[0]
 
 
-# Who and what the waybill is for, and how the shop was proved: not what stands on it.
+# Who and what the waybill is for, and how the shop was checked: not what is printed on it.
 _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
@@ -71,13 +75,13 @@ class WaybillHandler:
     def __init__(
         self,
         shop_codes: ShopCodes,
-        asking: RemoteIssuer,
+        issuer: RemoteIssuer,
         vault: Vault,
         runtime: Runtime,
         public_address: str,
     ) -> None:
         self._shop_codes = shop_codes
-        self._asking = asking
+        self._issuer = issuer
         self._vault = vault
         self._runtime = runtime
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
@@ -111,7 +115,7 @@ class WaybillHandler:
         return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
-        """The waybill that is there already, free of charge, in the very answer it had before."""
+        """The waybill that was issued before, free of charge, with the same answer."""
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)
@@ -119,7 +123,7 @@ class WaybillHandler:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
         if stored.waybill.state == "pending":
             again = partial(self._issue, request, call)
-            return ActResult(b"", is_paid=False, then=partial(self._asking.join, stored, again))
+            return ActResult(b"", is_paid=False, then=partial(self._issuer.join, stored, again))
         answer = issued(stored, self._vault)
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
@@ -144,16 +148,13 @@ class WaybillHandler:
         carrier: Carrier,
         transaction: Transaction,
     ) -> ActResult:
-        label = _label(request, carrier)
-        ref = OrderRef(pending.object_id, pending.owner_id, pending.order_sn)
-        order = IssueOrder(ref, label.sender, label.recipient, request.waybill_type)
-        answer = await PoolConnector(transaction, carrier, call.language).issue(order)
-        if isinstance(answer, Declined):
-            return refused(request.order_sn, answer.reason)
+        number = await take_number(transaction, carrier.wp_code, request.owner_id)
+        if number is None:
+            return refused(request.order_sn, _NO_NUMBERS.fill(call.language, {}))
         made = msgspec.structs.replace(
-            pending, state="issued", number=answer.number, issued_at_s=pending.asked_at_s
+            pending, state="issued", number=number, issued_at_s=pending.asked_at_s
         )
-        label = msgspec.structs.replace(label, waybill_code=answer.number)
+        label = msgspec.structs.replace(_label(request, carrier), waybill_code=number)
         text = print_data(label, self._vault.label_signer, self._template_url(request))
         stored = self._stored(request, made, self._vault.seal(text, made.context))
         await store_waybill(transaction, stored)
@@ -164,7 +165,7 @@ class WaybillHandler:
         request: WaybillRequest,
         pending: Waybill,
         carrier: Carrier,
-        opened: OpenedLink,
+        opened: OpenedCarrierLink,
         transaction: Transaction,
         charge: Charge,
     ) -> ActResult:
@@ -172,7 +173,7 @@ class WaybillHandler:
         draft = Draft(_label(request, carrier), self._template_url(request))
         sealed = seal_draft(draft, self._vault, made.context)
         stored = self._stored(request, made, sealed)
-        return await self._asking.begin(transaction, stored, carrier, opened, charge)
+        return await self._issuer.begin(transaction, stored, carrier, opened, charge)
 
     def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
         prints = self._vault.fingerprints(_content(request), made.context)

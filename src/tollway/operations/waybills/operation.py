@@ -1,4 +1,4 @@
-"""What a caller sends."""
+"""Waybill issuing: its request, its response, and its descriptor."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo

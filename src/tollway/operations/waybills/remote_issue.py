@@ -1,7 +1,7 @@
 """Having a remote carrier issue a waybill: hold, ask, then capture or release.
 
-The carrier is asked once. If its answer does not come, the waybill stays pending and its price
-held, until the carrier says what became of it.
+The carrier is asked once. Without an answer the waybill stays pending and its price held, until
+reconciliation has looked it up at the carrier.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from tollway.carriers.carrier_links import Link, OpenedLink
+from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import (
     Connector,
@@ -46,7 +46,7 @@ _Answer = Issued | Declined | ConnectorError
 
 
 class RemoteIssuer:
-    """The questions to remote carriers that are under way in this process."""
+    """The requests of this process to remote carriers that have no answer yet."""
 
     def __init__(
         self, remotes: Remotes, reconciler: Reconciler, vault: Vault, runtime: Runtime
@@ -62,18 +62,21 @@ class RemoteIssuer:
         transaction: Transaction,
         stored: StoredWaybill,
         carrier: Carrier,
-        opened: OpenedLink,
+        opened: OpenedCarrierLink,
         charge: Charge,
     ) -> ActResult:
         """Holds the price; the carrier is asked once that is committed."""
         if self._remotes.is_refusing(carrier.wp_code):
             # Known beforehand, so nothing need be held and given back.
             raise Refusal(Reason.CARRIER_UNREACHABLE)
-        connector = self._remotes.connector(carrier, opened)
+        try:
+            connector = self._remotes.connector(carrier, opened)
+        except NotSentError:
+            raise Refusal(Reason.CARRIER_UNREACHABLE) from None
         began_s = time.monotonic()
         now_ms = await common_ms(transaction, self._runtime.at_ms())
-        # From now, and not from when the call came: its body may have taken its time. Rounded up,
-        # so that nothing is ever taken for older than it is.
+        # From now, not from the arrival of the call: its body may have been slow. Rounded up, so
+        # that a waybill never counts as older than it is.
         dated = replace(stored.waybill, asked_at_s=now_ms // 1000 + 1)
         stored = stored._replace(waybill=dated)
         await begin(transaction, stored, charge, now_ms + opened.link.settle_after_s * 1000)
@@ -81,7 +84,7 @@ class RemoteIssuer:
         return ActResult(b"", is_paid=False, then=ask, is_held=True)
 
     async def _ask(
-        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> Act:
         object_id = stored.waybill.object_id
         under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
@@ -98,26 +101,22 @@ class RemoteIssuer:
         return partial(self._close, stored, answer)
 
     async def _answer(
-        self, stored: StoredWaybill, connector: Connector, link: Link, began_s: float
+        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
     ) -> _Answer:
         deadline_s = link.deadline_ms / 1000
         if time.monotonic() - began_s > link.settle_after_s - deadline_s:
-            # It was held up here for so long that it could be given up while the carrier works.
+            # It was delayed here for so long that it could be given up while the carrier works.
             return NotSentError("The message is too old to be sent.")
         order = order_of(stored, self._vault)
         ends_at_s = time.monotonic() + deadline_s
         try:
             return await connector.issue(order)
         except OutcomeUnknownError as error:
-            # A connection that broke early leaves time to find out at once.
+            # A connection that broke early leaves time for a look-up.
             found = await _look_up(connector, order.ref, ends_at_s - time.monotonic())
             return found or error
         except ConnectorError as error:
             return error
-        except Exception:
-            # Whatever it was, the carrier may have done what it was asked.
-            logger.exception("asking about waybill %s failed", stored.waybill.object_id)
-            return OutcomeUnknownError("The question failed on this side.")
 
     async def _close(
         self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge
@@ -141,7 +140,7 @@ class RemoteIssuer:
         at_ms: int,
     ) -> ActResult:
         await end_issued(transaction, stored, answer, self._vault, at_ms)
-        # Read back: reconciliation may have been faster, which is just as well.
+        # Read back: reconciliation may have been faster, which is fine.
         found = await find_in_force(transaction, stored.waybill.key)
         if found is None or (found.waybill.object_id, found.waybill.number) != (
             stored.waybill.object_id,
@@ -180,7 +179,7 @@ class RemoteIssuer:
         """Whether the call that asked, here or on another node, commits the answer in time."""
         age_s = await self._reconciler.age_s(stored)
         deadline_s = await self._reconciler.deadline_s(stored)
-        # No longer than that, whatever the clocks say; but what is new may be dated a second ahead.
+        # No longer than that, whatever the clocks say; a new waybill may be dated a second ahead.
         ends_at_s = time.monotonic() + min(deadline_s - age_s, deadline_s + 1)
         while not await self._reconciler.is_settled(stored):
             if time.monotonic() >= ends_at_s:

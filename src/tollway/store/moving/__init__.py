@@ -1,5 +1,5 @@
-"""A whole database from the embedded engine to the shared one: copied, then compared row by row.
+"""Moving a whole database from the embedded engine to the shared one: copy, then compare every row.
 
-Rows go in the order of their key, a chunk to a transaction. So what the target has of a table is
-always its beginning, and a move that was broken off goes on after the last row that is there.
+Rows are copied in the order of their key, one chunk per transaction. So the target always has the
+beginning of a table, and a move that was interrupted continues after the last row there.
 """

@@ -12,8 +12,8 @@ from tollway.store.migrate import check_known, newest_revision
 from tollway.store.moving.source import Source, columns_of, key_positions
 from tollway.store.moving.target import Target, shown_key
 
-# A wrong copy would have millions: the first ones tell what happened.
-DIFFERENCES_TOLD_MAX = 100
+# A wrong copy would have millions: the first ones show what happened.
+DIFFERENCES_SHOWN_MAX = 100
 _PROGRESS_ROWS = 1000
 _CHUNK_ROWS = 5000
 
@@ -27,7 +27,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def refuse_other_schema(which: str, revision: str | None) -> None:
-    """Both sides must be at the schema of this version, or a row is another thing there."""
+    """Both sides must be at the schema of this version, or their rows differ in meaning."""
     if revision != newest_revision():
         check_known(revision)
         raise StoreError(
@@ -61,7 +61,7 @@ async def differences(
                     progress(_PROGRESS_ROWS)
                 if difference is not None:
                     found.append(difference)
-                    if len(found) == DIFFERENCES_TOLD_MAX:
+                    if len(found) == DIFFERENCES_SHOWN_MAX:
                         return found
         progress(seen % _PROGRESS_ROWS)
     return found
@@ -70,7 +70,7 @@ async def differences(
 async def _compare(
     source: Source, target: Target, table: Table
 ) -> AsyncGenerator[Difference | None, None]:
-    """Goes through both sides in the order of the key, and yields each difference."""
+    """Reads both sides in the order of the key, and yields each difference."""
     positions = key_positions(table)
 
     def key(row: Row) -> Row:

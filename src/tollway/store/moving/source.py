@@ -1,4 +1,4 @@
-"""Which tables are moved, in which order, and how their rows are named."""
+"""The SQLite file that a move reads: its tables in the order of the move, and its rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from tollway.store.database import Row, StoreError
 from tollway.store.sqlite.connection import our_errors
 from tollway.store.sqlite.files import ServingLock
 
-# No call can be answered before the tokens are there.
+# Last, because no call can be answered before the tokens exist.
 _LAST = ("token", "version")
-# What describes the processes that serve one database belongs to no other.
+# Rows about the processes that serve one database mean nothing in another.
 _STAY = ("node", "schema_floor")
 
 
@@ -53,7 +53,7 @@ _BUSY_TIMEOUT_MS = 10_000
 
 
 class Source:
-    """One moment of a database file, which stays that of the file until it is let go."""
+    """A database file at one moment; it cannot change until `close`."""
 
     def __init__(self, path: str, tables: Sequence[Table]) -> None:
         self.tables = tables

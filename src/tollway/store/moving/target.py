@@ -1,7 +1,7 @@
 """The PostgreSQL database that a move fills.
 
-While a move is unfinished there is a table beside those of the schema, which says of what it is.
-With it no gateway serves half a database, and the same move finds its own work again.
+While a move is unfinished the database has an extra table, which names the source. It keeps
+gateways from serving half a database, and lets the same move find its own work again.
 """
 
 import re
@@ -25,12 +25,12 @@ from tollway.store.schema.database import key_check, version
 # Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
-# By the database's clock: this machine may be neither of them.
+# By the database's clock: this machine may be neither a gateway nor the server.
 _SERVING = """
 SELECT DISTINCT name FROM node
 WHERE seen_at_ms >= (extract(epoch FROM clock_timestamp()) - $1::int) * 1000 ORDER BY name"""
 _FETCHED_AT_ONCE = 2000
-# The first has one row from the beginning, the other those of a gateway that once served it.
+# The first has one row from the beginning, the other the rows of gateways that served it.
 _NEVER_EMPTY = (version, key_check)
 
 
@@ -48,7 +48,7 @@ class Target:
         """Makes this database the target of a source's move, unless it has anything else."""
         try:
             with our_errors():
-                # One that was killed lets go as soon as the server notices.
+                # The lock of a killed move is free as soon as the server notices.
                 await self._connection.execute(_LOCK)
         except StoreBusyError:
             raise StoreError("Another `tollway move` into the target is under way.") from None
@@ -81,7 +81,7 @@ class Target:
                 )
 
     async def _refuse_if_served(self) -> None:
-        """What a gateway charges meanwhile would be in the way of a row, or be emptied away."""
+        """What a gateway charges meanwhile would conflict with a copied row, or be deleted."""
         if names := [row[0] for row in await self._connection.fetch(_SERVING, ALIVE_S)]:
             raise StoreError(
                 f"The target is being served by the gateways {', '.join(names)}: stop them, then "
@@ -89,7 +89,7 @@ class Target:
             )
 
     async def _mark(self, source: str) -> None:
-        # Whatever keys it was once served with, nothing is sealed in it: the source's count.
+        # Nothing is sealed in it yet, so the keys that it was once served with do not matter.
         await self._connection.execute(f"DELETE FROM {key_check.name}")  # noqa: S608 - our own name
         await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
         await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
@@ -138,7 +138,7 @@ class Target:
                         yield tuple(record)
 
     async def tidy(self) -> None:
-        """Lets the server learn what its tables have now, which it would do only later."""
+        """Updates the server's statistics about its tables, which it would do only later."""
         names = ", ".join(table.name for table in self._tables)
         with our_errors():
             await self._connection.execute(f"VACUUM (ANALYZE) {names}")
@@ -147,7 +147,7 @@ class Target:
         """From now on this is a database like any other."""
         with our_errors():
             async with self._connection.transaction():
-                # Every listener has to read all of it.
+                # Every listener throws its caches away.
                 await self._connection.execute(f"NOTIFY {CHANNEL}")
                 await self._connection.execute(f"DROP TABLE {UNFINISHED_MOVE}")
 
@@ -162,7 +162,7 @@ async def open_target(url: str, tables: Sequence[Table]) -> AsyncIterator[Target
 
 
 def _cannot_hold(table: Table, rows: Sequence[Row], error: asyncpg.PostgresError) -> str:
-    """Names the row that the server did not take, but for what is in it."""
+    """Names the row that the server refused, without its content."""
     context = str(getattr(error, "context", "") or "")
     found = re.search(r"line (\d+)(?:, column (\w+))?", context)
     where = f"table {table.name}"

@@ -1,1 +1,1 @@
-"""The engine for several nodes: PostgreSQL through asyncpg, any number of gateways on one."""
+"""The engine for several nodes: PostgreSQL through asyncpg, with any number of gateways."""

@@ -1,9 +1,9 @@
-"""Hearing from the server that what is kept in memory is out of date.
+"""The listener for changes: it notices when the caches of this process are out of date.
 
-A trigger notifies with every transaction that moves a version on. Notifications that are missed
-are lost; so a listener that has lost its connection, or has heard nothing for a while, not even the
-answer to its own question, no longer vouches for anything: the mark then changes four times a
-second, until the listener is back. Together that is less than a second, whatever happens.
+A trigger sends a notification with every transaction that changes a version. Notifications that are
+missed are lost. So while the listener has no connection, or the server does not answer its regular
+query, the change mark changes four times a second, until the listener is back. A change is thus
+noticed within a second, whatever happens.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tollway.store.postgresql.hosts import Connection, Hosts
 
 # Also in the migration that makes the trigger.
 CHANNEL = "tollway_changed"
-# A server that became a standby sends no more notifications.
+# A server that became a standby sends no notifications.
 _ASK = "SELECT pg_is_in_recovery() AS tollway_listens"
 _ASK_EVERY_S = 0.25
 _DEAF_AFTER_S = 0.7
@@ -29,22 +29,22 @@ logger = logging.getLogger("tollway.store")
 
 
 class ChangeListener:
-    """A connection of its own that listens, and comes back by itself when it was lost."""
+    """Listens on a connection of its own, and reconnects by itself."""
 
     def __init__(self, hosts: Hosts, on_silence: Callable[[], None]) -> None:
         self._hosts = hosts
-        # Called when no server answers any more, also on open connections.
+        # Called when no server answers any more, not even on open connections.
         self._on_silence = on_silence
         self._changes = 0
         self._heard_s = float("-inf")
-        # Since when there are no notifications, and the reasons logged meanwhile.
+        # Since when there are no notifications, and the reasons logged since then.
         self._deaf_since_s: float | None = None
         self._reasons: set[str] = set()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def mark(self) -> object:
-        """A value that is another one after every notification, or often while deaf to them."""
+        """A value that changes with every notification, and often while there can be none."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._listen())
         now_s = monotonic()
@@ -53,7 +53,7 @@ class ChangeListener:
         return self._changes
 
     def renew(self) -> None:
-        """Listens on a new connection: the one it has may lead to the wrong server."""
+        """Listens on a new connection: the old one may lead to the wrong server."""
         if self._connection is not None:
             self._connection.terminate()
 
@@ -67,7 +67,7 @@ class ChangeListener:
             try:
                 await self._listen_once()
             except Exception as error:
-                # Whatever it was: nothing else would listen again.
+                # Whatever the error: only this loop starts to listen again.
                 self._tell_of_loss(str(error) or type(error).__name__)
                 await asyncio.sleep(_AGAIN_AFTER_S)
 
@@ -75,7 +75,7 @@ class ChangeListener:
         try:
             self._connection = await self._hosts.connect()
         except StoreError:
-            # Neither the old connection nor a new one is answered: so it is for all others.
+            # Neither the old connection nor a new one is answered, so no other is either.
             if self._hosts.is_silent:
                 self._on_silence()
             raise
@@ -90,7 +90,7 @@ class ChangeListener:
         connection.add_termination_listener(self._on_loss)
         async with asyncio.timeout(_BEGIN_TIMEOUT_S):
             await connection.add_listener(CHANNEL, self._on_change)
-        # What was changed before now was not heard.
+        # Notifications of earlier changes were missed.
         self._changes += 1
         self._tell_of_return()
         while True:
@@ -105,12 +105,12 @@ class ChangeListener:
             self._deaf_since_s = monotonic()
         if reason not in self._reasons:
             self._reasons.add(reason)
-            logger.warning("changes are not heard of, and are looked for instead: %s", reason)
+            logger.warning("no notifications of changes, polling for them instead: %s", reason)
 
     def _tell_of_return(self) -> None:
         if self._deaf_since_s is not None:
             deaf_s = monotonic() - self._deaf_since_s
-            logger.info("changes are heard of again, after %.1f s", deaf_s)
+            logger.info("notifications of changes are back, after %.1f s", deaf_s)
             self._deaf_since_s = None
             self._reasons.clear()
 

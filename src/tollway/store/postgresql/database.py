@@ -1,10 +1,10 @@
 """The shared database: reads and writes on the connections of a pool.
 
 Every wait is bounded. A task that gets no free connection in time gets StoreBusyError, and
-StoreUnavailableError if no server answers. Once it is back, the next call connects again.
+StoreUnavailableError if no server answers. Once a server is back, the next call connects again.
 
 When one connection is lost, all others are replaced when they are next needed: they may lead to a
-host that is no longer the one that takes writes.
+host that no longer takes writes.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import (
@@ -20,6 +20,7 @@ from tollway.store.database import (
     StoreDoubtError,
     StoreError,
     StoreUnavailableError,
+    Timings,
     Transaction,
 )
 from tollway.store.postgresql.changes import ChangeListener
@@ -34,18 +35,26 @@ from tollway.store.postgresql.transaction import (
     waited_for,
 )
 from tollway.store.query import CompiledQuery, Query
-from tollway.telemetry.metrics import Metrics
 
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
 _LONG_READS_MAX = 2
-# Reads leave these to writes: three charge, one stores pushes, one is for all the rest.
+# Reads leave these to writes: three for charging, one for pushes, one for all the rest.
 _KEPT_FOR_WRITES = 5
 _WAIT_FOR_CONNECTION_S = 1.0
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
 
 T = TypeVar("T")
+
+
+class ConnectionUse(NamedTuple):
+    """How many connections are used, are idle, are waited for; how many the server refused."""
+
+    in_use: int
+    idle: int
+    waiting: int
+    refused: int
 
 
 class PostgresqlDatabase:
@@ -58,7 +67,7 @@ class PostgresqlDatabase:
         self,
         url: str,
         call_timeout_s: float | None,
-        metrics: Metrics,
+        metrics: Timings,
         *,
         connections: int = CONNECTIONS_MAX,
         session: str = "read-write",
@@ -121,7 +130,7 @@ class PostgresqlDatabase:
         task = asyncio.create_task(self._write(commit))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
-        # Shielded, because a commit that has begun must be seen to its end: its money is spent.
+        # Shielded: a commit that has begun must be waited for, because its money may be spent.
         return await asyncio.shield(task)
 
     async def _write(self, commit: Callable[[], Awaitable[T]]) -> T:
@@ -132,11 +141,11 @@ class PostgresqlDatabase:
             except RivalError:
                 return await self._once_more(commit)
         finally:
-            self._metrics.database_write_s.observe(perf_counter() - began_s)
+            self._metrics.wrote(perf_counter() - began_s)
 
     async def _once_more(self, commit: Callable[[], Awaitable[T]]) -> T:
-        """Tries again what others came in the way of, until it is seen that it is no accident."""
-        # One at a time: what met each other here does not do so twice.
+        """Tries again after a conflict with another transaction, a few times at most."""
+        # One at a time: two tasks of this process do not conflict with each other again.
         async with self._rivals:
             for attempt in range(1, _MORE_TRIES):
                 try:
@@ -152,7 +161,7 @@ class PostgresqlDatabase:
                     transaction = session.transaction()
                     await transaction.start()
             except BaseException:
-                # It may have begun, or not.
+                # The commit may have been made, or not.
                 session.terminate()
                 raise
             worked_in = PostgresqlTransaction(session)
@@ -178,11 +187,11 @@ class PostgresqlDatabase:
                     async with waited_for(session):
                         return await fetch(session, compiled, arguments)
             except StoreUnavailableError as error:
-                # The server commits by itself, perhaps just before it was lost.
+                # The server commits by itself, perhaps just before the connection was lost.
                 raise StoreDoubtError(str(error)) from error
 
     async def close(self) -> None:
-        """Finishes what was handed in, then closes the connections."""
+        """Finishes the writes that have begun, then closes the connections."""
         await asyncio.gather(*self._writes, return_exceptions=True)
         await self._changes.close()
         await self._pool.close()
@@ -215,14 +224,24 @@ class PostgresqlDatabase:
                 with _closed_is_lost(session):
                     yield session
             except StoreUnavailableError:
-                # Lost, or to a host that no longer takes writes. So may be all others, unless they
-                # were made since.
+                # Lost, or to a host that no longer takes writes. All others may be too, unless they
+                # were made later.
                 is_news = self._pool.is_current(session)
                 session.terminate()
                 if is_news:
                     self._pool.renew()
                     self._changes.renew()
                 raise
+
+    def connection_use(self) -> ConnectionUse:
+        waiting = self._pool.waiting + self._reads.waiting
+        return ConnectionUse(self._pool.in_use, self._pool.idle, waiting, self._hosts.refused)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether connections are short: all are in use and more are asked for, or the server just
+        refused another one."""
+        return self._hosts.is_crowded or (self._pool.is_full and self._pool.waiting > 0)
 
     @property
     def is_silent(self) -> bool:
@@ -234,7 +253,7 @@ class PostgresqlDatabase:
         self._pool.abandon()
 
     def _move(self, is_silent: bool) -> None:
-        """To another host; what was asked of one that is silent is not waited for."""
+        """Changes to another host; queries to a silent one are not waited for."""
         if is_silent:
             self._pool.abandon()
         else:
@@ -243,7 +262,7 @@ class PostgresqlDatabase:
 
 @contextmanager
 def _closed_is_lost(session: Connection) -> Iterator[None]:
-    """The driver stumbles over a connection that was ended between two of its steps."""
+    """The driver raises odd errors for a connection that was closed between two of its steps."""
     try:
         yield
     except AttributeError as error:

@@ -1,4 +1,4 @@
-"""Saying in our words what went wrong at the server, or on the way to it."""
+"""From the driver's errors to the store's own."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tollway.store.database import (
 
 
 class RivalError(StoreError):
-    """Another transaction did the same, or came in the way, at the same moment: try once more."""
+    """A conflict with another transaction: try again."""
 
 
 class RightsError(StoreError):
@@ -49,7 +49,7 @@ _UNAVAILABLE = (
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Turns the driver's errors that are the world's fault into the store's own."""
+    """Turns errors that are not the program's fault into the store's own."""
     try:
         yield
     except _RIVAL as error:
@@ -57,8 +57,8 @@ def our_errors() -> Iterator[None]:
     except asyncpg.CheckViolationError as error:
         if error.constraint_name is not None:
             raise
-        # No check of ours, but the bounds of a part of a table: the month that the row belongs to
-        # was made after the row had been sent to the rest.
+        # Not a check constraint of ours, but the bounds of a partition: the month of the row was
+        # created after the row had been routed to the rest.
         raise RivalError(error_text(error)) from error
     except asyncpg.LockNotAvailableError as error:
         raise StoreLockedError(error_text(error)) from error

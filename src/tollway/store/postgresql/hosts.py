@@ -1,7 +1,7 @@
-"""From a PostgreSQL URL to a connection: the hosts in turn, until one of them will do.
+"""From a PostgreSQL URL to a connection: tries the hosts in order until one can be used.
 
-While none does, one attempt is under way at a time, and other tasks that want a connection
-fail at once: an outage is answered quickly, also when the hosts swallow every packet.
+While no host can be used, one attempt runs at a time, and other tasks that want a connection fail
+at once: calls are refused quickly during an outage, also when the hosts drop every packet.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.postgresql.errors import error_text, our_errors
 from tollway.store.postgresql.urls import UNREADABLE, host_of, parts_of, urls_by_host
 
-# One host that swallows packets must leave time for the next one, while a call waits.
+# A host that drops packets must leave time for the next one while a call waits.
 _HOST_TIMEOUT_S = 2.0
 # A command may wait longer than a call, and a machine may be busy for longer than that.
 _PATIENT_HOST_TIMEOUT_S = 10.0
 _STATEMENTS_KEPT = 256
-# How long it is taken to be so that a host is silent.
+# How long a host counts as silent, or as out of connections.
 _VERDICT_S = 3.0
 # How soon after a failure the hosts are tried again.
 _AGAIN_AFTER_S = 0.1
@@ -40,17 +40,20 @@ class Hosts:
         self._settings = _server_settings(call_timeout_s)
         is_of_calls = call_timeout_s is not None
         self._host_timeout_s = _HOST_TIMEOUT_S if is_of_calls else _PATIENT_HOST_TIMEOUT_S
-        # The server ends a statement by itself; this is for when nothing more is heard from it.
+        # The server ends a statement by itself; this limit is for a server that does not answer.
         self._command_timeout_s = None if call_timeout_s is None else call_timeout_s + 1
         is_chosen = "target_session_attrs" in parse_qs(parts_of(url).query)
         self._session = None if is_chosen else session
-        # Raises for a connection that will not do.
+        # Raises for a connection that cannot be used.
         self.check: Callable[[Connection], Awaitable[None]] | None = None
         # Called when another host is used from now on, with whether the one before is silent:
-        # then queries under way there need not be waited for.
+        # then its running queries need not be waited for.
         self.on_move: Callable[[bool], None] = _do_nothing
         self._silent_since_s = float("-inf")
-        # What an attempt found out counts only if no other one has had success since it began.
+        # Connections that a server refused because it has too many; when the last one was.
+        self.refused = 0
+        self._refused_at_s = float("-inf")
+        # The result of an attempt counts only if no later one has succeeded.
         self._successes = 0
         self._good = 0
         self._problem: str | None = None
@@ -64,11 +67,16 @@ class Hosts:
 
     @property
     def is_silent(self) -> bool:
-        """Whether just now the host that was good gave no answer in time, and no other one did."""
+        """Whether the last good host, and every other one, just failed to answer in time."""
         return monotonic() - self._silent_since_s < _VERDICT_S
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether just now a server refused a connection because it has too many."""
+        return monotonic() - self._refused_at_s < _VERDICT_S
+
     async def connect(self) -> Connection:
-        """A connection to the host that was good the last time, or else to the next good one."""
+        """A connection to the last good host, or else to the next good one."""
         if self._problem is None:
             return await self._try_all()
         if self._is_probing or monotonic() < self._again_at_s:
@@ -87,6 +95,8 @@ class Hosts:
             try:
                 made = await self._try(index)
             except StoreError as error:
+                if isinstance(error.__cause__, asyncpg.TooManyConnectionsError):
+                    self.refused, self._refused_at_s = self.refused + 1, monotonic()
                 is_silent |= attempt == 0 and isinstance(error.__cause__, TimeoutError)
                 problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
                 continue
@@ -110,7 +120,7 @@ class Hosts:
         is_move = is_first and index != self._good
         self._good, self._problem, self._silent_since_s = index, None, float("-inf")
         self._successes += 1
-        # Only by the first task that found it: what the others would close leads there already.
+        # Only for the first task that found it: the connections of the others lead there already.
         if is_move:
             self.on_move(is_silent)
 
@@ -125,7 +135,7 @@ class Hosts:
                 raise
 
     def _reason(self, error: StoreError) -> str:
-        """Why a host would not do."""
+        """Why a host cannot be used."""
         match error.__cause__:
             case TimeoutError():
                 return f"no answer within {self._host_timeout_s:.0f} s"
@@ -154,7 +164,7 @@ class Hosts:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """Whatever a server refuses a connection for: it is one that will not do."""
+    """Whatever reason a server has to refuse a connection: it cannot be used."""
     try:
         with our_errors():
             yield
@@ -163,7 +173,7 @@ def _connecting() -> Iterator[None]:
         asyncpg.InvalidParameterValueError,
         asyncpg.CantChangeRuntimeParamError,
     ) as error:
-        # What the driver does not know of a URL's parameters, it hands on as settings.
+        # The driver passes unknown parameters of a URL on to the server as settings.
         raise StoreUnavailableError(f"{error_text(error)}, which the URL sets") from error
     except asyncpg.PostgresError as error:
         raise StoreUnavailableError(error_text(error)) from error
@@ -182,16 +192,16 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
         # Plans are made once per connection. Made again for every call, those of divided tables
         # would take longer than what they plan.
         "plan_cache_mode": "force_generic_plan",
-        # Whatever the server's default is: what is acknowledged is on disk, and on the synchronous
-        # standby if there is one. When that was not waited for to its end, a warning says so.
+        # Whatever the server's default: an acknowledged commit is on disk, and on the synchronous
+        # standby if there is one. If the wait for the standby was cut short, a warning says so.
         "synchronous_commit": "on",
         "client_min_messages": "warning",
         "lock_timeout": _milliseconds(call_timeout_s or _LOCK_TIMEOUT_S),
-        # A command takes its time, whatever the server lets others have.
+        # A command has no time limit, whatever the server's default.
         "statement_timeout": _milliseconds(call_timeout_s),
     }
     if call_timeout_s is not None:
-        # A node that vanished must not hold its locks.
+        # A node that lost its connection must not hold its locks.
         settings["idle_in_transaction_session_timeout"] = _milliseconds(call_timeout_s)
     return settings
 

@@ -1,8 +1,8 @@
-"""The connections to PostgreSQL: made when they are needed, and used again.
+"""The pool of connections to PostgreSQL: made when they are needed, and used again.
 
-The driver has a pool too, but a short read on it took longer for the pool than for the read: there,
-giving a connection back is a task of its own, because anything may have been set on it. On ours
-nothing ever is, so here it is a line.
+The driver has a pool too, but a short read on it spent more time in the pool than in the read:
+there, returning a connection runs a task that resets it. Our code never sets anything on a
+connection, so returning one costs nothing.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from time import monotonic
 
 from sqlalchemy import select, text
 
-from tollway.store.database import Reader, StoreBusyError, StoreUnavailableError
+from tollway.store.database import Reader, StoreCrowdedError, StoreUnavailableError
 from tollway.store.nodes import count_serving
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import Query
 
-# What was needed in the busiest minute is not kept for the rest of the day.
+# Connections of the busiest minute are not kept for the rest of the day.
 _IDLE_S = 300.0
-# A server's process has a memory of all that it ever looked at.
+# A server process caches everything that it ever looked at.
 _LIFE_S = 3600.0
 
 
@@ -47,11 +47,13 @@ class Pool:
         self._patience_s = patience_s
         self._clock = clock
         self._slots = asyncio.Semaphore(size)
-        # The last one to come back is the first to go out, so that the others can grow old.
+        # Last in, first out, so that idle connections can expire.
         self._free: list[_Member] = []
         self._members: set[_Member] = set()
         self._generation = 0
         self._is_closed = False
+        # Tasks that wait for a connection to come back, or to be made.
+        self.waiting = 0
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
@@ -63,13 +65,13 @@ class Pool:
             self._give_back(member)
 
     def renew(self) -> None:
-        """From now on, only connections are used that were made later."""
+        """From now on, only newly made connections are used."""
         self._generation += 1
         while self._free:
             self._drop(self._free.pop())
 
     def abandon(self) -> None:
-        """Closes those in use too: tasks that wait for an answer there get an error."""
+        """Closes the connections in use too: tasks that wait for an answer there get an error."""
         self.renew()
         for member in self._members:
             member.connection.terminate()
@@ -81,8 +83,21 @@ class Pool:
             for member in self._members
         )
 
+    @property
+    def in_use(self) -> int:
+        return len(self._members) - len(self._free)
+
+    @property
+    def idle(self) -> int:
+        return len(self._free)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all connections that it may have are in use."""
+        return self.in_use >= self._size
+
     async def close(self) -> None:
-        """Waits until all have come back, but not without an end."""
+        """Waits until all are returned, for a bounded time."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -102,12 +117,15 @@ class Pool:
         if self._free and not self._slots.locked():
             await self._slots.acquire()
             return await self._member()
+        self.waiting += 1
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._slots.acquire()
                 return await self._member()
         except TimeoutError as error:
-            raise StoreBusyError("all connections to the database are in use") from error
+            raise StoreCrowdedError("all connections to the database are in use") from error
+        finally:
+            self.waiting -= 1
 
     async def _member(self) -> _Member:
         """For a task that holds a slot."""
@@ -170,7 +188,7 @@ _ALLOWED = Query(
 
 async def crowding(reader: Reader, processes: int, connections: int, own_ms: int) -> list[str]:
     """A sentence if the server may run out of connections once these processes serve as well, each
-    with a pool of so many; those that serve already are taken to have as many."""
+    with a pool of so many; the processes that serve already are assumed to have as many."""
     if not reader.is_shared:
         return []
     ((by_server, by_role, by_database),) = await reader.fetch_all(_ALLOWED)

@@ -1,12 +1,12 @@
-"""Reads from a replica as long as it is there and keeps up; otherwise from the primary.
+"""Reads from a replica while it is available and keeps up; otherwise from the primary.
 
-Every connection to it is asked first whether it leads to a replica of the primary at all: what any
-other database has would be sold as if it were ours.
+Every new connection is checked first: it must lead to a replica of the primary, or the gateway
+would sell the data of another database.
 
-How far the replica is behind is not taken from anybody's clock: the primary is asked how far its
-log goes, and the replica whether it has come as far. So whatever was committed longer ago than the
-allowed lag is seen. Product figures are exact: answers from them are kept under their version, so
-the replica is passed over until it has that version.
+The lag is measured in positions of the write-ahead log, without any clock: the primary reports the
+end of its log, the replica how far it has replayed. So every commit that is older than the allowed
+lag is seen. Product figures are exact: their answers are cached under the version of the figures,
+so the replica is not used until it has that version.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy import select, text
 
 from tollway.store.database import Row, StoreError, StoreUnavailableError, Transaction
-from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.database import ConnectionUse, PostgresqlDatabase
 from tollway.store.postgresql.errors import RightsError, RivalError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import fetch
@@ -29,7 +29,7 @@ from tollway.store.schema.database import version
 from tollway.store.versions import Versions
 
 _ASK_EVERY_S = 0.25
-# As long as one host has, and a moment for the check of a new connection.
+# The timeout of one host, and a moment for the check of a new connection.
 _ANSWER_TIMEOUT_S = 3.0
 _PLACE = Query(
     select(
@@ -43,7 +43,7 @@ _PLACE = Query(
     )
 )
 _FIGURES = Query(select(version.c.figures))
-# Away, or it ended the query because what it read was being removed, or its role may read less.
+# Unavailable, or it cancelled the query in a conflict with replay, or its role has fewer rights.
 _PASSED_OVER = (StoreUnavailableError, RivalError, RightsError)
 _BEHIND = "it is too far behind"
 
@@ -51,20 +51,20 @@ T = TypeVar("T")
 logger = logging.getLogger("tollway.store")
 
 
-class _Place(NamedTuple):
-    """Where a connection leads to, and how far the log goes there."""
+class _Position(NamedTuple):
+    """Which server a connection leads to, and the position of its log."""
 
     database: str
-    # The same for a server and all that began as its copies.
+    # The same for a server and all its replicas.
     system: int
-    # None for a standby: it has nothing but what it follows.
+    # None for a standby.
     writes_since: datetime | None
     position: Decimal
 
-    def check_is_replica_of(self, primary: "_Place") -> None:
+    def check_is_replica_of(self, primary: "_Position") -> None:
         if (self.database, self.system) != (primary.database, primary.system):
             raise StoreUnavailableError("it is no replica of the primary, but another database")
-        # The primary itself will do as well.
+        # The primary itself can be used as well.
         if self.writes_since not in (None, primary.writes_since):
             raise StoreUnavailableError("it is no replica of the primary any more: it takes writes")
 
@@ -86,17 +86,26 @@ class ReadingDatabase:
         self._replica = replica
         self._versions = versions
         self._lag_s = lag_s
-        # When the replica had all of the primary, and the version of the figures it then had.
+        # When the replica had caught up, and the version of the figures that it had then.
         self._level_at_s = float("-inf")
         self._figures = -1
-        # How often that was forgotten: what was asked before is no answer after.
+        # How often that was forgotten: a check that began before no longer counts.
         self._forgotten = 0
-        self._is_used = False
-        # Why it was not used, as far as that was logged.
+        self._was_used = False
+        # The logged reasons why it is not used.
         self._reasons: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
         self.change_mark = primary.change_mark
         replica.check_connections(self._check)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether reads go to the replica at the moment."""
+        return monotonic() - self._level_at_s <= self._lag_s
+
+    def connection_use(self) -> ConnectionUse:
+        """Of the connections to the replica."""
+        return self._replica.connection_use()
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         rows = await self._from_replica(lambda: self._replica.fetch_all(query, **values))
@@ -129,8 +138,8 @@ class ReadingDatabase:
     async def _from_replica(
         self, read: Callable[[], Awaitable[Sequence[Row]]]
     ) -> Sequence[Row] | None:
-        """What the replica says, if it will do."""
-        if not await self._will_do():
+        """The rows from the replica, if it can be used."""
+        if not await self._is_usable():
             return None
         forgotten = self._forgotten
         try:
@@ -138,13 +147,13 @@ class ReadingDatabase:
         except _PASSED_OVER:
             self._forget()
             return None
-        # On a new connection perhaps another replica has answered.
+        # A new connection may have led to another replica.
         return rows if forgotten == self._forgotten else None
 
-    async def _will_do(self) -> bool:
+    async def _is_usable(self) -> bool:
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._follow())
-        if monotonic() - self._level_at_s > self._lag_s:
+        if not self.is_used:
             return False
         if self._figures < self._versions.figures:
             forgotten = self._forgotten
@@ -159,19 +168,19 @@ class ReadingDatabase:
         return self._figures >= self._versions.figures
 
     def _forget(self) -> None:
-        """What is known of one replica says nothing about the next."""
+        """Forgets the state of a replica: the next connection may lead to another one."""
         self._level_at_s = float("-inf")
         self._figures = -1
         self._forgotten += 1
 
     def _give_up(self) -> None:
-        """Called when the replica is silent. Queries under way there go to the primary."""
+        """Called when the replica is silent. Its running queries go to the primary."""
         self._forget()
         self._replica.abandon()
 
     async def _check(self, connection: Connection) -> None:
         (row,) = await fetch(connection, _PLACE.postgresql, ())
-        _Place(*row).check_is_replica_of(await _place(self._primary))
+        _Position(*row).check_is_replica_of(await _position(self._primary))
         # It may lead to another replica than the connections before it.
         self._forget()
 
@@ -180,13 +189,13 @@ class ReadingDatabase:
             try:
                 await self._catch_up()
             except Exception as error:
-                # Whatever it was: nothing else would ask again.
+                # Whatever the error: only this loop checks again.
                 self._tell(str(error) or type(error).__name__)
             await asyncio.sleep(_ASK_EVERY_S)
 
     async def _catch_up(self) -> None:
         asked_s, forgotten = monotonic(), self._forgotten
-        primary = await _place(self._primary)
+        primary = await _position(self._primary)
         while await self._replayed(primary) < primary.position:
             self._tell(_BEHIND)
             await asyncio.sleep(_ASK_EVERY_S)
@@ -194,10 +203,10 @@ class ReadingDatabase:
             self._level_at_s = asked_s
             self._tell(_BEHIND)
 
-    async def _replayed(self, primary: _Place) -> Decimal:
+    async def _replayed(self, primary: _Position) -> Decimal:
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                found = await _place(self._replica)
+                found = await _position(self._replica)
             # It may have been promoted since it was connected to.
             found.check_is_replica_of(primary)
         except TimeoutError:
@@ -211,19 +220,19 @@ class ReadingDatabase:
         return found.position
 
     def _tell(self, reason: str) -> None:
-        """Tells whether it is used when that changes; each reason why not once."""
-        if monotonic() - self._level_at_s <= self._lag_s:
-            if not self._is_used:
+        """Logs whether the replica is used when that changes; each reason why not once."""
+        if self.is_used:
+            if not self._was_used:
                 logger.info("the replica keeps up, and is read from")
-            self._is_used = True
+            self._was_used = True
             self._reasons.clear()
         elif reason not in self._reasons:
-            self._is_used = False
+            self._was_used = False
             self._reasons.add(reason)
             logger.warning("the replica is not read from, but the primary: %s", reason)
 
 
-async def _place(database: PostgresqlDatabase) -> _Place:
+async def _position(database: PostgresqlDatabase) -> _Position:
     row = await database.fetch_one(_PLACE)
     assert row is not None
-    return _Place(*row)
+    return _Position(*row)

@@ -1,4 +1,4 @@
-"""What a database says of itself: its schema's revision, and whether it is whole. Migrating it."""
+"""The schema revision of a PostgreSQL database, an unfinished move into it, and its migration."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,7 +7,7 @@ from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 
-# There only while a move into this database is not finished; it names what is moved.
+# Exists only while a move into this database is unfinished; it names the source.
 UNFINISHED_MOVE = "unfinished_move"
 _PATIENT = "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0"
 # Any number, the same for all nodes: the lock of a migration.
@@ -17,7 +17,7 @@ _HAS_NODES = "SELECT to_regclass('node') IS NOT NULL"
 _LOCK_NODES = "LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"
 # A migration may have to copy tables.
 _MIGRATION_TIMEOUT_S = 24 * 3600
-# While it waits for the lock of a table, all others wait behind it.
+# While a migration waits for the lock of a table, all others wait behind it.
 _BE_BRIEF = "SET LOCAL lock_timeout = '2s'"
 
 
@@ -32,7 +32,7 @@ async def unfinished_move_of(connection: Connection) -> str | None:
 async def upgrade(
     connection: Connection, plan: Callable[[Transaction, str | None], Awaitable[str]]
 ) -> str | None:
-    """Runs the script that is planned for the revision that is found; gives that revision."""
+    """Runs the script planned for the revision that is found; returns that revision."""
     with our_errors():
         async with connection.transaction():
             # Nodes that start together wait here for the first, then find nothing to do.
@@ -51,7 +51,7 @@ async def upgrade(
 
 
 async def _check_encoding(connection: Connection) -> None:
-    """Names and addresses are in any script, and what cannot be stored would be found out late."""
+    """Names and addresses can be in any script; another encoding would refuse them much later."""
     encoding = await connection.fetchval("SHOW server_encoding")
     if encoding != "UTF8":
         raise StoreError(
@@ -61,7 +61,7 @@ async def _check_encoding(connection: Connection) -> None:
 
 
 async def _only(connection: Connection, table: str, column: str) -> str | None:
-    """The value in a table of one row, which need not be there."""
+    """The value in a table of one row; None if the table does not exist."""
     with our_errors():
         if await connection.fetchval("SELECT to_regclass($1)", table) is None:
             return None

@@ -11,11 +11,11 @@ from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import CompiledQuery, Query
 
-# Where the keys of named locks begin; no other lock has a number there.
-_FIRST_TURN = 7 << 32
+# Where the keys of named locks begin; no other advisory lock is in this range.
+_FIRST_KEY = 7 << 32
 _PATIENCE_S = 24 * 3600.0
 _SYNCHRONOUS_REPLICATION = "syncrep.c"
-_TAKE_TURNS = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
+_LOCK_NAMES = "SELECT pg_advisory_xact_lock($1::bigint + key) FROM unnest($2::bigint[]) AS key"
 
 
 class PostgresqlTransaction:
@@ -25,15 +25,15 @@ class PostgresqlTransaction:
 
     def __init__(self, session: Connection) -> None:
         self._session = session
-        # As long as is usual on this connection.
+        # The usual timeout of this connection.
         self._timeout_s: float | None = None
-        # Whether a statement failed: the server would then undo everything at the commit, and say
-        # so in nothing but its answer.
+        # Whether a statement failed: the server would then roll back at the commit, and the driver
+        # would not report it.
         self.has_failed = False
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
-        with self._asking():
+        with self._noting_failure():
             return await fetch(self._session, compiled, compiled.arguments(values), self._timeout_s)
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
@@ -42,7 +42,7 @@ class PostgresqlTransaction:
 
     async def execute(self, query: Query, **values: object) -> int:
         compiled = query.postgresql
-        with self._asking():
+        with self._noting_failure():
             status = await self._session.execute(
                 compiled.text, *compiled.arguments(values), timeout=self._timeout_s
             )
@@ -54,39 +54,39 @@ class PostgresqlTransaction:
         arguments = list(map(compiled.arguments, rows))
         if not arguments:
             return 0
-        # The driver tells no number for many, so each changed row is asked for a token of itself.
-        with self._asking():
+        # The driver returns no row count for many, so each changed row returns a value.
+        with self._noting_failure():
             changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
         return len(changed)
 
     async def is_alone(self, job: int) -> bool:
-        with self._asking():
+        with self._noting_failure():
             got: bool = await self._session.fetchval("SELECT pg_try_advisory_xact_lock($1)", job)
         return got
 
     async def lock_names(self, names: Iterable[str]) -> None:
         # A fixed lock order prevents deadlocks.
         keys = sorted({crc32(name.encode()) for name in names})
-        with self._asking():
-            await self._session.execute(_TAKE_TURNS, _FIRST_TURN, keys)
+        with self._noting_failure():
+            await self._session.execute(_LOCK_NAMES, _FIRST_KEY, keys)
 
     async def allow_long_statements(self) -> None:
-        with self._asking():
+        with self._noting_failure():
             await self._session.execute("SET LOCAL statement_timeout = 0")
         self._timeout_s = _PATIENCE_S
 
     @asynccontextmanager
     async def with_new_plan(self) -> AsyncIterator[None]:
-        with self._asking():
+        with self._noting_failure():
             await self._session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
         yield
-        # After an error the transaction is over, and this with it.
-        with self._asking():
+        # After an error the transaction is over, and this setting with it.
+        with self._noting_failure():
             await self._session.execute("SET LOCAL plan_cache_mode = force_generic_plan")
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        with self._asking():
+        with self._noting_failure():
             part = self._session.transaction()
             await part.start()
         try:
@@ -95,11 +95,11 @@ class PostgresqlTransaction:
             await undo(self._session, part)
             self.has_failed = False
             raise
-        with self._asking():
+        with self._noting_failure():
             await part.commit()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _noting_failure(self) -> Iterator[None]:
         try:
             with our_errors():
                 yield
@@ -109,8 +109,7 @@ class PostgresqlTransaction:
 
 
 async def undo(session: Connection, transaction: asyncpg.transaction.Transaction) -> None:
-    """Rolls back, or, when not even that can be done, gives the connection up: it is then undone
-    by the server."""
+    """Rolls back; if even that fails, closes the connection, and the server rolls back."""
     try:
         await transaction.rollback()
     except Exception:
@@ -119,16 +118,16 @@ async def undo(session: Connection, transaction: asyncpg.transaction.Transaction
 
 @asynccontextmanager
 async def waited_for(session: Connection) -> AsyncIterator[None]:
-    """Around a commit: fails when the server says that it was made but not waited for.
+    """Around a commit: fails if the server made it but did not wait for the synchronous standby.
 
-    So it does, in nothing but a warning, when the wait for a synchronous standby is cancelled: what
-    was committed is then on this server alone, and gone if the standby takes its place. Any other
-    warning is for the server's operator, and in its log.
+    When that wait is cancelled, the server only sends a warning: the commit is then on this server
+    alone, and lost if the standby becomes the primary. Other warnings are for the operator of the
+    server, and in its log.
     """
     unwaited: list[str] = []
 
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
-        # Its text may be in any language; where it comes from is not.
+        # The text may be in any language; the name of the function in the server is not.
         if message.server_source_filename == _SYNCHRONOUS_REPLICATION:
             unwaited.append(message.message)
 

@@ -1,6 +1,6 @@
-"""The URL of a shared database, taken apart: only one that can be read in a single way.
+"""Parsing the URL of a PostgreSQL database; a URL that can be read in two ways is refused.
 
-Nothing of one that cannot is ever quoted: any part of it may be the password.
+No part of a refused URL is ever quoted: it may be the password.
 """
 
 import os
@@ -26,10 +26,9 @@ def urls_by_host(url: str) -> list[str]:
 
 
 def parts_of(url: str) -> SplitResult:
-    """The parts of a URL, if they can only be meant so.
+    """The parts of a URL that can be read in one way only.
 
-    With a / or @ in its password a URL falls apart in other places than was meant. It is not quoted
-    when it is refused: any part of it may be the password.
+    A / or @ in the password splits a URL at the wrong positions.
     """
     try:
         parts = urlsplit(url)
@@ -44,10 +43,10 @@ def parts_of(url: str) -> SplitResult:
 
 
 def unverified_hosts(url: str) -> list[str]:
-    """The remote hosts that need no certificate, so that any machine that answers is believed."""
+    """The remote hosts that need no certificate, so that any machine can pose as them."""
     parts = parts_of(url)
     query = parse_qs(parts.query)
-    # What the URL leaves open, the driver takes from these variables.
+    # The driver takes what the URL does not set from these variables.
     mode = query.get("sslmode", [os.environ.get("PGSSLMODE", "")])[-1]
     if mode.replace("_", "-") == "verify-full":
         return []
@@ -63,7 +62,7 @@ def _name_of(host: str) -> str:
 
 
 def _is_here(name: str) -> bool:
-    # A folder is that of a socket, and without any host it is one as well.
+    # A folder means a Unix socket, and so does an empty host.
     if name.startswith("/") or name.lower() in ("", "localhost"):
         return True
     try:

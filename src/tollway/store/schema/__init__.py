@@ -18,7 +18,7 @@ metadata = MetaData()
 class DividedBy(NamedTuple):
     """The time by which a shared database divides a table by month, and its steps in a second.
 
-    It stands in the table's `info` under `MONTHS`.
+    It is in the table's `info` under `MONTHS`.
     """
 
     column: str

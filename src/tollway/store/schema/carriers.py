@@ -1,7 +1,4 @@
-"""The tables of carriers: number pools, and the waybills that were asked for.
-
-Apart from `schema.py` for its size alone; they belong to the same metadata.
-"""
+"""The tables of carriers: number pools, links to remote carriers, and waybills."""
 
 from sqlalchemy import (
     BigInteger,
@@ -45,8 +42,8 @@ waybill_number = Table(
 )
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number), `fingerprints` tell whether
-# another request says the same. `refusal` is why a pending one came to nothing.
+# is its print data (while it is pending, its label without the number), `fingerprints` show whether
+# another request says the same. `refusal` is why the carrier issued nothing.
 waybill = Table(
     "waybill",
     metadata,
@@ -107,8 +104,9 @@ carrier_link = Table(
     Column("deadline_ms", BigInteger, nullable=False),
     Column("settle_after_s", BigInteger, nullable=False),
     Column("changed_at_s", BigInteger, nullable=False),
+    Column("protocol", String, nullable=False),
     CheckConstraint("deadline_ms > 0", name="carrier_link_deadline"),
-    # Until its deadline a message may still be on its way: only later can it be known to be lost.
+    # Until its deadline a message may still arrive: only later can it be known to be lost.
     CheckConstraint("settle_after_s * 1000 > deadline_ms", name="carrier_link_settle_after"),
     sqlite_with_rowid=False,
 )

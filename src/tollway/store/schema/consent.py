@@ -1,7 +1,4 @@
-"""The tables of consent: whose data it is, who may read it, and what was read.
-
-Apart from `schema.py` for its size alone; they belong to the same metadata.
-"""
+"""The tables of consent: whose data it is, who may read it, and what was read."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, String, Table
 

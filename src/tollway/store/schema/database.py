@@ -1,7 +1,5 @@
-"""The tables about the database itself: who serves it, who may, and with which keys.
-
-Apart from `schema.py` for its size alone; they belong to the same metadata.
-"""
+"""The tables about the database itself: which gateways serve it, which may, with which keys, and
+the versions of what gateways cache."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary, String, Table
 
@@ -38,7 +36,7 @@ key_check = Table(
     sqlite_with_rowid=False,
 )
 
-# One row. What is kept in memory is thrown away when its version moves on.
+# One row. A gateway throws a cache away when its version changes.
 version = Table(
     "version",
     metadata,

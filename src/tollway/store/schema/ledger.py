@@ -1,4 +1,4 @@
-"""The tables of the ledger: accounts, tokens, clients, permissions, balances, entries, holds,
+"""The tables of the ledger: tokens, clients, balances, entries, holds,
 answers kept under an Idempotency-Key, and the calls that were not charged."""
 
 from sqlalchemy import (
@@ -6,7 +6,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Index,
-    Integer,
     LargeBinary,
     String,
     Table,
@@ -15,16 +14,6 @@ from sqlalchemy import (
 )
 
 from tollway.store.schema import MONTHS, DividedBy, metadata
-
-account = Table(
-    "account",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("name", String, nullable=False, unique=True),
-    Column("opened_at_s", BigInteger, nullable=False),
-    Column("closed_at_s", BigInteger),
-    sqlite_with_rowid=False,
-)
 
 token = Table(
     "token",
@@ -41,30 +30,6 @@ token = Table(
     Column("last_used_at_s", BigInteger),
     Column("client_id", String),
     CheckConstraint("kind IN ('live', 'test')", name="token_kind"),
-    sqlite_with_rowid=False,
-)
-
-# An operation without a row is open and has its descriptor's price.
-operation_state = Table(
-    "operation_state",
-    metadata,
-    Column("operation", String, primary_key=True),
-    Column("is_closed", Integer, nullable=False),
-    Column("price", BigInteger),
-    CheckConstraint("price >= 0", name="operation_state_price"),
-    sqlite_with_rowid=False,
-)
-
-# Which account may call which operation. No price or rate here means the common one.
-permission = Table(
-    "permission",
-    metadata,
-    Column("account_id", String, primary_key=True),
-    Column("operation", String, primary_key=True),
-    Column("price", BigInteger),
-    Column("rate_limit", BigInteger),
-    CheckConstraint("price >= 0", name="permission_price"),
-    CheckConstraint("rate_limit >= 1", name="permission_rate_limit"),
     sqlite_with_rowid=False,
 )
 
@@ -142,7 +107,6 @@ Index(
     postgresql_where=text(IS_OBTAINED),
 )
 
-
 # Credits set aside for a call whose outcome a carrier decides. The consent is the one that
 # the call was made under, and `key` the Idempotency-Key that it came with.
 hold = Table(
@@ -193,8 +157,8 @@ idempotency_key = Table(
 )
 is_reserved = func.length(idempotency_key.c.sealed) == 0
 
-# What the oldest entries of a balance came to, once they are dropped: the sums of their amounts by
-# kind, and the number, balance and time that the last of them had. `waybills` is the part of
+# What the oldest entries of a balance add up to, once they are dropped: the sums of their amounts
+# by kind, and the number, balance and time that the last of them had. `waybills` is the part of
 # `charge` that was for waybills.
 archived_balance = Table(
     "archived_balance",

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import apsw
 
 from tollway.store.database import Row, RowValues, StoreBusyError, StoreUnavailableError
-from tollway.store.query import Query
+from tollway.store.query import Query, Steps
 
 # WAL with synchronous=FULL: a commit has reached the disk when it returns. The page cache is in
 # KiB when negative.
@@ -26,6 +26,11 @@ _UNAVAILABLE = (
     apsw.ReadOnlyError,
     apsw.CorruptError,
     apsw.NotADBError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+    apsw.InterruptError,
+    apsw.AbortError,
+    apsw.InternalError,
     apsw.ConnectionClosedError,
 )
 
@@ -35,7 +40,7 @@ def our_errors() -> Iterator[None]:
     """Turns the driver's errors that are the world's fault into the store's own."""
     try:
         yield
-    except (apsw.BusyError, apsw.LockedError) as error:
+    except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
         raise StoreBusyError(str(error)) from error
     except _UNAVAILABLE as error:
         raise StoreUnavailableError(str(error)) from error
@@ -47,9 +52,20 @@ class Connection:
     def __init__(self, path: str, busy_timeout_ms: int) -> None:
         with our_errors():
             self.raw = apsw.Connection(path, statementcachesize=256)
-            self.raw.set_busy_timeout(busy_timeout_ms)
-            self.raw.execute(_PRAGMAS).fetchall()
+            try:
+                self.raw.set_busy_timeout(busy_timeout_ms)
+                self.raw.execute(_PRAGMAS).fetchall()
+            except apsw.Error:
+                self.abandon()
+                raise
         self._cursor = self.raw.cursor()
+
+    @property
+    def is_in_transaction(self) -> bool:
+        try:
+            return bool(self.raw.in_transaction)
+        except apsw.ConnectionClosedError:
+            return False
 
     def fetch_all(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         compiled = query.sqlite
@@ -62,6 +78,25 @@ class Connection:
             with our_errors():
                 raise
         return rows
+
+    def fetch_steps(self, steps: Steps) -> list[Row]:
+        """The rows that steps return, read in one transaction, so that no commit comes between."""
+        try:
+            self._cursor.execute("BEGIN")
+            try:
+                asked = next(steps)
+                while True:
+                    asked = steps.send(self.fetch_all(*asked))
+            except StopIteration as end:
+                rows: list[Row] = end.value
+                return rows
+            finally:
+                # An error may have ended it already.
+                if self.raw.in_transaction:
+                    self._cursor.execute("ROLLBACK")
+        except apsw.Error:
+            with our_errors():
+                raise
 
     def execute(self, query: Query, values: Mapping[str, object]) -> int:
         self.fetch_all(query, values)
@@ -82,3 +117,7 @@ class Connection:
 
     def close(self) -> None:
         self.raw.close()
+
+    def abandon(self) -> None:
+        """Closes it whatever state it is in; what was not committed is undone."""
+        self.raw.close(True)

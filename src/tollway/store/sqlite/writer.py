@@ -7,39 +7,74 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
-from tollway.store.database import Row, RowValues, StoreUnavailableError, Transaction
+import apsw
+
+from tollway.store.database import (
+    Row,
+    RowValues,
+    StoreDoubtError,
+    StoreError,
+    StoreUnavailableError,
+    Timings,
+    Transaction,
+)
 from tollway.store.query import Query
 from tollway.store.sqlite.connection import Connection
-from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 Work = Callable[[Transaction], Awaitable[T]]
+# Of the write-ahead log, as its format is documented.
+_LOG_HEADER_BYTES = 32
+_FRAME_HEADER_BYTES = 24
 
 
 class SqliteTransaction:
-    """The transaction that is open on a connection."""
+    """The transaction that is open on a connection.
+
+    Some errors make SQLite undo all of it, and each later statement would then be committed by
+    itself. Others may leave half of a statement. So after an error of the store nothing more is
+    run, and nothing is committed.
+    """
 
     is_shared = False
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._failure: StoreError | None = None
+
+    def check(self) -> None:
+        """Fails if what was done so far must not be committed."""
+        if self._failure is not None:
+            raise self._failure
+        if not self._connection.is_in_transaction:
+            raise StoreUnavailableError("the database has undone the transaction")
+
+    def _run(self, statement: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+        self.check()
+        try:
+            return statement(*arguments)
+        except StoreError as error:
+            self._failure = error
+            raise
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
-        return self._connection.fetch_all(query, values)
+        return self._run(self._connection.fetch_all, query, values)
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
-        rows = self._connection.fetch_all(query, values)
+        rows = self._run(self._connection.fetch_all, query, values)
         return rows[0] if rows else None
 
     async def execute(self, query: Query, **values: object) -> int:
-        return self._connection.execute(query, values)
+        return self._run(self._connection.execute, query, values)
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
-        return self._connection.execute_many(query, rows)
+        return self._run(self._connection.execute_many, query, rows)
 
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
         return True  # There is one writer at a time, whatever it does.
@@ -56,13 +91,13 @@ class SqliteTransaction:
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        self._connection.run("SAVEPOINT part")
+        self._run(self._connection.run, "SAVEPOINT part")
         try:
             yield
         except BaseException:
-            self._connection.run("ROLLBACK TO part; RELEASE part")
+            self._run(self._connection.run, "ROLLBACK TO part; RELEASE part")
             raise
-        self._connection.run("RELEASE part")
+        self._run(self._connection.run, "RELEASE part")
 
 
 class _Task(NamedTuple):
@@ -74,10 +109,11 @@ class _Task(NamedTuple):
 class Writer:
     """Owns the writing connection and its thread."""
 
-    def __init__(self, path: str, busy_timeout_ms: int, metrics: Metrics) -> None:
-        self._connection = Connection(path, busy_timeout_ms)
-        # Pages that a long import touches would stay mapped, and its memory grow with the file.
-        self._connection.run("PRAGMA mmap_size = 0")
+    def __init__(self, path: str, busy_timeout_ms: int, metrics: Timings) -> None:
+        self._path = path
+        self._busy_timeout_ms = busy_timeout_ms
+        self._connection: Connection | None = None
+        self._connected()
         self._metrics = metrics
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._is_closed = False
@@ -98,7 +134,7 @@ class Writer:
         self._is_closed = True
         self._tasks.put(None)
         self._thread.join()
-        self._connection.close()
+        self._disconnect()
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -109,18 +145,83 @@ class Writer:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)
             else:
                 task.loop.call_soon_threadsafe(_succeed, task.answer, result)
-            self._metrics.database_write_s.observe(perf_counter() - began_s)
+            self._metrics.wrote(perf_counter() - began_s)
 
     def _commit(self, work: Work[T]) -> T:
-        self._connection.run("BEGIN IMMEDIATE")
         try:
-            result = _drive(work(SqliteTransaction(self._connection)))
-            self._connection.run("COMMIT")
-        except BaseException:
-            if self._connection.raw.in_transaction:
-                self._connection.run("ROLLBACK")
+            connection = self._connected()
+            connection.run("BEGIN IMMEDIATE")
+            transaction = SqliteTransaction(connection)
+            result = _drive(work(transaction))
+            transaction.check()
+        except BaseException as error:
+            self._undo(error)
             raise
+        try:
+            connection.run("COMMIT")
+        except BaseException as error:
+            self._undo(error)
+            if isinstance(error, StoreError | apsw.Error) and self._discard_failed_commit():
+                raise
+            raise StoreDoubtError(str(error)) from error
         return result
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            opened = Connection(self._path, self._busy_timeout_ms)
+            # Pages that a long import touches would stay mapped, and its memory grow with the file.
+            opened.run("PRAGMA mmap_size = 0")
+            self._connection = opened
+        return self._connection
+
+    def _undo(self, error: BaseException) -> None:
+        """Ends what is left of a transaction.
+
+        After an error of the store, and if this fails as well, what the connection has in memory
+        may be neither the old nor the new. The next work gets another one; readers keep the
+        database open meanwhile.
+        """
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if connection.is_in_transaction:
+                connection.run("ROLLBACK")
+        except (StoreError, apsw.Error):
+            self._disconnect()
+        else:
+            if isinstance(error, StoreError):
+                self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.abandon()
+            self._connection = None
+
+    def _discard_failed_commit(self) -> bool:
+        """Makes sure that a failed commit does not come back; false if that fails too.
+
+        Such a commit is not visible. But all its frames may be in the log, and after a crash SQLite
+        would take them for committed. The next commit is written in their place.
+        """
+        try:
+            connection = self._connected()
+            version = connection.raw.pragma("user_version")
+            if self._log_goes_on(connection):
+                # The same again, which is a commit too.
+                connection.run(f"PRAGMA user_version = {version}")
+        except (StoreError, apsw.Error, OSError):
+            self._disconnect()
+            return False
+        return True
+
+    def _log_goes_on(self, connection: Connection) -> bool:
+        """Whether the log may have a frame after the last commit. On a full disk it may not, and
+        then none can be written there either."""
+        frames, _ = connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        frame_bytes = _FRAME_HEADER_BYTES + int(connection.raw.pragma("page_size"))
+        next_ends_at: int = _LOG_HEADER_BYTES + (frames + 1) * frame_bytes
+        return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
 
 
 def _drive(work: Awaitable[T]) -> T:

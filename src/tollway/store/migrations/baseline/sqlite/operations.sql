@@ -69,6 +69,7 @@ CREATE TABLE coupon_claim_hour (
     PRIMARY KEY (sid, claim_type, hour),
     CONSTRAINT coupon_claim_hour_claims CHECK (claims >= 0)
 ) WITHOUT ROWID;
+CREATE INDEX coupon_claim_hour_at ON coupon_claim_hour (hour);
 
 
 -- Promotion material -------------------------------------------------------------------------
@@ -151,6 +152,8 @@ CREATE TABLE order_count (
     PRIMARY KEY (owner_id, facet, hours, bucket),
     CONSTRAINT order_count_orders CHECK (orders >= 0)
 ) WITHOUT ROWID;
+CREATE INDEX order_count_day ON order_count (bucket, owner_id)
+    WHERE hours = 24 AND facet = '';
 
 
 -- Pushed records -----------------------------------------------------------------------------
@@ -199,6 +202,7 @@ CREATE TABLE carrier_link (
     deadline_ms BIGINT NOT NULL,
     settle_after_s BIGINT NOT NULL,
     changed_at_s BIGINT NOT NULL,
+    protocol VARCHAR NOT NULL,
     PRIMARY KEY (wp_code),
     CONSTRAINT carrier_link_deadline CHECK (deadline_ms > 0),
     CONSTRAINT carrier_link_settle_after CHECK (settle_after_s * 1000 > deadline_ms)

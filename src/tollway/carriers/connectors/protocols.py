@@ -1,0 +1,87 @@
+"""The carrier protocols: the built-in one, and those of installed packages.
+
+A package brings one by the entry point `tollway.carriers`, whose name is what an operator connects
+a carrier with. It is loaded when a carrier that speaks it is first needed, so that a fault in it
+concerns that carrier alone.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+from tollway.carriers import CarrierError
+from tollway.carriers.carrier_links import CAINIAO_LINK, OpenedCarrierLink
+from tollway.carriers.carriers import Carrier
+from tollway.carriers.connectors.connector import Connector
+
+if TYPE_CHECKING:
+    import httpx
+
+ENTRY_POINTS = "tollway.carriers"
+# Found as the others are, since a command that only names protocols need not load it.
+_BUILT_IN = EntryPoint(
+    CAINIAO_LINK, "tollway.carriers.connectors.cainiao_link:CainiaoConnector", ENTRY_POINTS
+)
+
+# The HTTP client of the process, the carrier, and its link with the secret.
+MakeConnector = Callable[["httpx.AsyncClient", Carrier, OpenedCarrierLink], Connector]
+
+
+class Protocols:
+    """What can be spoken with carriers here."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[EntryPoint]] = lambda: entry_points(group=ENTRY_POINTS),
+    ) -> None:
+        self._find = find
+        self._loaded: dict[str, MakeConnector] = {}
+
+    @cached_property
+    def _installed(self) -> list[EntryPoint]:
+        return sorted(self._find())
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys((CAINIAO_LINK, *(each.name for each in self._installed))))
+
+    def named(self, name: str) -> MakeConnector:
+        """The protocol of this name; a CarrierError says why there is none."""
+        if name not in self._loaded:
+            self._loaded[name] = _load(self._entry_point(name))
+        return self._loaded[name]
+
+    def _entry_point(self, name: str) -> EntryPoint:
+        if name == CAINIAO_LINK:
+            return _BUILT_IN
+        found = [each for each in self._installed if each.name == name]
+        if not found:
+            raise CarrierError(
+                f"The carrier protocol {name} is not installed here: install the package that "
+                f"brings it, or connect the carrier with {' or '.join(self.names)}."
+            )
+        if len(found) > 1:
+            packages = " and ".join(map(_package, found))
+            raise CarrierError(
+                f"The packages {packages} both bring the carrier protocol {name}: uninstall one."
+            )
+        return found[0]
+
+
+def _load(entry_point: EntryPoint) -> MakeConnector:
+    try:
+        made: MakeConnector = entry_point.load()
+    except Exception as error:
+        raise CarrierError(
+            f"The carrier protocol {entry_point.name} of the package {_package(entry_point)} "
+            f"cannot be loaded ({type(error).__name__}: {error}): correct it or uninstall it."
+        ) from error
+    return made
+
+
+def _package(entry_point: EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist else entry_point.name
+
+
+PROTOCOLS = Protocols()

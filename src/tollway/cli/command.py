@@ -1,0 +1,217 @@
+"""One way to declare a command.
+
+A command is a function over a `Session` that does its work and returns an `Output`: a value for
+`--json`, and the same for people. Here it gets its options `--database` and `--json`, its event
+loop, its settings, a database that is opened on first use and closed at the end, and the sentences
+of what can go wrong with it.
+
+    @command(group, "open")
+    async def open_(session: Session, name: NameArgument) -> Output:
+        "Open an account."
+        account = await open_account(await session.open(), session.runtime, name)
+        return Output(account, f"Account {account.name} is open; its id is {account.id}.")
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import typer
+
+from tollway.cli.lazy import Command, Group
+from tollway.cli.output import Output, local_time
+from tollway.cli.parameters import DatabaseOption, JsonOption
+from tollway.cli.setting_sources import Origin, load_settings
+from tollway.ledger.runtime import Runtime
+from tollway.settings import Settings
+from tollway.store.database import (
+    NoTimings,
+    StoreBusyError,
+    StoreDoubtError,
+    StoreError,
+    StoreUnavailableError,
+)
+from tollway.store.migrate import check_current
+from tollway.store.open import (
+    OpenDatabase,
+    is_shared,
+    open_database,
+    open_sealer,
+    sqlite_path,
+    without_password,
+)
+
+# Few commands seal anything: the cryptography is loaded for those that do.
+if TYPE_CHECKING:
+    from tollway.store.sealing import Sealer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Work = Callable[Concatenate["Session", P], Awaitable[Output | None] | Output | None]
+
+
+class CommandError(typer.TyperException):
+    """A command cannot do what was asked; the text is one sentence."""
+
+
+class UsageError(CommandError):
+    """A command was called with arguments that do not go together."""
+
+    exit_code = 2
+
+
+class Session:
+    """What one command works with: its settings, its database, the clock and random ids."""
+
+    def __init__(self, options: Mapping[str, object], *, as_json: bool = False) -> None:
+        self._options = options
+        self._database: OpenDatabase | None = None
+        self.as_json = as_json
+        self.runtime = Runtime()
+
+    def with_options(self, **options: object) -> "Session":
+        """A session with more settings from the command line."""
+        return Session({**self._options, **options}, as_json=self.as_json)
+
+    @cached_property
+    def _loaded(self) -> tuple[Settings, tuple[Origin, ...]]:
+        return load_settings(self._options)
+
+    @property
+    def settings(self) -> Settings:
+        return self._loaded[0]
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Each setting with where its value came from."""
+        return self._loaded[1]
+
+    async def open(self) -> OpenDatabase:
+        """The database, which must be there and up to date."""
+        if self._database is None:
+            _check_file(self.settings.database)
+            await check_current(self.open_any())
+        return self.open_any()
+
+    def open_any(self) -> OpenDatabase:
+        """The database as it is, whatever its schema; a file is made when there is none."""
+        if self._database is None:
+            self._database = open_database(self.settings.database, NoTimings())
+        return self._database
+
+    async def sealer(self) -> "Sealer":
+        """Only where it is needed: it makes the key file if there is none."""
+        await self.use_key_file()
+        return open_sealer(self.settings.database, self.settings.key_file)
+
+    async def use_key_file(self) -> None:
+        """Refuses a key file that is not the one of the database."""
+        from tollway.operations.catalogue import ALL_TABLES  # noqa: PLC0415
+        from tollway.store.key_check import key_file_of, use_files  # noqa: PLC0415
+
+        await use_files(self.open_any(), [key_file_of(self.settings)], ALL_TABLES)
+
+    def local_time(self, at_s: float | None) -> str | None:
+        return local_time(at_s, self.settings.zone)
+
+    async def close(self) -> None:
+        if self._database is not None:
+            await self._database.close()
+
+
+def add_group(commands: typer.Typer, name: str, meaning: str | None = None) -> typer.Typer:
+    """A group of commands; those of `tollway` itself have their help in the list of `main.py`."""
+    group = typer.Typer(cls=Group, help=meaning, no_args_is_help=True)
+    commands.add_typer(group, name=name)
+    return group
+
+
+def command(
+    group: typer.Typer,
+    name: str,
+    *,
+    has_database: bool = True,
+    context_settings: dict[str, Any] | None = None,
+) -> Callable[[Work[P]], Work[P]]:
+    """Makes a function a command of a group; its docstring is the help.
+
+    A function that is not `async` runs outside of any event loop and opens nothing.
+    """
+
+    def declare(work: Work[P]) -> Work[P]:
+        def run_command(
+            *, database: str | None = None, as_json: bool = False, **arguments: Any
+        ) -> None:
+            session = Session({"database": database}, as_json=as_json)
+            bound: Callable[[Session], Any] = partial(work, **arguments)
+            output = run(session, bound) if inspect.iscoroutinefunction(work) else bound(session)
+            if output is not None:
+                output.print(as_json=as_json, zone=session.settings.zone)
+
+        run_command.__doc__ = work.__doc__
+        run_command.__signature__ = _signature(work, has_database)  # type: ignore[attr-defined]
+        group.command(name, cls=Command, context_settings=context_settings)(run_command)
+        return work
+
+    return declare
+
+
+def run(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
+    """Runs work in a session and closes it."""
+
+    async def whole() -> T:
+        try:
+            return await work(session)
+        finally:
+            await session.close()
+
+    try:
+        return asyncio.run(whole())
+    except StoreError as error:
+        raise _explained(error, session) from None
+
+
+def _signature(work: Callable[..., Any], has_database: bool) -> inspect.Signature:
+    """What typer reads: the parameters after the session, and those that all commands have."""
+    _, *own = inspect.signature(work).parameters.values()
+    common = {"database": (DatabaseOption, None), "as_json": (JsonOption, False)}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in common.items()
+        if has_database or name != "database"
+    ]
+    return inspect.Signature(
+        [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *added]
+    )
+
+
+def _check_file(url: str) -> None:
+    # Opening would make the file, and a mistyped name would look like an empty gateway.
+    if not is_shared(url) and not Path(sqlite_path(url)).is_file():
+        raise StoreError(
+            f"There is no database file {sqlite_path(url)}: run `tollway migrate` to create it, "
+            "or `tollway serve --demo` to try Tollway out."
+        )
+
+
+def _explained(error: StoreError, session: Session) -> StoreError:
+    """What an error of the database means to the person who ran the command."""
+    if not isinstance(error, StoreBusyError | StoreUnavailableError):
+        return error
+    shown = without_password(session.settings.database)
+    if isinstance(error, StoreBusyError):
+        return StoreError(
+            f"The database {shown} is busy: another program has been using it "
+            "for a long time. Try again."
+        )
+    if isinstance(error, StoreDoubtError):
+        # Taken for a failure, it would be run again, and credit an account twice.
+        return StoreError(
+            f"The database {shown} was lost during the commit ({error}), so it is not known "
+            "whether the change was made: look, for instance with `tollway ledger show`, before "
+            "you run the command again."
+        )
+    return StoreError(f"The database {shown} cannot be read or written: {error}.")

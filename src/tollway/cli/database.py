@@ -1,0 +1,113 @@
+"""`tollway migrate`, `keys`, `retention` and `settings`: the database itself, and what it is used
+with."""
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.output import Output, Table
+from tollway.cli.parameters import argument, option
+from tollway.cli.setting_sources import Origin
+from tollway.retention.retention import Dropped, Retention
+from tollway.store.key_check import SECRET_FILE, accept_file, files_of
+from tollway.store.migrate import migrate as migrate_schema
+from tollway.store.migrate import newest_revision
+from tollway.store.open import without_password
+
+commands = typer.Typer()
+keys = add_group(commands, "keys")
+retention = add_group(commands, "retention")
+
+
+@command(commands, "migrate")
+async def migrate(session: Session) -> Output:
+    """Create the database, or bring its schema up to date."""
+    before, after = await migrate_schema(session.open_any())
+    if before is None:
+        sentence = f"The database is created, at schema {after}."
+    elif after > newest_revision():
+        sentence = (
+            f"The database is at schema {after}, newer than this version's {newest_revision()}, "
+            "which can serve on it: nothing was done."
+        )
+    elif before == after:
+        sentence = f"The database is up to date, at schema {after}."
+    else:
+        sentence = f"The schema went from {before} to {after}."
+    return Output({"before": before, "after": after}, sentence)
+
+
+@command(keys, "accept")
+async def accept(
+    session: Session,
+    which: Annotated[
+        Literal["key_file", "secret_file"],
+        argument("FILE", "The setting: key_file or secret_file."),
+    ],
+) -> Output:
+    """Use the database with this key file or secret file from now on, whatever it was before.
+
+    What was sealed with a key that is in the file no longer cannot be read.
+    """
+    (file,) = (each for each in files_of(session.settings) if each.setting == which)
+    gone = await accept_file(await session.open(), file)
+    shown = [
+        f"The database is used with {file.path} from now on: copy it to every gateway, then "
+        "restart them."
+    ]
+    if gone and which != SECRET_FILE:
+        named = " and ".join(f"key {key_id}" for key_id in gone)
+        shown.append(f"What was sealed with {named} as it was before cannot be read any more.")
+    return Output({"setting": which, "file": str(file.path), "gone": gone}, *shown)
+
+
+@command(retention, "apply")
+async def apply(
+    session: Session,
+    dry_run: Annotated[bool, option("Only show what would be dropped.", "--dry-run")] = False,
+) -> Output:
+    """Drop old orders, claims, entries, reads and receipts now; a server does it by itself."""
+    rules = Retention(await session.open(), session.settings)
+    now_ms = session.runtime.at_ms()
+    dropped = await rules.plan(now_ms) if dry_run else await _apply_all(rules, now_ms)
+    table = Table(
+        ("what", "kept for days", "would be dropped" if dry_run else "dropped"),
+        [
+            (each.kind, f"{each.keep_days:,}" if each.keep_days else "ever", each.rows)
+            for each in dropped
+        ],
+    )
+    return Output(dropped, table)
+
+
+@command(commands, "settings")
+async def settings(session: Session) -> Output:
+    """Show every setting, where its value came from and what it means."""
+    origins = [_as_shown(origin) for origin in session.origins]
+    table = Table(
+        ("setting", "value", "from", "meaning"),
+        [(each.name, str(each.value), each.source, each.meaning) for each in origins],
+    )
+    return Output(origins, table)
+
+
+async def _apply_all(rules: Retention, now_ms: int) -> list[Dropped]:
+    """Applies until nothing more goes."""
+    total = more = await rules.apply(now_ms)
+    while any(each.rows for each in more):
+        more = await rules.apply(now_ms)
+        total = [
+            msgspec.structs.replace(each, rows=each.rows + further.rows)
+            for each, further in zip(total, more, strict=True)
+        ]
+    return total
+
+
+def _as_shown(origin: Origin) -> Origin:
+    """Without the password that a database URL may have."""
+    if origin.name not in ("database", "read_database"):
+        return origin
+    return replace(origin, value=without_password(str(origin.value)))

@@ -1,0 +1,88 @@
+"""Commands that load no more than they need: `--version` and `--help` answer without any of them,
+and a command without the others."""
+
+import gc
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+
+class Entry(NamedTuple):
+    """A command or a group of commands: the module of this folder that has it, and its help."""
+
+    module: str
+    help: str
+
+
+class _TextsAsGiven:
+    """Takes texts and flags as they were given.
+
+    Typer converts them with pydantic, to the same outcome, and pydantic alone takes longer to load
+    than typer. It still converts numbers, paths and choices.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if each.type_descriptor.annotation in (str, bool):
+                each._runtime_param = self
+        return parameters
+
+    def coerce(self, value: Any, **_: Any) -> Any:
+        return value
+
+
+class Command(_TextsAsGiven, TyperCommand):
+    """A command that is loaded."""
+
+
+class Group(_TextsAsGiven, TyperGroup):
+    """A group of commands that is loaded."""
+
+
+class LazyCommand(TyperCommand):
+    """A command or a group, known by its name and help, that is loaded when it is called."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, help=entry.help)
+        self._module = entry.module
+
+    def load(self) -> Command | Group:
+        """The command itself; a group gets its help here, where it is written."""
+        command = _commands_of(self._module)[self.name or ""]
+        assert isinstance(command, Command | Group)
+        if isinstance(command, Group):
+            command.help = self.help
+        return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+def lazy_group(entries: Mapping[str, Entry]) -> type[Group]:
+    """The group of these commands, none of them loaded."""
+
+    class LazyGroup(Group):
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            self.commands = {name: LazyCommand(name, entry) for name, entry in entries.items()}
+
+    return LazyGroup
+
+
+@cache
+def _commands_of(module: str) -> Mapping[str, object]:
+    # What is loaded stays until the process ends: looking for garbage in it, meanwhile and at the
+    # end, would take a third of the time of a short command.
+    gc.disable()
+    try:
+        return get_group(import_module(f"tollway.cli.{module}").commands).commands
+    finally:
+        gc.freeze()
+        gc.enable()

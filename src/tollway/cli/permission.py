@@ -1,0 +1,233 @@
+"""`tollway permission`, `operation`, `price` and `credit`: which account may call which operation,
+which operations are open, what they cost, and what an account has paid for."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.output import Output, Table
+from tollway.cli.parameters import AccountArgument, argument, option
+from tollway.contract.operation import Operation, Unit
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import find_account
+from tollway.ledger.entries import top_up
+from tollway.ledger.permissions import (
+    Permission,
+    grant,
+    operation_states,
+    revoke_grant,
+    set_closed,
+    set_price,
+)
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.store.database import Reader
+
+commands = typer.Typer()
+permissions = add_group(commands, "permission")
+operations = add_group(commands, "operation")
+prices = add_group(commands, "price")
+credit = add_group(commands, "credit")
+
+# Far above any real price, and small enough for the whole numbers of every engine.
+_PRICE_MAX = 10**12
+_RATE_MAX = 10**6
+
+OperationArgument = Annotated[str, argument("OPERATION", "The operation's name.")]
+
+
+class PermissionChange(msgspec.Struct, frozen=True):
+    """What a command did to one account's permission. No price or rate means the common one."""
+
+    account_id: str
+    operation: str
+    is_granted: bool
+    price: int | None = None
+    rate_limit: int | None = None
+
+
+class OperationRow(msgspec.Struct, frozen=True):
+    """An operation as it is for every account without terms of its own."""
+
+    operation: str
+    title: str
+    method: str
+    path: str
+    is_closed: bool
+    unit: str
+    price: int
+    default_price: int
+
+
+@command(permissions, "add")
+async def add(
+    session: Session,
+    account: AccountArgument,
+    operation: OperationArgument,
+    price: Annotated[
+        int | None,
+        option(
+            "Calls or credits a call costs; without this, the common price.", min=0, max=_PRICE_MAX
+        ),
+    ] = None,
+    rate: Annotated[
+        int | None, option("Calls a second; without this, the common rate.", min=1, max=_RATE_MAX)
+    ] = None,
+) -> Output:
+    """Let an account call an operation, at a price and rate of its own or the common ones."""
+    permission = Permission(_known_operation(operation).name, price, rate)
+    database = await session.open()
+    await grant(database, account, permission)
+    found = await find_account(database, account)
+    at_price = "the common price" if price is None else f"a price of {price:,}"
+    at_rate = "the common rate" if rate is None else f"{rate:,} calls a second"
+    return Output(
+        PermissionChange(found.id, operation, True, price, rate),
+        f"Account {account} may call {operation}, at {at_price} and {at_rate}.",
+    )
+
+
+@command(permissions, "revoke")
+async def revoke(
+    session: Session, account: AccountArgument, operation: OperationArgument
+) -> Output:
+    """Take an operation away from an account."""
+    _known_operation(operation)
+    database = await session.open()
+    await revoke_grant(database, account, operation)
+    found = await find_account(database, account)
+    return Output(
+        PermissionChange(found.id, operation, False),
+        f"Account {account} may no longer call {operation}.",
+    )
+
+
+@command(operations, "list")
+async def list_operations(session: Session) -> Output:
+    """List the operations, and whether each is open."""
+    rows = await _operation_rows(await session.open())
+    table = Table(
+        ("operation", "title", "path", "state"),
+        [
+            (
+                row.operation,
+                row.title,
+                f"{row.method} {row.path}",
+                "closed" if row.is_closed else "open",
+            )
+            for row in rows
+        ],
+        empty="This version has no operations.",
+    )
+    return Output(rows, table)
+
+
+@command(operations, "open")
+async def open_operation(session: Session, operation: OperationArgument) -> Output:
+    """Open an operation again."""
+    row = await _with_closed(session, operation, is_closed=False)
+    return Output(row, f"Operation {operation} is open.")
+
+
+@command(operations, "close")
+async def close_operation(session: Session, operation: OperationArgument) -> Output:
+    """Close an operation for every account: its calls are answered with code 203."""
+    row = await _with_closed(session, operation, is_closed=True)
+    return Output(row, f"Operation {operation} is closed: its calls are answered with code 203.")
+
+
+@command(prices, "list")
+async def list_prices(session: Session) -> Output:
+    """List what a call costs where a permission sets no other price."""
+    rows = await _operation_rows(await session.open())
+    table = Table(
+        ("operation", "price", "unit", "default"),
+        [(row.operation, row.price, row.unit, row.default_price) for row in rows],
+        empty="This version has no operations.",
+    )
+    return Output(rows, table)
+
+
+@command(prices, "set")
+async def set_price_(
+    session: Session,
+    operation: OperationArgument,
+    price: Annotated[
+        int, argument("PRICE", "Calls or credits a call costs.", min=0, max=_PRICE_MAX)
+    ],
+) -> Output:
+    """Set the common price of an operation."""
+    _known_operation(operation)
+    database = await session.open()
+    await set_price(database, operation, price)
+    row = await _operation_row(database, operation)
+    return Output(row, f"A call of {operation} now costs {price:,} {row.unit}.")
+
+
+# An amount may begin with a minus sign, which must not be taken for an option.
+@command(credit, "add", context_settings={"ignore_unknown_options": True})
+async def add_credit(
+    session: Session,
+    account: AccountArgument,
+    amount: Annotated[int, argument("AMOUNT", "How many to add; a negative number corrects.")],
+    calls: Annotated[
+        str | None,
+        option("Add calls of this operation instead of credits.", metavar="OPERATION"),
+    ] = None,
+    note: Annotated[str, option("What the entry in the ledger says.")] = "",
+) -> Output:
+    """Add credits to an account, or calls of an operation; 1 credit is 1 fen."""
+    unit, shown_unit = "credits", "credits"
+    if calls is not None:
+        unit, shown_unit = _unit_of_calls(calls), f"calls of {calls}"
+    entry = await top_up(await session.open(), session.runtime, account, unit, amount, note)
+    return Output(entry, f"Account {account} now has {entry.balance_after:,} {shown_unit}.")
+
+
+def _known_operation(name: str) -> Operation:
+    try:
+        return BY_NAME[name]
+    except KeyError:
+        known = ", ".join(BY_NAME)
+        raise LedgerError(f"There is no operation {name}: there is {known}.") from None
+
+
+def _unit_of_calls(name: str) -> str:
+    operation = _known_operation(name)
+    if operation.unit is not Unit.CALLS:
+        raise LedgerError(f"Operation {name} is paid in credits: leave --calls out.")
+    return operation.balance_unit
+
+
+async def _with_closed(session: Session, name: str, *, is_closed: bool) -> OperationRow:
+    _known_operation(name)
+    database = await session.open()
+    await set_closed(database, name, is_closed=is_closed)
+    return await _operation_row(database, name)
+
+
+async def _operation_row(reader: Reader, name: str) -> OperationRow:
+    return next(row for row in await _operation_rows(reader) if row.operation == name)
+
+
+async def _operation_rows(reader: Reader) -> Sequence[OperationRow]:
+    states = await operation_states(reader)
+    rows = []
+    for operation in OPERATIONS:
+        state = states.get(operation.name)
+        set_here = None if state is None else state.price
+        rows.append(
+            OperationRow(
+                operation=operation.name,
+                title=operation.title,
+                method=operation.method,
+                path=operation.path,
+                is_closed=state is not None and state.is_closed,
+                unit=operation.unit.value,
+                price=operation.default_price if set_here is None else set_here,
+                default_price=operation.default_price,
+            )
+        )
+    return rows

@@ -1,0 +1,102 @@
+"""The subjects that installed packages bring by the entry point `tollway.operations`.
+
+They are trusted code, but a mistake in one must be found when the gateway starts, and not by its
+callers. So each is checked here, against what the rest of the gateway takes for granted.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint
+
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.operations.subject import Subject
+from tollway.settings import SettingsError
+from tollway.store.schema import metadata
+
+ENTRY_POINTS = "tollway.operations"
+
+# Names go into metrics, logs and headers as they are.
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+# No page of the gateway has such a path, and reverse proxies let it through.
+_PATH = re.compile(r"/papi(/[A-Za-z0-9_-]+)+")
+# What every operation that takes credits reports.
+_MONEY = "withholding_money"
+
+
+def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> Iterator[Subject]:
+    """The built-in subjects, and then the installed ones by name."""
+    operations: list[Operation] = []
+    for subject in built_in:
+        operations.append(subject.operation)
+        yield subject
+    for entry_point in sorted(found):
+        package = entry_point.dist.name if entry_point.dist else entry_point.name
+        try:
+            subject = _load(entry_point)
+            for problem in _problems(subject, operations):
+                raise SettingsError(problem)
+        except SettingsError as error:
+            raise SettingsError(
+                f"The package {package} cannot be used, because {error}: "
+                "correct it or uninstall it."
+            ) from error.__cause__
+        operations.append(subject.operation)
+        yield subject
+
+
+def _load(entry_point: EntryPoint) -> Subject:
+    tables = set(metadata.tables)
+    try:
+        subject = entry_point.load()
+    except Exception as error:
+        raise SettingsError(
+            f"{entry_point.value} cannot be loaded ({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(subject, Subject):
+        raise SettingsError(f"{entry_point.value} is no tollway.operations.subject.Subject")
+    if added := set(metadata.tables) - tables:
+        # It would be in no migration, and missing in every backup and move.
+        raise SettingsError(f"it adds the table {min(added)} to those of Tollway")
+    return subject
+
+
+def _problems(subject: Subject, others: list[Operation]) -> Iterator[str]:
+    operation = subject.operation
+    name, path, encoding = operation.name, operation.path, operation.encoding
+    if not _NAME.fullmatch(name):
+        yield f"the name {name!r} is not made of a-z, 0-9 and _"
+    if not _PATH.fullmatch(path):
+        yield f"the path {path!r} is not /papi/ followed by plain words"
+    if name in [each.name for each in others]:
+        yield f"there is another operation {name}"
+    if path in [each.path for each in others]:
+        yield f"there is another operation at {path}"
+    if operation.method != (method := "GET" if encoding is Encoding.QUERY else "POST"):
+        yield f"parameters as {encoding.value} go with {method} and not with {operation.method}"
+    if operation.default_price < 0:
+        yield "its price is negative"
+    if operation.unit is Unit.CREDITS and _MONEY not in operation.response_type.__struct_fields__:
+        yield f"it takes credits, and its answer has no field {_MONEY}"
+    if subject.records is not None or subject.retained is not None:
+        yield "it brings records, for which there are no tables"
+    yield from _problems_of_request(operation, others)
+
+
+def _problems_of_request(operation: Operation, others: list[Operation]) -> Iterator[str]:
+    try:
+        names = [each.name for each in declared_fields(operation.request_type)]
+    except TypeError as error:
+        yield str(error)
+        return
+    need = operation.consent
+    if need is None:
+        return
+    if need.field not in names:
+        yield f"its request has no field {need.field} to name the owner"
+    # An owner reads one sentence for a scope, and it must be true of all that ask for it.
+    for each in others:
+        other = each.consent or need
+        is_same = (other.whose, other.scope) == (need.whose, need.scope)
+        if is_same and other.asks != need.asks:
+            yield f"{each.name} asks for the scope {need.scope} in other words"

@@ -1,0 +1,161 @@
+"""What is so at the moment, as Prometheus gauges: left out until it is known.
+
+The levels of the whole database are set by the first worker of a gateway alone: were they set by
+each, their sum would be wrong. Of several gateways on one database each sets them, so take the
+maximum.
+"""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+import tollway
+
+
+class ConnectionUse(Protocol):
+    """How the connections to one database server are used."""
+
+    @property
+    def in_use(self) -> int: ...
+    @property
+    def idle(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+
+
+class DatabaseLevels:
+    """What is the same for every worker of every gateway on one database."""
+
+    def __init__(self) -> None:
+        self.waybills_pending: int | None = None
+        self.waybills_overdue: int | None = None
+        self.numbers_left: Mapping[str, int] = {}
+        self.oldest_kept_answer_s: float | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge(
+            "tollway_waybills_pending",
+            "Waybills that wait for their carrier's answer.",
+            self.waybills_pending,
+        )
+        yield _gauge(
+            "tollway_waybills_overdue",
+            "Those of them that should have been settled by now: look at the carrier.",
+            self.waybills_overdue,
+        )
+        yield _by_label(
+            "tollway_waybill_numbers_left",
+            "Numbers left in the pool of a carrier that all shops share, counted up to a limit.",
+            "wp_code",
+            self.numbers_left,
+        )
+        yield _gauge(
+            "tollway_kept_answers_oldest_seconds",
+            "Age of the oldest answer kept for an Idempotency-Key; swept after 24 hours.",
+            self.oldest_kept_answer_s,
+        )
+
+
+class Levels(Collector):
+    """The gauges of one process."""
+
+    def __init__(self) -> None:
+        self.schema = ""
+        # By reason: whether the gateway is not ready for it.
+        self.unready: Callable[[], Mapping[str, bool]] = dict
+        # By the name of the database: primary, and replica if there is one.
+        self.connections: dict[str, Callable[[], ConnectionUse]] = {}
+        self.replica_used: Callable[[], bool] | None = None
+        self.carriers_shut: dict[str, bool] = {}
+        self.clock_offset_s: float | None = None
+        # By the name of the step: when it last succeeded.
+        self.upkeep_succeeded_s: dict[str, float] = {}
+        # By kind: whether the last run of retention left rows for the next one.
+        self.retention_unfinished: dict[str, bool] = {}
+        self.database = DatabaseLevels()
+
+    def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily(
+            "tollway_build_info",
+            "Always 1: the version of the gateway and of its schema.",
+            labels=("version", "schema", "python"),
+        )
+        build.add_metric((tollway.__version__, self.schema, platform.python_version()), 1)
+        yield build
+        yield _by_label(
+            "tollway_unready",
+            "1 for the reason for which /readyz answers 503, as far as that is known.",
+            "reason",
+            self.unready(),
+        )
+        yield from self._of_connections()
+        yield _gauge(
+            "tollway_replica_used",
+            "1 while reading operations read from the replica, 0 while they read the primary.",
+            None if self.replica_used is None else self.replica_used(),
+        )
+        yield _by_label(
+            "tollway_carrier_shut",
+            "1 while nothing is sent to a carrier, because it did not answer.",
+            "wp_code",
+            self.carriers_shut,
+        )
+        yield _gauge(
+            "tollway_clock_offset_seconds",
+            "This machine's clock minus the database's.",
+            self.clock_offset_s,
+        )
+        yield _by_label(
+            "tollway_upkeep_success_timestamp_seconds",
+            "When a step of the regular work last succeeded.",
+            "step",
+            self.upkeep_succeeded_s,
+        )
+        yield _by_label(
+            "tollway_retention_unfinished",
+            "1 while the last run of retention left rows for the next one.",
+            "kind",
+            self.retention_unfinished,
+        )
+        yield from self.database.collect()
+
+    def _of_connections(self) -> Iterator[Metric]:
+        labels = ("database",)
+        connections = GaugeMetricFamily(
+            "tollway_database_connections",
+            "Connections to PostgreSQL, by state.",
+            labels=("database", "state"),
+        )
+        waiting = GaugeMetricFamily(
+            "tollway_database_connections_waiting",
+            "Reads and writes that wait for a connection.",
+            labels=labels,
+        )
+        refused = CounterMetricFamily(
+            "tollway_database_connections_refused",
+            "Connections that PostgreSQL refused because it had too many.",
+            labels=labels,
+        )
+        for name, use_of in self.connections.items():
+            use = use_of()
+            connections.add_metric((name, "in_use"), use.in_use)
+            connections.add_metric((name, "idle"), use.idle)
+            waiting.add_metric((name,), use.waiting)
+            refused.add_metric((name,), use.refused)
+        yield from (connections, waiting, refused)
+
+
+def _gauge(name: str, documentation: str, value: float | None) -> Metric:
+    return GaugeMetricFamily(name, documentation, value=None if value is None else float(value))
+
+
+def _by_label(name: str, documentation: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, documentation, labels=(label,))
+    for value, level in values.items():
+        family.add_metric((value,), float(level))
+    return family

@@ -1,0 +1,88 @@
+"""A command loads what it needs and nothing else: most of its time would go there."""
+
+import subprocess
+import sys
+
+import pytest
+from alembic.script import ScriptDirectory
+from typer.main import get_command
+
+from tests.cli.conftest import Command
+from tests.support.stores import Store
+from tollway.cli.lazy import Group, LazyCommand
+from tollway.cli.main import app
+from tollway.store.migrate import _config, newest_revision
+
+# What takes long to load and only some commands need.
+HEAVY = {
+    "alembic",
+    "asyncpg",
+    "cryptography",
+    "granian",
+    "httpx",
+    "jinja2",
+    "PIL",
+    "prometheus_client",
+    "pydantic",
+    "rich",
+    "starlette",
+    "uvloop",
+}
+_PROBE = """
+import sys
+from tollway.__main__ import main
+try:
+    main(sys.argv[1:])
+finally:
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    ours = {name for name in sys.modules if name.startswith("tollway.cli.")}
+    sys.stderr.write(" ".join(loaded | ours))
+"""
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBE, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout
+    return set(done.stderr.split())
+
+
+def test_the_version_loads_no_command_and_no_library_but_the_parser() -> None:
+    loaded = loaded_by("--version")
+    assert not loaded & (HEAVY | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
+    assert {each for each in loaded if each.startswith("tollway.cli.")} == {
+        "tollway.cli.lazy",
+        "tollway.cli.main",
+    }
+
+
+def test_the_help_loads_no_command() -> None:
+    loaded = loaded_by("--help")
+    assert not loaded & (HEAVY - {"rich"} | {"sqlalchemy", "msgspec", "asyncio", "apsw"})
+    assert "tollway.cli.account" not in loaded
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_list_of_accounts_loads_one_engine_and_no_other_command(
+    tollway: Command, ledger_store: Store, form: list[str]
+) -> None:
+    tollway("account", "open", "acme")
+    loaded = loaded_by("account", "list", *form)
+    assert not loaded & (HEAVY - ({"asyncpg"} if ledger_store.is_shared else set()))
+    assert "tollway.cli.account" in loaded
+    assert "tollway.cli.ledger" not in loaded
+
+
+def test_the_list_of_commands_says_of_each_what_it_says_itself() -> None:
+    root = get_command(app)
+    assert isinstance(root, Group)
+    for name, entry in root.commands.items():
+        assert isinstance(entry, LazyCommand)
+        command = entry.load()
+        assert command.name == name
+        assert (command.help or "").partition("\n\n")[0].replace("\n", " ") == entry.help
+
+
+def test_the_newest_revision_is_the_newest_that_alembic_knows() -> None:
+    assert newest_revision() == ScriptDirectory.from_config(_config()).get_current_head()

@@ -1,0 +1,114 @@
+"""Code, tests and pages use the words of the field, and no name that was given up for a better one.
+
+The words and names are those of CONTRIBUTING.md, "Names and words", turned round: what a newcomer
+would have to learn first, or would search for in vain.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, name_of
+
+_FOLDERS = ("src", "tests", "bench", "docs", "deploy")
+_ENDINGS = {".py", ".md", ".sql", ".html", ".lua", ".service", ".timer"}
+
+# Also as parts of names, such as test_nobody_waits; the usual words are in the comments.
+_WORDS = (
+    "whoever|nobody|nobodys|somebody|somebodys",  # the caller, the worker, another process
+    "anew",  # again, from the start
+    "told",  # answered, reported, notified, logged
+    "hears? of|heard of",  # is notified of
+    "who waits?|made to wait",  # lock, timeout, deadlock
+    "walks|walked|walking",  # passes through, reads, scans
+    "rooms?",  # package, slot, space
+    "lanes?",  # queue
+    "books",  # ledger, store
+    "toll",  # pipeline, gateway
+    "passports?",  # caller
+    "crew",  # worker group
+    "desk",  # waybill book
+    "uncharged",  # not charged, refused calls
+    "way there and back",  # round trip
+)
+_NAMES = (
+    r"\bat_once\.py|\bposting\.py|\bsettlement\.py|\border\.py|\bkeeping\.py|\bcarrying\.py",
+    r"\bstanding\.py|\basking\.py|\bkey_marks|\bconfirming\b|\blives\.py|\bfive\.py|\bfive_caller",
+    r"\bToll\b|\bLane\b|\b_Lane\b|\bKeeping\b|\bKeptBefore\b|\bStandings\b|\bActed\b",
+    r"\bclass (?:Asking|Remarks|Places|Shared|Wish|OpenedLink|Signer|Notes)\b",
+    r"\bWORLD = Runtime|\bworld = Runtime|\bat: Session\b",
+)
+_GIVEN_UP = re.compile(
+    r"(?<![A-Za-z])(?:" + "|".join(_WORDS).replace(" ", "[ _]") + r")(?![A-Za-z])"
+    r"|(?-i:" + "|".join(_NAMES) + ")",
+    re.IGNORECASE,
+)
+# Addresses have lanes and rooms, and a system has a user `nobody`.
+_MEANT = {
+    "src/tollway/operations/orders/masking.py": {"lane", "room"},
+    "tests/operations/masking_cases.py": {"lane", "room"},
+    "tests/support/postgresql.py": {"nobody"},
+    "bench/cost_databases.py": {"nobody"},
+}
+
+
+# Still to come: other work is under way there.
+_LATER = re.compile(r"(?:src/tollway|tests)/intake/")
+
+
+@cache
+def _files() -> tuple[Path, ...]:
+    found = [*ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "Containerfile", ROOT / "pyproject.toml"]
+    for folder in _FOLDERS:
+        found += (path for path in (ROOT / folder).rglob("*") if path.suffix in _ENDINGS)
+    return tuple(sorted(path for path in found if path != Path(__file__)))
+
+
+def _found(path: Path) -> Iterator[str]:
+    meant = _MEANT.get(name_of(path), set())
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for found in _GIVEN_UP.finditer(line):
+            if found[0].lower() not in meant and not _LATER.match(name_of(path)):
+                yield f"{name_of(path)}:{number}: {found[0]}"
+
+
+def test_no_file_uses_a_word_or_name_that_was_given_up() -> None:
+    assert not [each for path in _files() for each in _found(path)]
+
+
+def test_files_of_every_kind_are_read() -> None:
+    assert {path.suffix for path in _files()} >= _ENDINGS
+    assert {name_of(path).partition("/")[0] for path in _files()} >= {*_FOLDERS, "README.md"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "test_nobody_waits",
+        "the caller is told so",
+        "it hears of changes",
+        "def told() -> str:",
+        "class Wish(msgspec.Struct):",
+        "tollway/ledger/keeping.py",
+        "The room of the orders",
+    ],
+)
+def test_they_are_noticed(text: str) -> None:
+    assert _GIVEN_UP.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tollway serve",
+        "bookkeeping",
+        "class GrantRequest:",
+        "the five operations",
+        "a waybill book",
+    ],
+)
+def test_usual_words_pass(text: str) -> None:
+    assert not _GIVEN_UP.search(text)

@@ -1,0 +1,176 @@
+"""Subjects of installed packages: which are taken, and what is wrong with those that are not."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from openapi_spec_validator import validate
+from sqlalchemy import Column, String, Table
+
+from tollway.contract.fields import Field, Text
+from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
+from tollway.gateway.openapi import openapi
+from tollway.operations.catalogue import OPERATIONS, SUBJECTS
+from tollway.operations.installed import ENTRY_POINTS, with_installed
+from tollway.operations.orders import SUBJECT as ORDERS
+from tollway.operations.subject import Subject
+from tollway.settings import SettingsError
+from tollway.store.schema import metadata
+
+pytestmark = pytest.mark.sqlite
+MODULE = "a_package_of_a_test"
+
+
+class Request(msgspec.Struct, frozen=True):
+    owner_id: Annotated[str, Field(Text(max_length=64), "Shop owner id.")]
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    pass
+
+
+class Undeclared(msgspec.Struct, frozen=True):
+    owner_id: str
+
+
+class Result(msgspec.Struct, frozen=True):
+    withholding_money: int
+
+
+NEED = ConsentNeed(OwnerKind.SHOP, "owner_id", "sixth", "try a sixth operation")
+SIXTH = Operation(
+    name="sixth",
+    title="A sixth operation",
+    method="GET",
+    path="/papi/tool/sixth",
+    encoding=Encoding.QUERY,
+    request_type=Request,
+    response_type=Result,
+    unit=Unit.CREDITS,
+    default_price=1,
+    consent=NEED,
+)
+
+
+@pytest.fixture(autouse=True)
+def package() -> Iterator[ModuleType]:
+    """A module that an entry point can name."""
+    sys.modules[MODULE] = ModuleType(MODULE)
+    yield sys.modules[MODULE]
+    del sys.modules[MODULE]
+
+
+def subject(operation: Operation = SIXTH, **changes: Any) -> Subject:
+    return replace(Subject(operation=operation, make_handler=lambda _: None), **changes)  # type: ignore[arg-type, return-value]
+
+
+def taken(*brought: object) -> list[Subject]:
+    """All subjects, with those that a package brings."""
+    found = []
+    for number, each in enumerate(brought):
+        vars(sys.modules[MODULE])[f"subject_{number}"] = each
+        found.append(EntryPoint(f"e{number}", f"{MODULE}:subject_{number}", ENTRY_POINTS))
+    return list(with_installed(SUBJECTS, found))
+
+
+def test_without_a_package_there_are_the_built_in_ones() -> None:
+    assert tuple(taken()) == SUBJECTS
+
+
+def test_an_installed_one_comes_after_the_built_in_ones() -> None:
+    sixth, seventh = subject(), subject(replace(SIXTH, name="seventh", path="/papi/x"))
+    assert tuple(taken(sixth, seventh)) == (*SUBJECTS, sixth, seventh)
+
+
+@pytest.mark.parametrize(
+    ("brought", "sentence"),
+    [
+        (SIXTH, "subject_0 is no tollway.operations.subject.Subject"),
+        (None, "subject_0 is no tollway.operations.subject.Subject"),
+        (subject(replace(SIXTH, name="orders")), "there is another operation orders"),
+        (
+            subject(replace(SIXTH, path="/papi/tool/erps/paging-orders")),
+            "there is another operation at /papi/tool/erps/paging-orders",
+        ),
+        (subject(replace(SIXTH, name='six"th')), "the name 'six\"th' is not made of a-z"),
+        (subject(replace(SIXTH, path="/owner")), "the path '/owner' is not /papi/ followed"),
+        (subject(replace(SIXTH, path="/papi/a%2Fb")), "is not /papi/ followed by plain words"),
+        (subject(replace(SIXTH, method="POST")), "query go with GET and not with POST"),
+        (subject(replace(SIXTH, encoding=Encoding.JSON)), "json go with POST and not with GET"),
+        (subject(replace(SIXTH, default_price=-1)), "its price is negative"),
+        (subject(replace(SIXTH, response_type=Nothing)), "has no field withholding_money"),
+        (subject(replace(SIXTH, request_type=Undeclared)), "owner_id has no Field annotation"),
+        (subject(replace(SIXTH, request_type=Nothing)), "has no field owner_id to name the owner"),
+        (
+            subject(replace(SIXTH, consent=replace(NEED, scope="orders"))),
+            "orders asks for the scope orders in other words",
+        ),
+        (subject(records=ORDERS.records), "it brings records"),
+        (subject(retained=ORDERS.retained), "it brings records"),
+    ],
+)
+def test_one_that_cannot_be_used_is_refused_in_a_sentence(brought: object, sentence: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        taken(brought)
+    text = str(refused.value)
+    assert text.startswith("The package e0 cannot be used, because ") and sentence in text
+    assert text.endswith(": correct it or uninstall it.")
+
+
+def test_two_packages_cannot_bring_the_same_name() -> None:
+    with pytest.raises(SettingsError, match=r"The package e1 .* another operation sixth"):
+        taken(subject(), subject(replace(SIXTH, path="/papi/x")))
+
+
+def test_a_scope_may_be_shared_in_the_same_words() -> None:
+    assert ORDERS.operation.consent is not None
+    shared = subject(replace(SIXTH, consent=ORDERS.operation.consent))
+    assert taken(shared)[-1] is shared
+
+
+def test_one_that_fails_to_load_is_refused_with_the_error() -> None:
+    missing = EntryPoint("e", "no_such_module:SUBJECT", ENTRY_POINTS)
+    with pytest.raises(SettingsError, match=r"cannot be loaded \(ModuleNotFoundError: .*no_such"):
+        list(with_installed(SUBJECTS, [missing]))
+
+
+def test_one_cannot_add_tables(package: ModuleType) -> None:
+    def define(name: str) -> object:
+        Table("sixth", metadata, Column("id", String, primary_key=True))
+        return subject()
+
+    package.__getattr__ = define  # type: ignore[method-assign]
+    entry_point = EntryPoint("e", f"{MODULE}:SUBJECT", ENTRY_POINTS)
+    try:
+        with pytest.raises(SettingsError, match="it adds the table sixth to those of Tollway"):
+            list(with_installed(SUBJECTS, [entry_point]))
+    finally:
+        metadata.remove(metadata.tables["sixth"])
+
+
+OrderPage = type("OrderPage", (msgspec.Struct,), {"__annotations__": {"withholding_money": int}})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"response_type": OrderPage},
+        {"request_type": Nothing, "consent": None},
+    ],
+    ids=["an answer named like one of ours", "no parameters"],
+)
+def test_the_description_stays_valid(changes: dict[str, Any]) -> None:
+    sixth = replace(SIXTH, **changes)
+    document = openapi([*OPERATIONS, sixth], "http://127.0.0.1:8080", mapped=False)
+    validate(document)
+    described = document["paths"][SIXTH.path]["get"]
+    payload, _ = described["responses"]["200"]["content"]["application/json"]["schema"][
+        "properties"
+    ]["data"]["anyOf"]
+    name = payload["$ref"].removeprefix("#/components/schemas/")
+    assert list(document["components"]["schemas"][name]["properties"]) == ["withholding_money"]

@@ -1,0 +1,248 @@
+"""One fault at a chosen moment: what the calls of a batch get, and what is left of them."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+import apsw
+import pytest
+from sqlalchemy import bindparam, func, select
+
+from tests.faults.disk import AFTER, BUSY, CORRUPT, FULL, IOERR, KINDS, NOMEM, Fault, FaultyDisk
+from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
+from tollway.ledger.charges import Act, ActResult, Charge
+from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.entries import amount_left, newest_entries, top_up
+from tollway.ledger.runtime import Runtime
+from tollway.operations.product_analysis.schema import product
+from tollway.store.database import (
+    StoreBusyError,
+    StoreDoubtError,
+    StoreError,
+    StoreUnavailableError,
+    Transaction,
+)
+from tollway.store.open import OpenDatabase, open_database
+from tollway.store.query import Query
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.sqlite
+
+RUNTIME = Runtime()
+# Any table will do to see whether an act was done.
+ADD = Query(
+    product.insert().values(
+        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
+    )
+)
+COUNT = Query(select(func.count()).select_from(product))
+ENDLESS = 10**6
+
+
+class Bench:
+    """A settler over one account with 100 credits, on a disk that can fail."""
+
+    def __init__(self, database: OpenDatabase, disk: FaultyDisk, path: Path, account: str) -> None:
+        self.database = database
+        self.disk = disk
+        self._path = path
+        self._account = account
+        self._settler = ChargeBatcher(database, Metrics(), 60, lambda *_: None)
+
+    async def settle(self, acts: Sequence[Act | None]) -> list[ActResult | BaseException | None]:
+        """What each call of one batch gets."""
+        answers = [
+            self._settler.settle(
+                Charge(self._account, "credits", 10, "waybills", f"r{position}", "tok_x", 0, act)
+            )
+            for position, act in enumerate(acts)
+        ]
+        return await asyncio.gather(*answers, return_exceptions=True)
+
+    async def left(self) -> tuple[int, list[str | None], int]:
+        """The balance, the requests that were charged, and how many acts were done."""
+        entries = await newest_entries(self.database, self._account, "credits", 100)
+        row = await self.database.fetch_one(COUNT)
+        assert row is not None
+        charged = sorted(str(each.request_id) for each in entries if each.kind == "charge")
+        return await amount_left(self.database, self._account, "credits"), charged, row[0]
+
+    def charged_after_a_kill(self) -> int:
+        """How many charges a gateway would find that begins after a kill at this moment."""
+        copy = self._path.with_name("killed.db")
+        for ending in ("", "-wal"):
+            shutil.copyfile(f"{self._path}{ending}", f"{copy}{ending}")
+        with closing(apsw.Connection(str(copy))) as opened:
+            count: int = opened.execute(
+                "SELECT count(*) FROM entry WHERE kind = 'charge'"
+            ).fetchone()[0]
+        for each in copy.parent.glob(f"{copy.name}*"):
+            each.unlink()
+        return count
+
+    def act(self, name: str, fault: Fault | None = None, *, is_swallowed: bool = False) -> Act:
+        async def work(transaction: Transaction, _: Charge) -> ActResult:
+            with nullcontext() if fault is None else self.disk.failing(fault):
+                try:
+                    await transaction.execute(ADD, product_id=name)
+                except StoreError:
+                    if not is_swallowed:
+                        raise
+            return ActResult(b"{}", is_paid=True)
+
+        return work
+
+    def commit_fails(self, fault: Fault) -> Act:
+        """An act after which calls to the disk fail: those of its commit. It writes so much that
+        the index of the log needs another piece of shared memory."""
+
+        async def work(transaction: Transaction, _: Charge) -> ActResult:
+            names = [f"{number}{'x' * 4000}" for number in range(4100)]
+            await transaction.execute_many(ADD, [{"product_id": name} for name in names])
+            self.disk.fail(fault)
+            return ActResult(b"{}", is_paid=True)
+
+        return work
+
+
+OnBench = Callable[[Callable[[Bench], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def on_bench(tmp_path: Path) -> OnBench:
+    def run(test: Callable[[Bench], Awaitable[None]]) -> None:
+        store = Store(tmp_path / "tollway.db")
+        disk = FaultyDisk(store.path)
+
+        async def work() -> None:
+            database = open_database(store.url, Metrics())
+            account = (await open_account(database, RUNTIME, "account")).id
+            await top_up(database, RUNTIME, account, "credits", 100)
+            try:
+                await test(Bench(database, disk, store.path, account))
+            finally:
+                await database.close()
+
+        with disk.in_use():
+            asyncio.run(work())
+
+    return run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_swallowed", [False, True])
+def test_a_fault_within_an_act_fails_the_whole_batch(
+    on_bench: OnBench, kind: str, is_swallowed: bool
+) -> None:
+    async def test(bench: Bench) -> None:
+        failing = bench.act("b", Fault(1, kind), is_swallowed=is_swallowed)
+        answers = await bench.settle([None, failing, bench.act("a"), bench.act("c")])
+        assert bench.disk.failed == ["xRead"]
+        assert {type(each) for each in answers} == {
+            StoreBusyError if kind == BUSY else StoreUnavailableError
+        }
+        assert await bench.left() == (100, [], 0)
+        assert bench.charged_after_a_kill() == 0
+        answers = await bench.settle([None, bench.act("a"), bench.act("b")])
+        assert not any(isinstance(each, BaseException) for each in answers)
+        assert await bench.left() == (70, ["r0", "r1", "r2"], 2)
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["xSync", "xShmMap"])
+def test_a_commit_that_has_failed_does_not_come_back(
+    on_bench: OnBench, kind: str, name: str
+) -> None:
+    async def test(bench: Bench) -> None:
+        answers = await bench.settle([None, bench.commit_fails(Fault(1, kind, name=name))])
+        bench.disk.work()
+        assert bench.disk.failed == [name]
+        assert {type(each) for each in answers} == {
+            StoreBusyError if kind == BUSY else StoreUnavailableError
+        }
+        assert await bench.left() == (100, [], 0)
+        assert bench.charged_after_a_kill() == 0
+        await bench.settle([None])
+        assert await bench.left() == (90, ["r0"], 0)
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("kind", [IOERR, FULL, NOMEM, CORRUPT])
+def test_a_commit_that_may_come_back_is_in_doubt(on_bench: OnBench, kind: str) -> None:
+    async def test(bench: Bench) -> None:
+        fault = Fault(1, kind, AFTER, ENDLESS, name="xSync")
+        answers = await bench.settle([None, bench.commit_fails(fault)])
+        bench.disk.work()
+        assert {type(each) for each in answers} == {StoreDoubtError}
+        assert await bench.left() == (100, [], 0)
+        assert bench.charged_after_a_kill() == 2, "there was nothing to doubt"
+        await bench.settle([None])
+        assert await bench.left() == (90, ["r0"], 0)
+        assert bench.charged_after_a_kill() == 1
+
+    on_bench(test)
+
+
+def test_a_connection_that_could_not_undo_is_not_used_again(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        # The first call is of the commit, the second of the rollback.
+        await bench.settle([None, bench.commit_fails(Fault(1, BUSY, AFTER, 2))])
+        bench.disk.work()
+        assert bench.disk.failed == ["xWrite", "xRead"]
+        await bench.settle([None, bench.act("b")])
+        assert await bench.left() == (80, ["r0", "r1"], 1)
+
+    on_bench(test)
+
+
+def test_a_connection_that_is_lost_is_replaced_and_changes_are_still_noticed(
+    on_bench: OnBench,
+) -> None:
+    async def test(bench: Bench) -> None:
+        assert isinstance(bench.database, SqliteDatabase)
+        lost = bench.database._writer._connection
+        assert lost is not None
+        lost.close()
+        (answer,) = await bench.settle([None])
+        assert isinstance(answer, StoreUnavailableError)
+        for expected in (90, 80):
+            mark = bench.database.change_mark()
+            await bench.settle([None])
+            assert bench.database.change_mark() != mark
+            assert (await bench.left())[0] == expected
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("kind", [IOERR, FULL, NOMEM, CORRUPT])
+def test_a_batch_that_cannot_begin_fails_alone(on_bench: OnBench, kind: str) -> None:
+    async def test(bench: Bench) -> None:
+        with bench.disk.failing(Fault(1, kind)):
+            (answer,) = await bench.settle([None])
+        assert bench.disk.failed == ["xShmLock"]
+        assert isinstance(answer, StoreUnavailableError)
+        await bench.settle([None])
+        assert await bench.left() == (90, ["r0"], 0)
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_read_that_fails_spoils_no_other(on_bench: OnBench, kind: str, at: int) -> None:
+    async def test(bench: Bench) -> None:
+        with (
+            bench.disk.failing(Fault(at, kind, times=ENDLESS)),
+            pytest.raises(StoreBusyError if kind == BUSY else StoreUnavailableError),
+        ):
+            await bench.database.fetch_one(COUNT)
+        assert await bench.left() == (100, [], 0)
+
+    on_bench(test)

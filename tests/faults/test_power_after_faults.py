@@ -1,0 +1,109 @@
+"""The power goes after a sync has failed: a write that failed for certain does not come back.
+
+What a failed sync has brought to the disk is not known, so every state of it is possible.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+import apsw
+import pytest
+from sqlalchemy import bindparam
+
+from tests.faults.disk import IOERR, Fault, FaultyDisk, checkpoints_every
+from tests.power.disk import Disk
+from tests.support.stores import Store
+from tollway.operations.product_analysis.schema import product
+from tollway.store.database import StoreDoubtError, StoreError
+from tollway.store.open import open_database
+from tollway.store.query import Query
+from tollway.store.sqlite.writer import Writer
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.sqlite
+
+WRITES = 60
+STATES = 100
+_CHECKPOINT_PAGES = 40
+ADD = Query(
+    product.insert().values(
+        product_id=bindparam("product_id"), title="t", picture_url="", shop_name="s"
+    )
+)
+
+
+class Written(NamedTuple):
+    """What came of a write, and how many steps the disk had done by then."""
+
+    moment: int
+    name: str
+    is_done: bool
+
+
+class Run:
+    """Writes, of which the syncs of some fail."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        self._chance = chance
+        self._folder = folder
+        store = Store(folder / "tollway.db")
+        self._disk = Disk(store.path)
+        self._faults = FaultyDisk(store.path, self._disk.journal)
+        self.written: list[Written] = []
+        with self._faults.in_use(), checkpoints_every(_CHECKPOINT_PAGES):
+            asyncio.run(self._write(store.url))
+
+    async def _write(self, url: str) -> None:
+        database = open_database(url, Metrics())
+        for number in range(WRITES):
+            name = f"n{number}"
+            # Of the commit, or also of what follows it.
+            times = self._chance.choice((0, 1, 1, 2))
+            with self._faults.failing(Fault(1, IOERR, times=times, name="xSync")):
+                try:
+                    await database.write(lambda tx, name=name: tx.execute(ADD, product_id=name))
+                except StoreDoubtError:
+                    continue
+                except StoreError:
+                    is_done = False
+                else:
+                    is_done = True
+            self.written.append(Written(len(self._disk.journal), name, is_done))
+        await database.close()
+
+    def wrong(self) -> Iterator[str]:
+        moments = [self._chance.choice(self.written).moment for _ in range(STATES)]
+        for moment, files in self._disk.cut_off(moments, self._chance):
+            found = self._found(files)
+            for each in self.written:
+                if each.moment <= moment and (each.name in found) != each.is_done:
+                    yield f"{each} after {moment} steps"
+
+    def _found(self, files: dict[str, bytes]) -> set[str]:
+        """What is there when the power is back; the index of the log is not."""
+        folder = self._folder / "after"
+        folder.mkdir(exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        for name, content in files.items():
+            if not name.endswith("-shm"):
+                (folder / name).write_bytes(content)
+        with closing(apsw.Connection(str(folder / "tollway.db"))) as opened:
+            return {name for (name,) in opened.execute("SELECT product_id FROM product")}
+
+
+def test_what_failed_does_not_come_back(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(10**9)
+    run = Run(tmp_path, random.Random(seed))
+    assert {each.is_done for each in run.written} == {True, False}
+    assert not list(run.wrong()), f"seed {seed}"
+
+
+def test_the_control_that_leaves_it_in_the_log_is_found(tmp_path: Path) -> None:
+    with patch.object(Writer, "_discard_failed_commit", lambda _: True):
+        assert any(Run(tmp_path, random.Random(1)).wrong())

@@ -1,0 +1,81 @@
+"""A page of an embedded database is read in steps; a commit between them is not seen by half."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from tests.support.coupons import NOON_S, claim, load_claims
+from tests.support.orders import OWNER, START_MS, order, put_orders
+from tests.support.stores import Store
+from tollway.operations.coupon_claims.queries import Window
+from tollway.operations.coupon_claims.queries import read_page as read_claims
+from tollway.operations.orders.queries import Filter
+from tollway.operations.orders.queries import read_page as read_orders
+from tollway.store.sqlite.database import SqliteDatabase
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.sqlite
+
+_HOUR_MS = 3_600_000
+_EVERY_ORDER = Filter(OWNER, 0, START_MS * 2, None, None)
+_HOUR_OF_CLAIMS = Window("s1", 4, NOON_S, NOON_S + 3600)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_page_of_orders_during_a_push_is_of_one_moment(own_store: Store, step: int) -> None:
+    put_orders(own_store, [order("a"), order("b")])
+
+    def push() -> None:
+        later = [
+            order(f"new-{hours}", confirm_time=START_MS + hours * _HOUR_MS) for hours in range(30)
+        ]
+        put_orders(own_store, later)
+
+    total, listed = _read(own_store, step, push, lambda db: read_orders(db, _EVERY_ORDER, 0, 100))
+    assert (total, listed) in [(2, 2), (32, 32)]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_page_of_claims_during_a_push_is_of_one_moment(own_store: Store, step: int) -> None:
+    load_claims(own_store, [claim("a", NOON_S), claim("b", NOON_S)])
+
+    def push() -> None:
+        load_claims(own_store, [claim(f"new-{second}", NOON_S + second) for second in range(30)])
+
+    total, listed = _read(
+        own_store, step, push, lambda db: read_claims(db, _HOUR_OF_CLAIMS, 0, 100)
+    )
+    assert (total, listed) in [(2, 2), (32, 32)]
+
+
+def _read(
+    store: Store,
+    step: int,
+    push: Callable[[], None],
+    read: Callable[[SqliteDatabase], Awaitable[tuple[int, Sequence[object]]]],
+) -> tuple[int, int]:
+    """The total and the number of rows of a page, with a push just before a step of reading it."""
+    selects = 0
+
+    def before_each(_cursor: object, statement: str, _values: object) -> bool:
+        nonlocal selects
+        selects += statement.startswith("SELECT")
+        if selects == step:
+            selects += 1
+            # In a thread: this one runs an event loop.
+            pushing = threading.Thread(target=push)
+            pushing.start()
+            pushing.join()
+        return True
+
+    async def work() -> tuple[int, int]:
+        database = SqliteDatabase(str(store.path), 10, Metrics())
+        database._reader.raw.exec_trace = before_each
+        total, rows = await read(database)
+        assert selects > step, "it was read in fewer steps"
+        await database.close()
+        return total, len(rows)
+
+    return asyncio.run(work())
