@@ -1,6 +1,7 @@
 """Pushed orders over HTTP: signed, stored once, acknowledged only when they are durable."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -162,6 +163,51 @@ def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
     assert {each.source for each in rejected} == {SOURCE}
     assert sum("order_status" in each.reason for each in rejected) == 1
     assert "司徒敏静".encode() not in own.content()
+
+
+ODD = {
+    "half of a surrogate pair": b'"\\ud800"',
+    "a byte that is not UTF-8": b'"\xff"',
+    "a control character": b'"\x01"',
+    "NaN": b"NaN",
+    "a number of 5,000 digits": b"9" * 5000,
+    "an object in an object": b'{"a": {"b": [1, 2]}}',
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("shape", ["array", "lines"])
+def test_an_odd_record_costs_no_other_of_its_array(
+    gateway: Gateway, own: Store, secret: str, shape: str, odd: str
+) -> None:
+    bad = _json(order("sn-bad", goods_spec="ODD")).replace(b'"ODD"', ODD[odd])
+    records = [_json(order("sn-1")), bad, _json(order("sn-2"))]
+    body = b"\n".join(records) if shape == "lines" else b"[" + b", ".join(records) + b"]"
+    answer = push(gateway, secret, b"\xef\xbb\xbf" + body)
+    assert (answer.status_code, answer.text) == (
+        200,
+        '{"stored":2,"unchanged":0,"rejected":1}',
+    )
+    assert [order_sn for order_sn, _ in _stored(own)] == ["sn-1", "sn-2"]
+    (kept,) = own.do(list_rejected)
+    is_json = odd != "a control character"
+    assert kept.reason.startswith("goods_spec: it " if is_json else "the record is not a JSON obj")
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({"goods_spec": "\ud800"}, "goods_spec: it contains half of a surrogate pair, or bytes th"),
+        ({"\ud800": 1}, "the record: a field's name is not valid text; send names in UTF-8."),
+    ],
+)
+def test_one_object_over_several_lines_is_one_record(
+    gateway: Gateway, own: Store, secret: str, record: dict[str, Any], reason: str
+) -> None:
+    body = json.dumps({**order("sn-bad"), **record}, indent=2).encode()
+    assert push(gateway, secret, body).json() == {"stored": 0, "unchanged": 0, "rejected": 1}
+    (kept,) = own.do(list_rejected)
+    assert kept.reason.startswith(reason)
 
 
 def test_a_rejected_record_is_stored_when_it_is_replayed_and_good_by_then(own: Store) -> None:

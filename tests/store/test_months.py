@@ -69,8 +69,10 @@ def test_every_row_goes_to_its_month(store: Store) -> None:
 
 
 def test_what_is_too_far_away_goes_to_the_rest(store: Store) -> None:
-    put_orders(store, [order("past", confirm_time=10**12), order("future", confirm_time=10**14)])
-    assert rows_by_part(store, "shop_order") == {"shop_order_rest": 2}
+    put_orders(store, [order("past", confirm_time=10**12)])
+    load_claims(store, [claim("future", 10**11)])
+    assert rows_by_part(store, "shop_order") == {"shop_order_rest": 1}
+    assert rows_by_part(store, "coupon_claim") == {"coupon_claim_rest": 1}
 
 
 def test_what_the_rest_has_of_a_month_goes_to_it(store: Store) -> None:

@@ -26,7 +26,9 @@ sources = add_group(commands, "source")
 intake = add_group(commands, "intake")
 rejected = add_group(intake, "rejected", "Records that were rejected.")
 
-FileArgument = Annotated[Path, argument("FILE", "A .csv or .jsonl file, or either packed as .gz.")]
+FileArgument = Annotated[
+    Path, argument("FILE", "A .csv, .jsonl or .json file, each also as .gz, or .xlsx.")
+]
 SourceArgument = Annotated[str, argument("NAME", "The source's name.")]
 
 
@@ -127,7 +129,8 @@ async def _import(
     ]
     if result.rejected:
         shown.append(f"The rejected ones and their reasons are in {shown_rejects}.")
-    return Output({**msgspec.to_builtins(result), "rejects": shown_rejects}, *shown)
+    value = {**msgspec.to_builtins(result), "rejects": shown_rejects}
+    return Output(value, *shown, failure="" if result.rejected else None)
 
 
 @contextmanager

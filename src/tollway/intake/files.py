@@ -1,19 +1,26 @@
-"""Reading records from a file: CSV or JSON Lines, plain or gzip, one at a time."""
+"""Reading records from a file, one at a time: CSV, JSON Lines, a JSON array, or a spreadsheet."""
 
-import codecs
 import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-import msgspec
+from tollway.intake.json_records import ArrayError, as_bytes, as_text, split_array
+from tollway.intake.record_problems import NotObjectError, read_object
+from tollway.intake.text_encodings import PIECE_BYTES, as_utf8
 
 _LINE_MAX = 1_048_576
+_KEPT_OF_TOO_LONG = 4096
 _TELL_LINES = 1000
-_decoder = msgspec.json.Decoder()
+_TOO_LONG = "the line is over 1 MiB, and only its beginning is kept; write shorter records."
+_NOT_CSV = (
+    "the line is not CSV; put cells that have quotes or line breaks into quotes, "
+    "and at most 131,072 characters into each."
+)
+_DELIMITERS = ",\t;"
 
 
 class IntakeError(Exception):
@@ -26,106 +33,113 @@ class RawRecord(NamedTuple):
     line: int
     values: dict[str, object] | None
     problem: str
-    source: bytes | str | list[str]
+    source: bytes | str
     at_byte: int
 
     def text(self) -> str:
-        """The record as it was written; only what is rejected is ever asked for it."""
-        if isinstance(self.source, list):
-            return _csv_text(self.source)
-        text = self.source if isinstance(self.source, str) else self.source.decode(errors="replace")
-        return text.rstrip("\n")
+        """The record as it was written; what is not UTF-8 is shown by its bytes' numbers."""
+        source = as_bytes(self.source) if isinstance(self.source, str) else self.source
+        return source.decode(errors="backslashreplace").rstrip("\r\n")
 
 
 def read_records(path: Path) -> Iterator[RawRecord]:
     """The records of a file; its name says how it is written."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    is_packed = bool(suffixes) and suffixes[-1] == ".gz"
-    kind = suffixes[-2:-1] if is_packed else suffixes[-1:]
-    if kind not in (*_CSV_NAMES, *_JSON_NAMES):
+    is_packed = suffixes[-1:] == [".gz"]
+    kind = "".join(suffixes[-2:-1] if is_packed else suffixes[-1:])
+    if kind == ".xlsx" and not is_packed:
+        # Imported here: every command would pay for loading the library.
+        from tollway.intake.spreadsheets import read_spreadsheet  # noqa: PLC0415
+
+        yield from read_spreadsheet(path)
+        return
+    if kind not in _READERS:
         raise IntakeError(
-            f"{path.name} is neither .csv nor .jsonl (either may end in .gz): rename it."
+            f"{path.name} is neither .csv, .jsonl nor .json (each may end in .gz), "
+            "nor .xlsx: save it as one of these."
         )
-    read = _csv if kind in _CSV_NAMES else _json_lines
     try:
         with path.open("rb") as file:
             content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file
-            yield from read(content, file)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise IntakeError(f"{path.name} is not a whole gzip file: {error}.") from None
+            yield from _READERS[kind](as_utf8(content), file)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise IntakeError(f"{path.name} is not a whole gzip file: pack it again.") from None
     except OSError as error:
         raise IntakeError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-_CSV_NAMES = ([".csv"],)
-_JSON_NAMES = ([".jsonl"], [".ndjson"])
-
-
-def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """Numbered lines; None for one that is endless."""
+def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
+    """Numbered lines, and whether each is whole: of one that is too long there is the beginning."""
     number = 0
     while raw := content.readline(_LINE_MAX + 1):
         number += 1
         if len(raw) <= _LINE_MAX or raw.endswith(b"\n"):
-            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            yield number, raw, True
             continue
+        yield number, raw[:_KEPT_OF_TOO_LONG], False
         while raw and not raw.endswith(b"\n"):
             raw = content.readline(_LINE_MAX)
-        yield number, None
-
-
-def _texts(content: BinaryIO) -> Iterator[str]:
-    """Lines as text; a NUL for one that is none."""
-    for _, raw in _lines(content):
-        try:
-            yield "\0" if raw is None else raw.decode()
-        except UnicodeDecodeError:
-            yield "\0"
 
 
 def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     at_byte = 0
-    for number, raw in _lines(content):
+    for number, raw, is_whole in _lines(content):
         # Asked for now and then only: on every line it would cost a tenth of the reading.
         if number % _TELL_LINES == 0:
             at_byte = file.tell()
-        if raw is None:
-            yield RawRecord(number, None, "the line is over 1 MiB", "", at_byte)
-            continue
-        try:
-            values = _decoder.decode(raw)
-        except UnicodeDecodeError:
-            yield RawRecord(number, None, "the line is not UTF-8", raw, at_byte)
-            continue
-        except (msgspec.DecodeError, RecursionError):
-            if raw.isspace():
-                continue
-            values = None
-        if isinstance(values, dict):
-            yield RawRecord(number, values, "", raw, at_byte)
-        else:
-            yield RawRecord(number, None, "the line is not a JSON object", raw, at_byte)
+        if not is_whole:
+            yield RawRecord(number, None, _TOO_LONG, raw, at_byte)
+        elif not raw.isspace():
+            yield _json_record(number, raw, at_byte)
+
+
+def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
+    """One array of objects. What comes after a mistake between them cannot be told apart."""
+    text = io.TextIOWrapper(content, "utf-8", errors="surrogateescape", newline="")
+    try:
+        for item in split_array(iter(lambda: text.read(PIECE_BYTES), "")):
+            yield _json_record(item.line, as_bytes(item.text), file.tell())
+    except ArrayError as error:
+        raise IntakeError(
+            f"The file is not one whole JSON array: line {error.line} cannot be read. The "
+            f"{error.items:,} records before it were. A file with one object a line is .jsonl."
+        ) from None
+
+
+def _json_record(line: int, raw: bytes, at_byte: int) -> RawRecord:
+    try:
+        return RawRecord(line, read_object(raw), "", raw, at_byte)
+    except NotObjectError as error:
+        return RawRecord(line, None, str(error), raw, at_byte)
+
+
+class _CsvLines(Iterator[str]):
+    """The lines of a file for the CSV reader, and those that it took for the record at hand."""
+
+    def __init__(self, content: BinaryIO) -> None:
+        self._lines = _lines(content)
+        self.taken: list[str] = []
+        self.too_long: set[int] = set()
+
+    def __next__(self) -> str:
+        number, raw, is_whole = next(self._lines)
+        if not is_whole:
+            self.too_long.add(number)
+        self.taken.append(as_text(raw))
+        return self.taken[-1]
 
 
 def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     """CSV with a header line. An empty cell is a value that was not given."""
-    lines: list[str] = []
-
-    def noted() -> Iterator[str]:
-        for text in _texts(content):
-            lines.append(text)
-            yield text
-
-    rows = csv.reader(noted())
-    try:
-        header = next(rows, None)
-    except csv.Error as error:
-        raise IntakeError(f"The CSV file's header line cannot be read: {error}.") from None
-    if not header or "\0" in header:
-        raise IntakeError("The CSV file has no header line: its first line names the columns.")
+    lines = _CsvLines(content)
+    first = next(lines, "")
+    # Some programs write semicolons, and Excel writes tabs where it writes UTF-16.
+    delimiter = max(_DELIMITERS, key=first.count)
+    columns = Columns(_cells(first, delimiter) or [])
+    rows = csv.reader(lines, delimiter=delimiter)
     while True:
-        lines.clear()
-        first_line = rows.line_num + 1
+        lines.taken.clear()
+        line = rows.line_num + 2
         try:
             cells: list[str] | None = next(rows)
         except StopIteration:
@@ -134,44 +148,63 @@ def _csv(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             cells = None
         if cells == []:
             continue
-        if len(lines) > 1 and (cells is None or _problem(header, cells)):
+        together = lines.taken
+        if len(together) > 1 and (cells is None or columns.problem(cells)):
             # A quote that is never closed takes the lines after it along: each is read alone.
-            for offset, line in enumerate(lines):
-                yield _csv_record(first_line + offset, header, _cells(line), file.tell())
+            alone = [(each, _cells(each, delimiter)) for each in together]
         else:
-            yield _csv_record(first_line, header, cells, file.tell())
+            alone = [("".join(together), cells)]
+        for number, (source, found) in enumerate(alone, line):
+            problem = _TOO_LONG if number in lines.too_long else ""
+            yield columns.record(number, found, source, file.tell(), problem)
 
 
-def _csv_record(line: int, header: list[str], cells: list[str] | None, at_byte: int) -> RawRecord:
-    if cells is None:
-        return RawRecord(line, None, "the line is not CSV", "", at_byte)
-    problem = _problem(header, cells)
-    return RawRecord(line, None if problem else _given(header, cells), problem, cells, at_byte)
-
-
-def _cells(line: str) -> list[str] | None:
+def _cells(line: str, delimiter: str) -> list[str] | None:
     try:
-        return next(csv.reader([line]), None)
+        return next(csv.reader([line], delimiter=delimiter), None)
     except csv.Error:
         return None
 
 
-def _problem(header: list[str], cells: list[str]) -> str:
-    if "\0" in "".join(cells):
-        return "the line is not UTF-8, over 1 MiB, or has a NUL"
-    if len(cells) != len(header):
-        return f"the line has {len(cells)} cells, the header {len(header)}"
-    return ""
+class Columns:
+    """The columns of a table, by the names that its first line gives them."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = [name.strip() for name in names]
+        if not all(name.isprintable() for name in self._names) or not any(self._names):
+            raise IntakeError("The file has no header line: its first line names the columns.")
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, number: int) -> str:
+        return self._names[number] if number < len(self._names) else f"column {number + 1}"
+
+    def problem(self, cells: list[str]) -> str:
+        if len(cells) == len(self._names):
+            return ""
+        return (
+            f"the line has {len(cells)} cells, the header {len(self._names)}; "
+            "leave a cell empty that has no value."
+        )
+
+    def record(
+        self, line: int, cells: list[str] | None, source: str, at_byte: int, problem: str = ""
+    ) -> RawRecord:
+        if not problem:
+            problem = _NOT_CSV if cells is None else self.problem(cells)
+        if problem or cells is None:
+            return RawRecord(line, None, problem, source, at_byte)
+        given: dict[str, object] = dict(zip(self._names, cells, strict=True))
+        if "" in cells:
+            given = {name: cell for name, cell in given.items() if cell != ""}
+        return RawRecord(line, given, "", source, at_byte)
 
 
-def _given(header: list[str], cells: list[str]) -> dict[str, object]:
-    values: dict[str, object] = dict(zip(header, cells, strict=True))
-    if "" in cells:
-        return {name: cell for name, cell in values.items() if cell != ""}
-    return values
-
-
-def _csv_text(cells: list[str]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(cells)
-    return line.getvalue()
+# Reads the records of a file that may be packed; the second argument is the file itself.
+_READERS: dict[str, Callable[[BinaryIO, BinaryIO], Iterator[RawRecord]]] = {
+    ".csv": _csv,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json_array,
+}

@@ -19,6 +19,8 @@ from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.sealing import Sealer
 
 CHUNK_RECORDS = 2000
+# Rejected records are kept whole until the chunk is done, and can be large.
+_REJECTED_CHARACTERS = 8 * 1024 * 1024
 # Each has a turn of its own, which is a lock: as many as a server that is set up as usual has room
 # for in every transaction.
 _OWNERS_AT_ONCE = 64
@@ -36,7 +38,7 @@ class Loader(Protocol):
         """Whose record one is, if storing it takes a turn of this owner."""
 
     def check(self, values: dict[str, object]) -> Any:
-        """The typed record; raises msgspec.ValidationError with what is wrong."""
+        """The typed record; raises ValueError, of `record_problems`, with what is wrong."""
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
         """Stores records; tells how many rows changed by it."""
@@ -111,17 +113,19 @@ def checked_chunks(
     loader: Loader, records: Iterable[RawRecord], chunk_records: int = CHUNK_RECORDS
 ) -> Iterator[CheckedChunk]:
     """Checks records one by one, and gives them together."""
-    chunk = CheckedChunk([], [])
+    chunk, rejected = CheckedChunk([], []), 0
     for raw in records:
         checked = _check(loader, raw)
         if isinstance(checked, Reject):
             chunk.rejects.append(checked)
+            rejected += len(checked.record)
         else:
             chunk.good.append(checked)
         chunk.at_byte = raw.at_byte
-        if len(chunk.good) + len(chunk.rejects) >= chunk_records:
+        is_full = len(chunk.good) + len(chunk.rejects) >= chunk_records
+        if is_full or rejected >= _REJECTED_CHARACTERS:
             yield chunk
-            chunk = CheckedChunk([], [], raw.at_byte)
+            chunk, rejected = CheckedChunk([], [], raw.at_byte), 0
     if chunk.good or chunk.rejects:
         yield chunk
 
@@ -131,7 +135,7 @@ def _check(loader: Loader, raw: RawRecord) -> Any:
         return Reject(raw.line, raw.problem, raw.text())
     try:
         return loader.check(raw.values)
-    except (msgspec.ValidationError, ValueError) as error:
+    except ValueError as error:
         return Reject(raw.line, str(error), raw.text())
 
 

@@ -1,14 +1,15 @@
 """The signature of a push, as Standard Webhooks describes it."""
 
 import base64
+import codecs
 import hashlib
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
+from tollway.intake.json_records import ArrayError, is_one_value, items_of
 from tollway.intake.loading import Loader
+from tollway.intake.record_problems import read_object
 
 TOLERANCE_S = 300
 _VERSION = "v1,"
@@ -58,10 +59,6 @@ def sign(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
     return _VERSION + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
-_decoder = msgspec.json.Decoder()
-_raw_items = msgspec.json.Decoder(list[msgspec.Raw])
-_raw_item = msgspec.json.Decoder(msgspec.Raw)
-_NOT_OBJECT = "the record is not a JSON object"
 # Those that are wrong are kept, so there must be an end to them: a body may have a million.
 _WRONG_MAX = 1000
 
@@ -80,41 +77,35 @@ class Pushed(NamedTuple):
 def read_push(loader: Loader, body: bytes) -> Pushed:
     good: list[Any] = []
     wrong: list[tuple[bytes, str]] = []
-    for record in _records(body):
+    is_any_object = False
+    for record in _whole(_records(body)):
         try:
-            values = _decoder.decode(record)
-            if isinstance(values, dict):
-                good.append(loader.check(values))
-            else:
-                wrong.append((record, _NOT_OBJECT))
-        except (msgspec.ValidationError, ValueError) as error:
-            wrong.append((record, _reason(error)))
-        except RecursionError:
-            wrong.append((record, _NOT_OBJECT))
+            values = read_object(record)
+            is_any_object = True
+            good.append(loader.check(values))
+        except ValueError as error:
+            wrong.append((record, str(error)))
         if len(wrong) > _WRONG_MAX:
             raise MalformedError(
                 f"Over {_WRONG_MAX} records are wrong, so nothing was stored: mend them, or send "
                 f"fewer at once. Of the first one: {wrong[0][1]}"
             )
-    if not good and all(reason == _NOT_OBJECT for _, reason in wrong):
+    if not is_any_object:
         raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
     return Pushed(good, wrong)
 
 
-def _records(body: bytes) -> Iterator[bytes]:
-    if body.lstrip()[:1] == b"[":
-        try:
-            return iter([bytes(item) for item in _raw_items.decode(body)])
-        except (msgspec.MsgspecError, RecursionError):
-            raise MalformedError("The body is not a whole JSON array.") from None
+def _whole(records: Iterable[bytes]) -> Iterator[bytes]:
     try:
-        return iter([bytes(_raw_item.decode(body))])
-    except (msgspec.MsgspecError, RecursionError):
-        return (line for line in body.splitlines() if line.strip())
+        yield from records
+    except ArrayError:
+        raise MalformedError("The body is not a whole JSON array.") from None
 
 
-def _reason(error: Exception) -> str:
-    # What is not JSON at all gets our own words: the decoder names the byte at which it gave up.
-    if type(error) is msgspec.DecodeError or isinstance(error, UnicodeDecodeError):
-        return _NOT_OBJECT
-    return str(error)
+def _records(body: bytes) -> Iterable[bytes]:
+    body = body.removeprefix(codecs.BOM_UTF8)
+    if body.lstrip()[:1] == b"[":
+        return items_of(body)
+    if is_one_value(body):
+        return [body]
+    return (line for line in body.splitlines() if line.strip())

@@ -1,25 +1,55 @@
-"""The kinds of value that records of several files have."""
+"""The kinds of value that the fields of records have, the same for all records."""
 
+import re
 from decimal import Decimal
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta
 
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern="^[^\\x00]*$")]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern="^[^\\x00]*$")]
-Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
-# More than this is no time in seconds that anybody means, but one in milliseconds.
-Seconds = Annotated[int, msgspec.Meta(ge=0, lt=100_000_000_000)]
+Id = Annotated[str, Meta(min_length=1, max_length=64)]
+IdOrEmpty = Annotated[str, Meta(max_length=64)]
+Name = Annotated[str, Meta(min_length=1, max_length=500)]
+Text = Annotated[str, Meta(max_length=2000)]
+Url = Annotated[
+    str,
+    Meta(
+        max_length=2000,
+        pattern=r"^(https?://\S+)?\Z",
+        description="an address that begins with http:// or https://, of at most 2,000 characters",
+    ),
+]
+Count = Annotated[int, Meta(ge=0, le=10**12)]
+Number = Annotated[int, Meta(ge=0, lt=10**18)]
 
-_YUAN_MAX = Decimal(10) ** 12
+# Nothing is planned for later: the year 9999 is a mistake, or meant to outlast every later version.
+_END_S = 7_258_118_400
+Seconds = Annotated[
+    int,
+    Meta(ge=0, lt=_END_S, description="a time in seconds, before the year 2200, as 1768406400"),
+]
+_MILLISECONDS = "a time in milliseconds, before the year 2200, as 1768406400000"
+# Less is a time in seconds, and would be taken for one long ago.
+Milliseconds = Annotated[int, Meta(ge=10**11, lt=_END_S * 1000, description=_MILLISECONDS)]
+# Where a small number stands for "always".
+MillisecondsOrZero = Annotated[int, Meta(ge=0, lt=_END_S * 1000, description=_MILLISECONDS)]
+
+_YUAN_MAX = 10**12
+# Trailing zeros count like other digits: to some who write `1.000`, it is a thousand.
+_PLAIN_DECIMAL = re.compile(r"[0-9]{1,13}(\.[0-9]{1,2})?")
+Yuan = Annotated[
+    Decimal,
+    Meta(description="yuan with at most two decimals, from 0 to 1000000000000, as 12.50"),
+]
 
 
-def fen_of(yuan: Decimal, field: str) -> int:
-    """Decimal yuan as whole fen; raises ValueError that names the field."""
-    if not yuan.is_finite() or not 0 <= yuan <= _YUAN_MAX:
-        raise ValueError(f"Expected an amount of yuan, 0 or more - at `$.{field}`")
-    # Read off the digits as they were sent: arithmetic would round a very long fraction away.
-    exponent = yuan.as_tuple().exponent
-    if not isinstance(exponent, int) or exponent < -2:
-        raise ValueError(f"Expected at most two decimals - at `$.{field}`")
+def is_amount(sent: object, yuan: Decimal) -> bool:
+    """Whether an amount is a plain decimal, by how it was sent and by what it is worth. Numbers of
+    JSON are plain, or no field takes them."""
+    if isinstance(sent, (str, float)) and not _PLAIN_DECIMAL.fullmatch(str(sent)):
+        return False
+    return yuan.is_finite() and 0 <= yuan <= _YUAN_MAX
+
+
+def fen_of(yuan: Decimal) -> int:
+    """A checked amount in whole fen."""
     return int(yuan * 100)

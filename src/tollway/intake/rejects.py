@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
+from tollway.intake.record_problems import read_object
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.replication_barrier import wait_for_standby
@@ -110,9 +111,8 @@ async def replay(
 
 def _good_now(loader: Loader, record: bytes) -> Any:
     try:
-        values = msgspec.json.decode(record)
-        return loader.check(values) if isinstance(values, dict) else None
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return loader.check(read_object(record))
+    except ValueError:
         return None
 
 

@@ -1,11 +1,12 @@
 """One coupon claim as it comes in, and as it is stored."""
 
-from decimal import Decimal
 from typing import NamedTuple
 
 import msgspec
 
-from tollway.intake.record_fields import Id, Name, Seconds, fen_of
+from tollway.intake.record_check import RecordCheck, check_not_ahead
+from tollway.intake.record_fields import Id, Name, Number, Seconds, Yuan, fen_of
+from tollway.intake.record_problems import RecordError
 from tollway.operations.coupon_claims.counts import HOUR_S, Hour
 
 DELIVERY, FLASH = 4, 6
@@ -17,11 +18,11 @@ class ClaimRecord(msgspec.Struct, frozen=True):
 
     coupon_code: Id
     sid: Id
-    type: int
+    type: Number
     claim_time: Seconds
     coupon_name: Name
-    money: Decimal
-    min_use_money: Decimal
+    money: Yuan
+    min_use_money: Yuan
     begin_time: Seconds
     end_time: Seconds
     app_key: Id
@@ -54,11 +55,15 @@ class ClaimRow(NamedTuple):
         return self.sid, self.claim_type, -self.newest_first // HOUR_S
 
 
+_check = RecordCheck(ClaimRecord)
+
+
 def checked_claim(values: dict[str, object]) -> ClaimRow:
-    """The claim as it is stored; raises msgspec.ValidationError or ValueError if it is wrong."""
-    record = msgspec.convert(values, ClaimRecord, strict=False)
+    """The claim as it is stored; raises RecordError if it is wrong."""
+    record = _check(values)
+    check_not_ahead("claim_time", record.claim_time)
     if record.end_time < record.begin_time:
-        raise ValueError("Expected a time not before begin_time - at `$.end_time`")
+        raise RecordError("end_time", "it is before begin_time", "a time that is not")
     return ClaimRow(
         record.sid,
         record.type,
@@ -66,8 +71,8 @@ def checked_claim(values: dict[str, object]) -> ClaimRow:
         record.coupon_code,
         record.coupon_name,
         _coupon_type(record),
-        fen_of(record.money, "money"),
-        fen_of(record.min_use_money, "min_use_money"),
+        fen_of(record.money),
+        fen_of(record.min_use_money),
         record.begin_time,
         record.end_time,
         record.app_key,
@@ -77,10 +82,12 @@ def checked_claim(values: dict[str, object]) -> ClaimRow:
 def _coupon_type(record: ClaimRecord) -> str:
     if record.type == DELIVERY:
         if record.coupon_type not in (None, DELIVERY_COUPON):
-            raise ValueError(f"Expected {DELIVERY_COUPON} for type 4 - at `$.coupon_type`")
+            expected = f"{DELIVERY_COUPON} with type {DELIVERY}"
+            raise RecordError("coupon_type", "it is another", expected)
         return DELIVERY_COUPON
     if record.type != FLASH:
-        raise ValueError("Expected 4 (food delivery) or 6 (flash purchase) - at `$.type`")
+        problem = f"it is {record.type}"
+        raise RecordError("type", problem, "4 for food delivery, or 6 for flash purchase")
     if record.coupon_type is None:
-        raise ValueError("Object missing required field `coupon_type` for type 6")
+        raise RecordError("coupon_type", "it is missing", f"it with type {FLASH}")
     return record.coupon_type

@@ -1,21 +1,13 @@
 """One order as it comes in, and as it is stored: checked, and sealed where it is personal."""
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Annotated, NamedTuple
 
 import msgspec
 
+from tollway.intake.record_check import RecordCheck, check_not_ahead
+from tollway.intake.record_fields import Count, Id, Milliseconds, Name, Text, Yuan, fen_of
 from tollway.store.sealing import Sealer
-
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-Text = Annotated[str, msgspec.Meta(max_length=2000)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
-# A smaller number is a time in seconds, which would be read as a time long ago.
-Milliseconds = Annotated[int, msgspec.Meta(ge=10**11, lt=253_402_300_800_000)]
-
-_FEN_MAX = 10**14
 
 
 class OrderRecord(msgspec.Struct, frozen=True, gc=False):
@@ -30,7 +22,7 @@ class OrderRecord(msgspec.Struct, frozen=True, gc=False):
     receiver_phone: Id
     receiver_address: Name
     goods_name: Name
-    pay_amount: Decimal
+    pay_amount: Yuan
     goods_count: Count = 1
     goods_img: Text = ""
     goods_spec: Text = ""
@@ -80,35 +72,19 @@ _pack: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
 
+_check = RecordCheck(OrderRecord)
+
+
 def checked_record(values: dict[str, object]) -> OrderRecord:
-    """The typed record; raises msgspec.ValidationError or ValueError with what is wrong."""
-    record = msgspec.convert(values, OrderRecord, strict=False)
-    # One search through all texts: a pattern on each of them would cost more than all the rest.
-    if "\0" in "".join(_texts(record)):
-        raise ValueError("Expected no NUL character in any text")
+    """The typed record; raises RecordError if it is wrong."""
+    record = _check(values)
+    check_not_ahead("updated_at", record.updated_at / 1000)
+    check_not_ahead("confirm_time", record.confirm_time / 1000)
     return record
 
 
-def _texts(record: OrderRecord) -> tuple[str, ...]:
-    return (
-        record.owner_id,
-        record.order_sn,
-        record.receiver_name,
-        record.receiver_phone,
-        record.receiver_address,
-        record.province,
-        record.city,
-        record.town,
-        record.goods_name,
-        record.goods_img,
-        record.goods_spec,
-        record.remark or "",
-        record.remark_tag_name or "",
-    )
-
-
 def row_of(record: OrderRecord, sealer: Sealer) -> OrderRow:
-    """The record as it is stored; raises ValueError if its amount is none."""
+    """The record as it is stored."""
     receiver = Receiver(record.receiver_name, record.receiver_phone, record.receiver_address)
     return OrderRow(
         record.owner_id,
@@ -125,7 +101,7 @@ def row_of(record: OrderRecord, sealer: Sealer) -> OrderRow:
         record.goods_count,
         record.is_pre_sale,
         record.last_ship_time or 0,
-        _fen(record.pay_amount),
+        fen_of(record.pay_amount),
         record.remark or None,
         record.remark_tag,
         record.remark_tag_name,
@@ -141,13 +117,3 @@ def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -
 def _context(owner_id: str, order_sn: str) -> bytes:
     """What the seal is bound to. No id has a NUL, so no two orders have the same."""
     return f"{owner_id}\0{order_sn}".encode()
-
-
-def _fen(yuan: Decimal) -> int:
-    fen = yuan * 100
-    if not yuan.is_finite() or not 0 <= fen <= _FEN_MAX:
-        raise ValueError("Expected an amount of yuan, 0 or more - at `$.pay_amount`")
-    whole = int(fen)
-    if whole != fen:
-        raise ValueError("Expected at most two decimals - at `$.pay_amount`")
-    return whole

@@ -3,20 +3,21 @@
 `kind` says what a record is: `product` (title, picture, shop), `day` (a product's totals of one
 day), or `source`, `keyword`, `search` (the part of one traffic source, keyword or search term)."""
 
-import re
+from collections.abc import Callable
 from datetime import date
-from decimal import Decimal
 
 import msgspec
 
-from tollway.intake.record_fields import Count, Id, Name, fen_of
+from tollway.intake.record_check import RecordCheck, check_day
+from tollway.intake.record_fields import Count, Id, Name, Text, Yuan
+from tollway.intake.record_problems import RecordError
 
 
 class ProductRecord(msgspec.Struct, frozen=True, tag_field="kind", tag="product"):
     product_id: Id
     title: Name
     shop_name: Name
-    picture_url: str = ""
+    picture_url: Text = ""
 
 
 class DayRecord(msgspec.Struct, frozen=True, tag_field="kind", tag="day"):
@@ -24,7 +25,7 @@ class DayRecord(msgspec.Struct, frozen=True, tag_field="kind", tag="day"):
     day: date
     visitors: Count
     buyers: Count
-    payment: Decimal
+    payment: Yuan
     collections: Count = 0
     pieces_paid: Count = 0
     pieces_carted: Count = 0
@@ -51,15 +52,23 @@ class SearchRecord(SourceRecord, frozen=True, tag_field="kind", tag="search"):
 Record = ProductRecord | DayRecord | SourceRecord | KeywordRecord | SearchRecord
 
 
-_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_CHECKS: dict[object, Callable[[dict[str, object]], Record]] = {
+    "product": RecordCheck(ProductRecord),
+    "day": RecordCheck(DayRecord),
+    "source": RecordCheck(SourceRecord),
+    "keyword": RecordCheck(KeywordRecord),
+    "search": RecordCheck(SearchRecord),
+}
 
 
 def checked_figure(values: dict[str, object]) -> Record:
-    """The typed record; raises msgspec.ValidationError or ValueError with what is wrong."""
-    day = values.get("day")
-    if day is not None and not (isinstance(day, str) and _DAY.fullmatch(day)):
-        raise ValueError("Expected a date as YYYY-MM-DD - at `$.day`")
-    record: Record = msgspec.convert(values, Record, strict=False)
-    if isinstance(record, DayRecord):
-        fen_of(record.payment, "payment")
+    """The typed record; raises RecordError if it is wrong."""
+    kind = values.get("kind")
+    check = _CHECKS.get(kind) if isinstance(kind, str) else None
+    if check is None:
+        problem = "it is missing" if kind is None else "it is none of these"
+        raise RecordError("kind", problem, f"one of {', '.join(map(str, _CHECKS))}")
+    record = check(values)
+    if not isinstance(record, ProductRecord):
+        check_day("day", record.day)
     return record

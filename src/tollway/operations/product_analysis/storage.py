@@ -49,7 +49,7 @@ def _row(record: Record) -> tuple[Table, dict[str, object]]:
         return product, values
     values["day"] = int(record.day.strftime("%Y%m%d"))
     if isinstance(record, DayRecord):
-        values["payment_fen"] = fen_of(values.pop("payment"), "payment")
+        values["payment_fen"] = fen_of(values.pop("payment"))
         return product_day, values
     values["kind"] = type(record).__struct_config__.tag
     return product_figure, values

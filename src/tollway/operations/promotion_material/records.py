@@ -1,33 +1,24 @@
 """One promotion material as it comes in, with its benefits and recommended items inside."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern="^[^\\x00]*$")]
-
-
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern="^[^\\x00]*$")]
-
-
-Url = Annotated[str, msgspec.Meta(max_length=2000, pattern="^(https?://[^\\x00\\s]+)?$")]
-
-
-Number = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
-
+from tollway.intake.record_check import RecordCheck
+from tollway.intake.record_fields import Id, IdOrEmpty, MillisecondsOrZero, Name, Number, Url
+from tollway.intake.record_problems import RecordError
 
 PromotionType = Literal["1", "2", "3", "4"]
-
-
 _LIST_MAX = msgspec.Meta(max_length=200)
 
 
 class BenefitRecord(msgspec.Struct, frozen=True):
     """Threshold and face value in cents; pieces or percent where the material's types say so."""
 
-    start_ms: Number
-    end_ms: Number
+    start_ms: MillisecondsOrZero
+    end_ms: MillisecondsOrZero
     condition: Number
     discount: Number
 
@@ -45,27 +36,46 @@ class MaterialRecord(msgspec.Struct, frozen=True):
     discount_type: Literal["1", "2"]
     total_count: Number
     remain_count: Number
-    display_start_ms: Number
-    display_end_ms: Number
+    display_start_ms: MillisecondsOrZero
+    display_end_ms: MillisecondsOrZero
     seller_id: Id
     nick: Name
     shop_title: Name
     promotion_url: Url
     shop_picture_url: Url = ""
-    paid_coupon_item_id: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    paid_coupon_item_id: IdOrEmpty = ""
     paid_coupon_url: Url = ""
     benefits: Annotated[list[BenefitRecord], _LIST_MAX] = []
     items: Annotated[list[ItemRecord], _LIST_MAX] = []
 
 
+_check = RecordCheck(MaterialRecord)
+
+
 def checked_material(values: dict[str, object]) -> MaterialRecord:
-    """The typed record; raises msgspec.ValidationError or ValueError with what is wrong."""
-    record = msgspec.convert(values, MaterialRecord, strict=False)
+    """The typed record; raises RecordError if it is wrong."""
+    record = _check(values)
     if record.remain_count > record.total_count:
-        raise ValueError("Expected no more than total_count - at `$.remain_count`")
+        raise RecordError("remain_count", "it is more than total_count", "a number that is not")
     if record.display_start_ms >= record.display_end_ms:
-        raise ValueError("Expected a time after display_start_ms - at `$.display_end_ms`")
-    links = [record.promotion_url, record.paid_coupon_url, *(each.url for each in record.items)]
-    if any("pid" in parse_qs(urlsplit(link).query) for link in links):
-        raise ValueError("Expected links without pid: each caller's own is put in")
+        raise RecordError("display_end_ms", "it is not after display_start_ms", "a later time")
+    for field, link in _links(record):
+        problem = _link_problem(link)
+        if problem:
+            expected = "a whole address without pid: each caller's own is put in"
+            raise RecordError(field, problem, expected)
     return record
+
+
+def _link_problem(link: str) -> str:
+    try:
+        return "it has the parameter pid" if "pid" in parse_qs(urlsplit(link).query) else ""
+    except ValueError:
+        return "it is not an address"
+
+
+def _links(record: MaterialRecord) -> Iterator[tuple[str, str]]:
+    yield "promotion_url", record.promotion_url
+    yield "paid_coupon_url", record.paid_coupon_url
+    for number, item in enumerate(record.items):
+        yield f"items[{number}].url", item.url

@@ -1,0 +1,113 @@
+"""Reading records from a spreadsheet: the first sheet of an .xlsx file, row by row.
+
+Cells are read as the texts that a CSV file would have, so that one check serves both.
+"""
+
+import csv
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, time
+from pathlib import Path
+from zipfile import ZipFile
+
+import openpyxl
+
+from tollway.intake.files import Columns, IntakeError, RawRecord
+
+# A spreadsheet has at most a million rows. Texts are kept apart from it, and all in memory.
+_TEXTS_MAX_BYTES = 256 * 1024 * 1024
+_SHEETS = "xl/worksheets/"
+# More digits than this were rounded when the number was typed.
+_EXACT_BELOW = 10**15
+_ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
+
+
+def read_spreadsheet(path: Path) -> Iterator[RawRecord]:
+    rows = _rows(path)
+    names = next(rows, [])
+    columns = Columns([_text(name) for name in _without_end(names, 0)])
+    size = path.stat().st_size
+    for line, row in enumerate(rows, 2):
+        cells = _without_end(row, len(columns))
+        # Empty cells may also be left out at the end of a row.
+        cells.extend([None] * (len(columns) - len(cells)))
+        if any(cell is not None for cell in cells):
+            texts = list(map(_text, cells))
+            problem = _first_problem(columns, cells)
+            yield columns.record(line, texts, _written(texts), size, problem)
+
+
+def _without_end(cells: list[object], least: int) -> list[object]:
+    """Cells without the empty ones at the end, but so many at least."""
+    while len(cells) > least and cells[-1] is None:
+        cells.pop()
+    return cells
+
+
+def _rows(path: Path) -> Iterator[list[object]]:
+    """The rows of the first sheet. Whatever a broken file makes the library raise is one error."""
+    try:
+        with ZipFile(path) as parts:
+            besides = [part for part in parts.infolist() if not part.filename.startswith(_SHEETS)]
+        if sum(part.file_size for part in besides) > _TEXTS_MAX_BYTES:
+            raise IntakeError(f"{path.name} is too large for a spreadsheet: save it as .csv.")
+        with _quiet():
+            workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        with closing(workbook):
+            sheet = workbook.worksheets[0]
+            # Some programs write a wrong size of the sheet, and what is beyond is not read then.
+            sheet.reset_dimensions()
+            rows = sheet.iter_rows(values_only=True)
+            while (row := _next(rows)) is not None:
+                yield list(row)
+    except (IntakeError, GeneratorExit):
+        raise
+    except OSError as error:
+        raise IntakeError(f"{path} cannot be read: {error.strerror}.") from None
+    except Exception as error:
+        raise IntakeError(f"{path.name} is not a whole .xlsx file: save it again.") from error
+
+
+def _next(rows: Iterator[tuple[object, ...]]) -> tuple[object, ...] | None:
+    with _quiet():
+        return next(rows, None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without warnings of styles and the like, which are not read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _first_problem(columns: Columns, cells: list[object]) -> str:
+    for number, cell in enumerate(cells):
+        if isinstance(cell, int | float) and abs(cell) >= _EXACT_BELOW:
+            problem = "it is a number of over 15 digits, which a spreadsheet rounds"
+            return f"{columns.name(number)}: {problem}; format the column as text."
+        if isinstance(cell, str) and cell in _ERRORS:
+            return f"{columns.name(number)}: its formula has the error {cell}; mend it."
+    return ""
+
+
+def _text(cell: object) -> str:
+    """What a CSV file would have in this cell."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        # As many digits as a spreadsheet shows: the last ones of 157.09999999999999 are made up.
+        return f"{cell:.15g}"
+    if isinstance(cell, datetime) and cell.time() == time():
+        return cell.date().isoformat()
+    return cell.isoformat(" ") if isinstance(cell, datetime) else str(cell)
+
+
+def _written(texts: list[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(texts)
+    return line.getvalue()

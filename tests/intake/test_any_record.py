@@ -1,0 +1,133 @@
+"""Any JSON value in any field of any record, by file and by push, on both engines: the outcome is
+the same, and the records beside it are stored."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.any_records import (
+    POISON,
+    SAMPLES,
+    Outcome,
+    between_good_ones,
+    by_file,
+    by_push,
+    odd_fields,
+)
+from tests.support.engines import ENGINES, use
+from tests.support.gateway import Gateway
+from tests.support.orders import sealer_of
+from tests.support.pushes import SOURCE
+from tests.support.stores import Store
+from tollway.intake import record_check
+from tollway.intake.sources import add_source
+from tollway.operations.catalogue import RECORD_KINDS
+
+pytestmark = pytest.mark.postgresql
+
+# The field, what was wrong, and what would be right.
+OURS = re.compile(r"[a-z_]+(\[\d+\])?(\.[a-z_]+)?: it [^;$`]+; send [^;$`]+\.")
+
+
+class Side(NamedTuple):
+    """One engine: its database, a gateway on it, and the secret of a source."""
+
+    store: Store
+    gateway: Gateway
+    secret: str
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[list[Side]]:
+    made = []
+    for each in ENGINES:
+        use(each)
+        store = Store(tmp_path_factory.mktemp(each) / "tollway.db")
+        source = store.do(lambda database, at=store: add_source(database, sealer_of(at), SOURCE, 1))
+        made.append(Side(store, Gateway(store), source.secret))
+    yield made
+    for side in made:
+        log = side.gateway.log()
+        assert side.gateway.stop() == 0
+        assert "Traceback" not in log
+
+
+def outcomes(sides: list[Side], folder: Path, kind: str, records: list[bytes]) -> list[Outcome]:
+    """What comes of these records on each engine and each way."""
+    lines, array = b"\n".join(records), b"[" + b",\n".join(records) + b"]"
+    found = []
+    for store, gateway, secret in sides:
+        found.append(by_file(store, kind, folder / "records.jsonl", lines))
+        found.append(by_file(store, kind, folder / "records.json", array))
+        if RECORD_KINDS[kind].is_pushed:
+            found.append(by_push(gateway, secret, kind, lines))
+            found.append(by_push(gateway, secret, kind, array))
+    return found
+
+
+def assert_alike(found: list[Outcome], records: list[bytes]) -> None:
+    first = found[0]
+    for other in found:
+        assert other.rows == first.rows
+        # A pushed record that is wrong is kept once, however often it comes.
+        assert set(other.reasons) == set(first.reasons)
+    assert all(OURS.fullmatch(reason) for reason in first.reasons), first.reasons
+    good = [f"good-{number}" for number in range(len(records) // 2)]
+    assert {*good, "good-last"} <= first.ids()
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_value_in_any_field_is_stored_or_rejected_alike(
+    sides: list[Side], tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    records = between_good_ones(kind, data.draw(odd_fields(kind)))
+    folder = tmp_path_factory.mktemp("any")
+    assert_alike(outcomes(sides, folder, kind, records), records)
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_every_poison_in_every_field_is_stored_or_rejected_alike(
+    sides: list[Side], tmp_path: Path, kind: str
+) -> None:
+    for which, sample in enumerate(SAMPLES[kind].records):
+        for field in sample:
+            records = between_good_ones(kind, ((which, field, raw) for raw in POISON))
+            assert_alike(outcomes(sides, tmp_path, kind, records), records)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "raw"),
+    [("orders", "goods_spec", '"a\\u0000b"'), ("product-figures", "picture_url", '"\\ud800"')],
+)
+def test_a_text_that_is_not_checked_would_be_noticed(
+    sides: list[Side],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    field: str,
+    raw: str,
+) -> None:
+    monkeypatch.setattr(record_check, "text_problem", lambda _: "")
+    records = between_good_ones(kind, [(0, field, raw)])
+    content = b"\n".join(records)
+    with pytest.raises((AssertionError, ValueError, asyncpg.PostgresError)):
+        files = [by_file(side.store, kind, tmp_path / "r.jsonl", content) for side in sides]
+        assert_alike(files, records)
+
+
+def test_an_amount_that_is_not_checked_would_be_noticed(
+    sides: list[Side], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_check, "is_amount", lambda *_: True)
+    records = between_good_ones("orders", [(0, "pay_amount", '"9E+999999"')])
+    with pytest.raises((ArithmeticError, AssertionError, asyncpg.PostgresError)):
+        outcome = by_file(sides[1].store, "orders", tmp_path / "r.jsonl", b"\n".join(records))
+        assert_alike([outcome], records)
