@@ -15,6 +15,7 @@ from tests.support.orders import order, sealer_of
 from tests.support.pushes import SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.contract.receipt import RECEIPTS_PATH
 from tollway.intake.sources import add_source
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -192,4 +193,20 @@ def test_a_success_carries_the_id_of_its_client_when_it_is_logged(
     assert reply.code == 0 and reply.headers["x-client-request-id"] == "order-7d5c_3"
     line = _line(gateway, reply.headers["x-request-id"], "tollway.call")
     assert (line["client_request_id"], line["charged"]) == ("order-7d5c_3", 1)
+    assert gateway.stop() == 0
+
+
+def test_the_receipt_of_a_refused_call_has_the_id_of_its_client(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(own_store)
+    gateway = Gateway(own_store)
+    for query, kept in (({}, "order-7d5c_4"), (question, None)):
+        sent = {"X-Request-Id": "order-7d5c_4"}
+        reply = gateway.get(token=caller.token, query=query, headers=sent)
+        path = f"{RECEIPTS_PATH}{reply.headers['x-request-id']}"
+        receipt = eventually(
+            lambda path=path: gateway.get(path, token=caller.token), lambda it: it.code == 0
+        )
+        assert receipt.data["client_request_id"] == kept, "a charged call has only our id"
     assert gateway.stop() == 0
