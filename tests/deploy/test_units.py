@@ -33,6 +33,7 @@ def _known_keys() -> dict[str, set[str]]:
     for subject in ["AddressFamilies", "Namespaces", "Realtime", "SUIDSGID"]:
         hardening += f" Restrict{subject}"
     service = "Type User Group StateDirectory StateDirectoryMode WorkingDirectory UMask"
+    service += " TimeoutStartSec WatchdogSec"
     service += " Environment EnvironmentFile LoadCredential ExecStart KillSignal KillMode"
     service += " TimeoutStopSec Restart RestartSec LimitNOFILE Nice IOSchedulingClass"
     service += f" PrivateTmp PrivateDevices {hardening}"
@@ -102,7 +103,7 @@ def test_every_command_and_option_exists() -> None:
 def test_what_serves_is_given_time_to_stop_and_started_again_without_an_end(path: Path) -> None:
     sections = parse(path.read_text(encoding="utf-8"))
     service = sections["Service"]
-    if service["Type"] == ["exec"]:
+    if service["Type"] == ["notify"]:
         assert sections["Unit"]["StartLimitIntervalSec"] == ["0"]
         assert int(service["TimeoutStopSec"][0]) > Settings.shutdown_timeout_s
         assert service["KillSignal"] == ["SIGTERM"]

@@ -26,7 +26,8 @@ async def ids_of(database: Database, account_id: str) -> list[str]:
 
 
 def dropped(metrics: Metrics) -> bool:
-    return 'tollway_receipts_dropped_total{cause="queue_full"}' in metrics.render().decode()
+    none = 'tollway_receipts_dropped_total{cause="queue_full"} 0.0'
+    return none not in metrics.render().decode()
 
 
 class Counting:

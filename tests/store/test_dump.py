@@ -19,7 +19,7 @@ pytestmark = pytest.mark.postgresql
 def test_a_dump_is_restored_to_a_new_database(tmp_path: Path) -> None:
     store, empty = Store(tmp_path / "tollway.db"), new_database(is_migrated=False)
     (block,) = [each for each in blocks_of(DOCS / "operate/backup.md") if "pg_restore" in each.text]
-    dump, restore = (line.removeprefix("$ ") for line in block.text.splitlines())
+    dump, restore, analyze = (line.removeprefix("$ ") for line in block.text.splitlines())
 
     def run(command: str) -> None:
         subprocess.run(
@@ -37,7 +37,10 @@ def test_a_dump_is_restored_to_a_new_database(tmp_path: Path) -> None:
     run(dump)
     put_orders(store, [order("later", confirm_time=OLD_MS)])
     run(restore)
+    run(analyze)
     restored = Store(store.path, empty)
+    analysed = "SELECT reltuples FROM pg_class WHERE relname = 'account'"
+    assert restored.run(analysed) != [(-1.0,)], "the planner knows nothing of it"
     assert restored.run("SELECT order_sn FROM shop_order") == [("first",)]
     assert restored.do(miscounted) == {}
     assert restored.do(lambda database: audit(database, Runtime().at_ms())).breaches == []

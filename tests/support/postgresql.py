@@ -52,20 +52,23 @@ _numbers = count(1)
 class Server:
     """A PostgreSQL of one's own, which can be stopped and started again.
 
-    One that follows another begins as its copy, and as its standby.
+    One that follows another begins as its copy, and as its standby; one can also begin with the
+    data directory of a base backup.
     """
 
-    def __init__(self, *, follows: "Server | None" = None, **options: str) -> None:
-        # Not below pytest's folders, which other users may not enter.
-        self._folder = Path(tempfile.mkdtemp(prefix="tollway-postgresql-"))
+    def __init__(
+        self, *, follows: "Server | None" = None, backup: Path | None = None, **options: str
+    ) -> None:
+        self._folder = server_folder()
         self._data = self._folder / "data"
         self._options = {**_OPTIONS, **options}
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
-        if os.geteuid() == 0:
-            shutil.chown(self._folder, "nobody")
-        if follows is None:
+        if backup is not None:
+            copy = ["cp", "-r", backup, self._data]
+            subprocess.run(copy, check=True, **unprivileged(self._folder))
+        elif follows is None:
             self._run("initdb", "-N", "--auth=trust", "--username=postgres", "--encoding=UTF8")
         else:
             self._run("pg_basebackup", "-N", "-R", "-c", "fast", "-d", follows.url)
@@ -81,7 +84,7 @@ class Server:
             [BIN / "postgres", "-D", self._data, "-p", str(self.port), *settings],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            **_unprivileged(self._folder),
+            **unprivileged(self._folder),
         )
         deadline_s = monotonic() + _START_TIMEOUT_S
         while subprocess.run(
@@ -130,10 +133,18 @@ class Server:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [BIN / program, "-D", self._data, *arguments]
-        subprocess.run(command, check=True, capture_output=True, **_unprivileged(self._folder))
+        subprocess.run(command, check=True, capture_output=True, **unprivileged(self._folder))
 
 
-def _unprivileged(folder: Path) -> dict[str, object]:
+def server_folder() -> Path:
+    """A folder that a server may write to: not below pytest's, which other users may not enter."""
+    folder = Path(tempfile.mkdtemp(prefix="tollway-postgresql-"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, "nobody")
+    return folder
+
+
+def unprivileged(folder: Path) -> dict[str, object]:
     """PostgreSQL refuses to run as root."""
     who = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
     return {"cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}, **who}

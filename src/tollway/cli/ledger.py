@@ -221,6 +221,7 @@ def _receipt_rows(found: Receipt, session: Session) -> list[tuple[str, Cell]]:
         ("balance before", _number(found.balance_before)),
         ("balance after", _number(found.balance_after)),
         ("replay of", found.replay_of),
+        ("client's id", found.client_request_id),
     ]
     if found.consent is not None:
         used = found.consent

@@ -61,7 +61,7 @@ def serve(
         greeting = f"{line.decode()}\n"
     else:
         greeting = _greeting(settings.address, world, warnings)
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.port)
     for warning in warnings:
         logger.warning(warning)
     serve_http(settings, greeting)

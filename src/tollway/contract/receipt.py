@@ -83,6 +83,7 @@ class Receipt(msgspec.Struct, frozen=True):
     balance_after: int | None = None
     token_id: str | None = None
     replay_of: str | None = None
+    client_request_id: str | None = None
     consent: ReceiptConsent | None = None
     hold: ReceiptHold | None = None
     waybill: ReceiptWaybill | None = None

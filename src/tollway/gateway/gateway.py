@@ -1,8 +1,8 @@
 """One serving process: every part of a gateway is made and joined here."""
 
 import logging
-import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from time import time
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -20,7 +20,7 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS
-from tollway.pipeline.http import Edge, Receive, Scope, Send
+from tollway.pipeline.http import Edge, Message, Receive, Scope, Send, headers_by_name
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings
 from tollway.store.database import StoreError
@@ -29,11 +29,44 @@ from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.calls import CallRecorder
-from tollway.telemetry.logs import LogWriter
+from tollway.telemetry.logs import LogWriter, node_name
 from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.requests import (
+    CLIENT_ID_HEADER,
+    CONTEXT,
+    ID_HEADER,
+    RequestContext,
+    RequestIds,
+    RequestLog,
+    read_client_ids,
+)
 from tollway.web.routes import template_routes, web_routes
 
 logger = logging.getLogger("tollway.gateway")
+
+
+class _Pages:
+    """The application of all paths but the operations: every answer gets an id, and the one that
+    the client sent."""
+
+    def __init__(self, routes: Sequence[Route], request_ids: RequestIds) -> None:
+        self._pages = Starlette(routes=routes)
+        self._request_ids = request_ids
+        self.paths = {route.path.encode() for route in routes}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = read_client_ids(headers_by_name(scope["headers"]))
+        context = RequestContext(self._request_ids.new(time()), client)
+        added = [(ID_HEADER, context.request_id.encode("ascii"))]
+        if client.request_id:
+            added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
+
+        async def send_with_ids(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
+        await self._pages({**scope, CONTEXT: context}, receive, send_with_ids)
 
 
 class Gateway:
@@ -54,18 +87,17 @@ class Gateway:
         )
         metrics.levels.unready = self.readiness.by_reason
         metrics.levels.schema = newest_revision()
-        name = f"{socket.gethostname()}:{settings.port}"
-        self._presence = Presence(database, Runtime().new_id("node_"), name, newest_revision())
+        name, node_id = node_name(settings.port), Runtime().new_id("node_")
+        self._presence = Presence(database, node_id, name, newest_revision())
         self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
         self._links = ConsentLinks(
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
         pipeline = self._pipeline()
-        self._edge = Edge(pipeline, settings, metrics)
-        routes = self._routes()
-        self._pages = Starlette(routes=routes)
-        self._page_paths = {route.path.encode() for route in routes}
+        request_ids = RequestIds()
+        self._edge = Edge(pipeline, settings, metrics, request_ids)
+        self._pages = _Pages(self._routes(RequestLog(log, settings.log_calls)), request_ids)
         self.upkeep = Upkeep(
             settings,
             self._resources,
@@ -97,23 +129,24 @@ class Gateway:
             )
         )
 
-    def _routes(self) -> list[Route]:
+    def _routes(self, log: RequestLog) -> list[Route]:
         """The paths that are not operations."""
         settings, resources, database = self._settings, self._resources, self._database
+        sealer, metrics = resources.vault.sealer, self._metrics
         mapped = settings.http_status == "mapped"
         description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
         return [
             *probe_routes(self._worker.metrics, self.readiness, description),
             *web_routes(database, settings, resources.secret, self._links),
-            *push_routes(database, resources.vault.sealer, settings, RECORD_KINDS.values()),
-            *oauth_routes(database, settings, self._metrics),
+            *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
+            *oauth_routes(database, settings, metrics, log),
             *template_routes(),
         ]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The
         # raw path is compared, because reverse proxies match on the raw path.
-        inner = self._pages if scope["raw_path"] in self._page_paths else self._edge
+        inner = self._pages if scope["raw_path"] in self._pages.paths else self._edge
         return inner(scope, receive, send)
 
     async def start(self) -> None:

@@ -7,6 +7,7 @@ knows its id could do so. `token_request.py` reads the form.
 
 import asyncio
 import logging
+from time import perf_counter
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -22,12 +23,13 @@ from tollway.gateway.token_request import (
     UnobtainedError,
     read_request,
 )
-from tollway.ledger.clients import TooManyTokensError, obtain_token, recognise
+from tollway.ledger.clients import TooManyTokensError, is_client_id, obtain_token, recognise
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, StoreError
 from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.requests import CONTEXT, RequestContext, RequestLog
 
 # Each takes a commit: a client that asks a hundred times at once must not take every connection.
 _AT_ONCE = 2
@@ -82,35 +84,52 @@ logger = logging.getLogger("tollway.oauth")
 class TokenEndpoint:
     """The ASGI application of the one path. It answers every method itself, in its own shape."""
 
-    def __init__(self, issuing: Issuing, body_timeout_s: float, metrics: Metrics) -> None:
+    def __init__(
+        self, issuing: Issuing, body_timeout_s: float, metrics: Metrics, log: RequestLog
+    ) -> None:
         self._issuing = issuing
         self._body_timeout_s = body_timeout_s
         self._metrics = metrics
+        self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s, client_id = perf_counter(), None
+        context: RequestContext = scope[CONTEXT]
         try:
-            response = await self._token(Request(scope, receive))
+            credentials = await self._credentials(Request(scope, receive))
+            if is_client_id(credentials.client_id):
+                client_id = credentials.client_id
+            issued = await self._issuing.token_for(credentials)
+            response: Response = JSONResponse(msgspec.to_builtins(issued), headers=_HEADERS)
             answer = "issued"
         except UnobtainedError as error:
             response, answer = _error_response(error), error.reason.value.error
         except Exception as error:
             # Without the content of the request.
-            logger.error("a token request failed unexpectedly", exc_info=error)
+            extra = {"request_id": context.request_id}
+            logger.error("a token request failed unexpectedly", exc_info=error, extra=extra)
             response, answer = _error_response(UnobtainedError(Unobtained.FAILED)), "server_error"
         self._metrics.token_asked(answer)
+        self._log.write(
+            "tollway.token",
+            context,
+            is_failure=answer != "issued",
+            client=client_id,
+            answer=answer,
+            status=response.status_code,
+            msec=round((perf_counter() - began_s) * 1000, 3),
+        )
         await response(scope, receive, send)
 
-    async def _token(self, request: Request) -> Response:
+    async def _credentials(self, request: Request) -> Credentials:
         if request.method != "POST":
             raise UnobtainedError(Unobtained.METHOD_WRONG)
         body = await self._body(request)
         # Two headers are joined, which no single value matches.
         sent = request.headers.getlist("authorization")
-        credentials = read_request(
+        return read_request(
             ", ".join(sent) if sent else None, request.headers.get("content-type", ""), body
         )
-        answer = await self._issuing.token_for(credentials)
-        return JSONResponse(msgspec.to_builtins(answer), headers=_HEADERS)
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()
@@ -140,7 +159,9 @@ def _error_response(error: UnobtainedError) -> Response:
     return JSONResponse(content, fault.status, headers)
 
 
-def oauth_routes(database: Database, settings: Settings, metrics: Metrics) -> list[Route]:
+def oauth_routes(
+    database: Database, settings: Settings, metrics: Metrics, log: RequestLog
+) -> list[Route]:
     lifetime_s = settings.oauth_token_minutes * 60
     issuing = Issuing(database, Runtime(), lifetime_s, settings.call_timeout_s)
-    return [Route(TOKEN_PATH, TokenEndpoint(issuing, settings.body_timeout_s, metrics))]
+    return [Route(TOKEN_PATH, TokenEndpoint(issuing, settings.body_timeout_s, metrics, log))]

@@ -24,6 +24,7 @@ _HEADERS = {
     "RateLimit": "What is left of it (r), and for how many seconds (t).",
     "Retry-After": "After a 202: how many seconds to wait.",
     "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
+    "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",
 }
 
 

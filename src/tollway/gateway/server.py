@@ -16,6 +16,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
+from tollway.gateway.service_manager import Reporter
 from tollway.gateway.worker import Application
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings, SettingsError
@@ -49,6 +50,8 @@ class GatewayServer(MPServer):
         self._is_asked_to_drain = False
         self._is_hurried = threading.Event()
         self._replaced_at_s = float("-inf")
+        self._reporter = Reporter(worker_group)
+        self.on_startup(self._reporter.start)
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
         if self.interrupt_signal:
@@ -78,6 +81,7 @@ class GatewayServer(MPServer):
             self.respawned_wrks.clear()
 
     def shutdown(self, exit_code: int = 0) -> None:
+        self._reporter.stop()
         if self._drain_s and self._is_asked_to_drain:
             self._worker_group.drain()
             # Until the time is up, or a second signal cuts it short.
@@ -135,13 +139,13 @@ def free_address(host: str, port: int) -> str:
 
 
 def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
-    log = configure_logging(settings.log_level)
+    log = configure_logging(settings.log_level, settings.port, number)
     return Application(settings, greeting, worker_group, number, log)
 
 
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.port)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:

@@ -20,6 +20,7 @@ _TEND_INTERVAL_S = 30
 _PARENT_INTERVAL_S = 1
 _LISTENING_INTERVAL_S = 0.01
 _START_INTERVAL_S = 0.5
+_BEAT_INTERVAL_S = 0.5
 
 logger = logging.getLogger("tollway.serving")
 
@@ -51,6 +52,18 @@ class Application:
         return self._gateway(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        beating = asyncio.create_task(self._beat())
+        try:
+            await self._serve(receive, send)
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._worker_group.beat(self._number)
+            await asyncio.sleep(_BEAT_INTERVAL_S)
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
             gateway = await self._start()
@@ -113,6 +126,7 @@ class Application:
             self._settings.host, self._settings.port
         ):
             await asyncio.sleep(_LISTENING_INTERVAL_S)
+        self._worker_group.serves()
         sys.stdout.write(self._greeting)
         sys.stdout.flush()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,9 @@ class WorkerGroup:
         self.folder = Path(folder)
         self._started = multiprocessing.Array("b", size)
         self._is_draining = multiprocessing.RawValue("b", 0)
+        self._is_serving = multiprocessing.Event()
+        # When the event loop of each worker last ran, by the clock that all processes share.
+        self._beats_s = multiprocessing.RawArray("d", size)
 
     @property
     def is_draining(self) -> bool:
@@ -27,6 +31,21 @@ class WorkerGroup:
 
     def drain(self) -> None:
         self._is_draining.value = 1
+
+    def serves(self) -> None:
+        """Called once, when all workers answer calls."""
+        self._is_serving.set()
+
+    def wait_until_serving(self) -> None:
+        self._is_serving.wait()
+
+    def beat(self, number: int) -> None:
+        self._beats_s[number - 1] = time.monotonic()
+
+    def hung(self, limit_s: float) -> list[int]:
+        """The numbers of the workers whose event loop has not run for so long."""
+        since_s = time.monotonic() - limit_s
+        return [number for number, at_s in enumerate(self._beats_s, 1) if at_s < since_s]
 
     @property
     def has_started(self) -> bool:

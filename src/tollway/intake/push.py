@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.intake.loading import Loader, RecordKind, store_records
+from tollway.intake.push_record import PushFacts, PushRecorder
 from tollway.intake.push_request import (
     Claimed,
     MalformedError,
@@ -25,6 +26,8 @@ from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, StoreError
 from tollway.store.sealing import Sealer
+from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.requests import RequestLog
 
 # Records per commit: the calls that are charged meanwhile wait for one of these at most.
 _CHUNK_RECORDS = 1000
@@ -70,7 +73,7 @@ class Pushes:
         self._loader = loader
         self._limits = limits
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: Request, facts: PushFacts) -> Response:
         try:
             source = request.headers.get("webhook-source") or request.query_params.get("source", "")
             claimed = read_claim(
@@ -83,6 +86,7 @@ class Pushes:
                 keys = await active_keys(self._database, self._sealer, source)
             if not keys:
                 raise SignatureError
+            facts.source = source
             async with self._room_for(request):
                 key, pushed = await self._receive(request, claimed, keys)
             async with self._limits.store.taken(_PATIENCE_S, by=source):
@@ -98,9 +102,8 @@ class Pushes:
         except StoreError:
             return _error(503, "The push could not be stored: send it again later.", _LATER)
         unchanged = len(pushed.good) - stored
-        return JSONResponse(
-            {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
-        )
+        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
+        return JSONResponse(facts.records)
 
     def _room_for(self, request: Request) -> AbstractAsyncContextManager[None]:
         """What is waited for before the body is read."""
@@ -164,15 +167,21 @@ class _TooLargeError(Exception):
 
 
 def push_routes(
-    database: Database, sealer: Sealer, settings: Settings, kinds: Iterable[RecordKind]
+    database: Database,
+    sealer: Sealer,
+    settings: Settings,
+    kinds: Iterable[RecordKind],
+    metrics: Metrics,
+    log: RequestLog,
 ) -> list[Route]:
     limits = PushLimits()
 
     def route(kind: str, loader: Loader) -> Route:
-        take = Pushes(kind, loader, database, sealer, settings, limits)
+        pushes = Pushes(kind, loader, database, sealer, settings, limits)
+        recorder = PushRecorder(kind, pushes, metrics, log)
 
         async def push(request: Request) -> Response:
-            return await take(request)
+            return await recorder(request)
 
         return Route(f"/push/{kind}", push, methods=["POST"])
 

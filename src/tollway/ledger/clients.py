@@ -135,10 +135,15 @@ async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
     await transaction.lock_names([f"tokens of {client_id}"])
 
 
+def is_client_id(text: str) -> bool:
+    """Whether it has the form of a client's id. What has not may be a secret in the wrong field."""
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
 async def recognise(reader: Reader, client_id: str, secret: str) -> Client | None:
     """The client that has this id and secret; None whatever is wrong with them. A malformed id or
     secret is refused without a query."""
-    if not (_CLIENT_ID.fullmatch(client_id) and is_well_formed(secret, [SECRET])):
+    if not (is_client_id(client_id) and is_well_formed(secret, [SECRET])):
         return None
     row = await reader.fetch_one(_IN_FORCE, wanted=client_id)
     hashed, *facts = row or (_NO_HASH,)

@@ -106,6 +106,7 @@ def _noted(note: RefusedCall, language: str) -> Receipt:
         note.reason,
         why,
         replay_of=note.replay_of,
+        client_request_id=note.client_request_id,
     )
 
 

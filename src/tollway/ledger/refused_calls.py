@@ -38,6 +38,7 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     code: int
     reason: str
     replay_of: str | None
+    client_request_id: str | None = None
 
 
 _ADD = Query(

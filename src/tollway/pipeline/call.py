@@ -16,6 +16,7 @@ from tollway.operations.subject import Handler
 from tollway.store.database import Database
 from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
+from tollway.telemetry.requests import NO_IDS, ClientIds
 
 # What makes a repetition of a request free; read by Replay.
 KEY_HEADER = b"idempotency-key"
@@ -58,6 +59,7 @@ class Call:
     data: bytes
     # Their values until a stage sets them, also if a refusal ends the call before.
     language: str = "en"
+    client_ids: ClientIds = NO_IDS
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None

@@ -13,6 +13,7 @@ from tollway.pipeline.permit import cannot_pay
 from tollway.pipeline.throttle import Throttle
 from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
 from tollway.telemetry.calls import CallRecord, CallRecorder
+from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER
 
 _SUCCESS_MSG = {
     language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
@@ -74,12 +75,15 @@ class Enveloper:
                 reason,
                 call.charged,
                 elapsed_s,
+                call.client_ids,
             )
         )
         headers = [
             _CONTENT_TYPE,
-            (b"x-request-id", call.request_id.encode("ascii")),
+            (ID_HEADER, call.request_id.encode("ascii")),
         ]
+        if call.client_ids.request_id:
+            headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
         if call.account_id is not None:

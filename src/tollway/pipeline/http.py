@@ -4,10 +4,8 @@ Nothing else in this package knows ASGI. The body is read only when a stage asks
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
-from itertools import count
 from time import time
 from typing import Any
 
@@ -17,6 +15,7 @@ from tollway.pipeline.call import Call
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.requests import RequestIds, read_client_ids
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -89,19 +88,19 @@ _CLOSE = (b"connection", b"close")
 class Edge:
     """The ASGI application of the paid operations."""
 
-    def __init__(self, pipeline: Pipeline, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, pipeline: Pipeline, settings: Settings, metrics: Metrics, request_ids: RequestIds
+    ) -> None:
         self._pipeline = pipeline
         self._settings = settings
-        # Distinguishes the requests of this process from those of every other, before or after it.
-        self._process = os.urandom(5).hex()
-        self._numbers = count()
+        self._request_ids = request_ids
         self._under_way = 0
         metrics.calls_under_way.set_function(lambda: self._under_way)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._under_way += 1
         try:
-            headers = _by_name(scope["headers"])
+            headers = headers_by_name(scope["headers"])
             body = Body(headers, receive, self._settings)
             answer = await self._pipeline.run(self._call(scope, headers, body))
             if not body.is_over:
@@ -124,8 +123,7 @@ class Edge:
     def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:
         at_s = time()
         call = Call(
-            # Begins with the time, so that the index over request ids grows at one end.
-            f"{int(at_s * 1000):011x}{self._process}{next(self._numbers) & 0xFFFFF:05x}",
+            self._request_ids.new(at_s),
             scope["method"],
             # The path as it was sent: a second spelling with %2F or %2e must not mean the same.
             scope["raw_path"].decode("latin-1"),
@@ -137,10 +135,11 @@ class Edge:
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))
+        call.client_ids = read_client_ids(headers)
         return call
 
 
-def _by_name(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def headers_by_name(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """The headers by name. Two different values of one are joined, which no single value fits."""
     headers: dict[bytes, bytes] = {}
     for name, value in pairs:

@@ -69,6 +69,7 @@ class RefusedCallRecorder:
                 code,
                 reason if code else _why_not(call),
                 call.replay_of,
+                call.client_ids.request_id or None,
             )
         )
 

@@ -12,6 +12,7 @@ import msgspec
 
 from tollway.telemetry.logs import LogWriter
 from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.requests import NO_IDS, ClientIds
 
 _REPORT_AFTER_S = 0.05
 
@@ -27,6 +28,7 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False):
     reason: str
     charged: int
     elapsed_s: float
+    client: ClientIds
 
 
 class CallRecorder:
@@ -51,20 +53,30 @@ class CallRecorder:
             self._metrics.answered(record.operation, record.code, record.reason, record.elapsed_s)
         if self._which != "none":
             is_logged = self._which == "all"
-            lines = [_line(record) for record in waiting if is_logged or record.code]
+            origin = self._log.origin
+            lines = [_line(record, origin) for record in waiting if is_logged or record.code]
             if lines:
                 self._log.write("".join(lines))
 
 
-def _line(record: CallRecord) -> str:
+def _line(record: CallRecord, origin: str) -> str:
     """The record as JSON. Every value is of our own making (ids, names from our tables, numbers),
-    so there is nothing to escape."""
+    or a client's id that is well-formed, so there is nothing to escape."""
     whole_s = int(record.at_s)
     who = _who(record.operation, record.account_id, record.code, record.reason, record.charged)
     return (
         f'{{"at":"{_second(whole_s)}.{int((record.at_s - whole_s) * 1000):03d}Z",'
-        f'"event":"tollway.call","request_id":"{record.request_id}",{who},'
-        f'"msec":{record.elapsed_s * 1000:.3f}}}\n'
+        f'"event":"tollway.call",{origin},"request_id":"{record.request_id}",{who},'
+        f'"msec":{record.elapsed_s * 1000:.3f}{_client(record.client)}}}\n'
+    )
+
+
+def _client(client: ClientIds) -> str:
+    if client is NO_IDS:
+        return ""
+    request_id, traceparent = client.request_id, client.traceparent
+    return (f',"client_request_id":"{request_id}"' if request_id else "") + (
+        f',"traceparent":"{traceparent}"' if traceparent else ""
     )
 
 

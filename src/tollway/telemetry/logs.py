@@ -8,6 +8,7 @@ telemetry together; everything else goes through `logging`, in the same shape.
 
 import atexit
 import logging
+import socket
 import sys
 import threading
 from collections import deque
@@ -23,10 +24,13 @@ _encoder = msgspec.json.Encoder()
 
 
 class LogWriter:
-    """Writes lines to a stream from a thread of its own."""
+    """Writes lines to a stream from a thread of its own; each names the process it is from."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, node: str = "", worker: int = 0) -> None:
         self._stream = stream
+        self._origin: dict[str, object] = {"node": node, "worker": worker}
+        # The same for the lines that are put together from parts.
+        self.origin = _encoder.encode(self._origin).decode()[1:-1]
         self._changed = threading.Condition()
         self._queue: deque[str] = deque()
         # What is queued or being written, in characters.
@@ -46,6 +50,10 @@ class LogWriter:
             self._queue.append(lines)
             self._changed.notify_all()
 
+    def write_entry(self, event: str, **fields: object) -> None:
+        """Queues one line."""
+        self.write(self._line(event, **fields))
+
     def flush(self, timeout_s: float = _FLUSH_MAX_S) -> None:
         """Waits until everything queued is written, for a bounded time."""
         with self._changed:
@@ -58,7 +66,8 @@ class LogWriter:
                 lines, size = "".join(self._queue), self._size
                 self._queue.clear()
                 if self._unreported:
-                    lines += _line("tollway.log", "warning", _dropped(self._unreported))
+                    message = _dropped(self._unreported)
+                    lines += self._line("tollway.log", level="warning", message=message)
                     self._unreported = 0
             # A log that cannot be written, as on a full disk, must not end anything else.
             with suppress(OSError, ValueError):
@@ -68,15 +77,14 @@ class LogWriter:
                 self._size -= size
                 self._changed.notify_all()
 
+    def _line(self, event: str, **fields: object) -> str:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"at": at, "event": event, **self._origin, **fields}
+        return _encoder.encode(line).decode() + "\n"
+
 
 def _dropped(lines: int) -> str:
     return f"{lines} log lines were dropped because standard error took no more"
-
-
-def _line(event: str, level: str, message: str, **more: object) -> str:
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    line = {"at": at, "event": event, "level": level, "message": message, **more}
-    return _encoder.encode(line).decode() + "\n"
 
 
 class _JsonHandler(logging.Handler):
@@ -91,14 +99,19 @@ class _JsonHandler(logging.Handler):
             more["request_id"] = request_id
         if record.exc_info:
             more["trace"] = logging.Formatter().formatException(record.exc_info)
-        message = record.getMessage()
-        self._writer.write(_line(record.name, record.levelname.lower(), message, **more))
+        level, message = record.levelname.lower(), record.getMessage()
+        self._writer.write_entry(record.name, level=level, message=message, **more)
 
 
-def configure_logging(level: str) -> LogWriter:
+def node_name(port: int) -> str:
+    """The name of this gateway in logs, and in the list of those that serve."""
+    return f"{socket.gethostname()}:{port}"
+
+
+def configure_logging(level: str, port: int, worker: int = 0) -> LogWriter:
     """Sends every logger's lines to standard error as JSON. Called once in every process, because
-    a thread does not survive a fork."""
-    writer = LogWriter(sys.stderr)
+    a thread does not survive a fork. Worker 0 is the main process."""
+    writer = LogWriter(sys.stderr, node_name(port), worker)
     atexit.register(writer.flush)
     root = logging.getLogger()
     root.handlers[:] = [_JsonHandler(writer)]

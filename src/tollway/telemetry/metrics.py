@@ -6,7 +6,7 @@ request; the client library's own counters take a lock per count, which would sl
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import (
@@ -48,7 +48,8 @@ class Metrics(Collector):
         self._latencies: defaultdict[str, _Latency] = defaultdict(_Latency)
         self.before_collecting: Callable[[], None] = lambda: None
         self.log_lines_dropped: Callable[[], int] = lambda: 0
-        self._receipts_dropped: defaultdict[str, int] = defaultdict(int)
+        # From 0, so that the first one is seen as an increase.
+        self._receipts_dropped = {"too_fast": 0, "queue_full": 0}
         self._tokens_asked: defaultdict[str, int] = defaultdict(int)
         self._pushes: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._pushed_records: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -96,7 +97,7 @@ class Metrics(Collector):
     def pushed(self, kind: str, outcome: str) -> None:
         self._pushes[kind, outcome] += 1
 
-    def pushed_records(self, kind: str, **counts: int) -> None:
+    def pushed_records(self, kind: str, counts: Mapping[str, int]) -> None:
         for result, count in counts.items():
             self._pushed_records[kind, result] += count
 

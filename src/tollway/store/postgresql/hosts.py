@@ -7,6 +7,7 @@ at once: calls are refused quickly during an outage, also when the hosts drop ev
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import TypeAlias
 from urllib.parse import parse_qs
@@ -15,6 +16,7 @@ import asyncpg
 
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.postgresql.errors import error_text, our_errors
+from tollway.store.postgresql.poolers import REFUSES_SETTINGS, refuse_pooler
 from tollway.store.postgresql.urls import UNREADABLE, host_of, parts_of, urls_by_host
 
 # A host that drops packets must leave time for the next one while a call waits.
@@ -58,6 +60,8 @@ class Hosts:
         self._good = 0
         self._problem: str | None = None
         self._again_at_s = 0.0
+        # Those that were seen to be no pooler that will not do.
+        self._direct: set[int] = set()
         self._is_probing = False
 
     @property
@@ -136,20 +140,41 @@ class Hosts:
 
     def _reason(self, error: StoreError) -> str:
         """Why a host cannot be used."""
+        reason = str(error)
         match error.__cause__:
             case TimeoutError():
-                return f"no answer within {self._host_timeout_s:.0f} s"
+                reason = f"no answer within {self._host_timeout_s:.0f} s"
             case ConnectionRefusedError():
-                return "connection refused"
+                reason = "connection refused"
             case asyncpg.TargetServerAttributeNotMatched() if self._session == "read-write":
-                return "it takes no writes"
+                reason = "it takes no writes"
             case asyncpg.TargetServerAttributeNotMatched():
-                return "it is not what target_session_attrs asks for"
+                reason = "it is not what target_session_attrs asks for"
             case asyncpg.InsufficientPrivilegeError() as cause:
-                return error_text(cause)
-        return str(error)
+                reason = error_text(cause)
+            case asyncpg.ProtocolViolationError() if "startup parameter" in reason:
+                reason = REFUSES_SETTINGS.format(problem=reason)
+        return reason
 
     async def _try(self, index: int) -> Connection:
+        made = await self._open(index)
+        if index not in self._direct:
+            try:
+                with our_errors():
+                    async with asyncio.timeout(self._host_timeout_s):
+                        await refuse_pooler(
+                            made,
+                            partial(self._open, index),
+                            self._settings,
+                            self._host_timeout_s / 2,
+                        )
+            except BaseException:
+                made.terminate()
+                raise
+            self._direct.add(index)
+        return made
+
+    async def _open(self, index: int) -> Connection:
         with _connecting():
             return await asyncpg.connect(
                 self._urls[index],

@@ -188,6 +188,8 @@ refused_call = Table(
     Column("code", BigInteger, nullable=False),
     Column("reason", String, nullable=False),
     Column("replay_of", String),
+    # What the client named its request by, if it did.
+    Column("client_request_id", String),
     Index("refused_call_at", "at_ms"),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,

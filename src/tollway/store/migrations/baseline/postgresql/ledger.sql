@@ -217,7 +217,8 @@ CREATE TABLE refused_call (
     operation VARCHAR COLLATE "C" NOT NULL,
     code BIGINT NOT NULL,
     reason VARCHAR COLLATE "C" NOT NULL,
-    replay_of VARCHAR COLLATE "C"
+    replay_of VARCHAR COLLATE "C",
+    client_request_id VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 

@@ -208,6 +208,7 @@ CREATE TABLE refused_call (
     code BIGINT NOT NULL,
     reason VARCHAR NOT NULL,
     replay_of VARCHAR,
+    client_request_id VARCHAR,
     PRIMARY KEY (account_id, request_id)
 ) WITHOUT ROWID;
 CREATE INDEX refused_call_at ON refused_call (at_ms);

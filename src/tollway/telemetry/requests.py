@@ -1,0 +1,89 @@
+"""The ids of a request, ours and those that the client sent, and the log lines of pushes and
+requests for a token. The lines of calls are made in `calls.py`.
+
+What a client sends is logged only if it is well-formed, so that it needs no escaping and no line
+can be forged with it.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from itertools import count
+
+import msgspec
+
+from tollway.telemetry.logs import LogWriter
+
+ID_HEADER = b"x-request-id"
+TRACE_HEADER = b"traceparent"
+CLIENT_ID_HEADER = b"x-client-request-id"
+# Where a request's context is in its ASGI scope.
+CONTEXT = "tollway.request"
+
+_CLIENT_ID = re.compile(rb"[A-Za-z0-9_-]{8,64}")
+# W3C Trace Context: version, trace, parent, flags; neither id may be all zeros.
+_TRACE = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class RequestIds:
+    """Makes the ids of the requests of one process."""
+
+    def __init__(self) -> None:
+        # Distinguishes the requests of this process from those of every other, before or after it.
+        self._process = os.urandom(5).hex()
+        self._numbers = count()
+
+    def new(self, at_s: float) -> str:
+        # Begins with the time, so that the index over request ids grows at one end.
+        return f"{int(at_s * 1000):011x}{self._process}{next(self._numbers) & 0xFFFFF:05x}"
+
+
+class ClientIds(msgspec.Struct, frozen=True, gc=False):
+    """What a client names its request by; empty if it sent nothing that is well-formed."""
+
+    request_id: str = ""
+    traceparent: str = ""
+
+
+NO_IDS = ClientIds()
+
+
+def read_client_ids(headers: Mapping[bytes, bytes]) -> ClientIds:
+    request_id, traceparent = headers.get(ID_HEADER), headers.get(TRACE_HEADER)
+    if request_id is None and traceparent is None:
+        return NO_IDS
+    return ClientIds(_matching(_CLIENT_ID, request_id), _matching(_TRACE, traceparent))
+
+
+def _matching(pattern: re.Pattern[bytes], value: bytes | None) -> str:
+    return value.decode("ascii") if value is not None and pattern.fullmatch(value) else ""
+
+
+class RequestContext(msgspec.Struct, frozen=True):
+    """What is known of a request before it is read: its id, and what the client names it by."""
+
+    request_id: str
+    client: ClientIds
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """As they are logged; what the client did not send is left out."""
+        sent = {"client_request_id": self.client.request_id, "traceparent": self.client.traceparent}
+        return {
+            "request_id": self.request_id,
+            **{name: value for name, value in sent.items() if value},
+        }
+
+
+class RequestLog:
+    """Writes a line for each request that failed, for each at all, or none: as for calls."""
+
+    def __init__(self, log: LogWriter, which: str) -> None:
+        self._log = log
+        self._which = which
+
+    def write(
+        self, event: str, context: RequestContext, *, is_failure: bool, **fields: object
+    ) -> None:
+        if self._which == "all" or (self._which == "failures" and is_failure):
+            self._log.write_entry(event, **context.fields, **fields)

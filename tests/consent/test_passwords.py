@@ -1,0 +1,46 @@
+"""Passwords of owners: hashed with Argon2id, and a stored hash stays good when its parameters or
+the library that made it change."""
+
+import pytest
+
+from tollway.consent.owners import hash_password, is_password
+from tollway.ledger import LedgerError
+
+pytestmark = pytest.mark.sqlite
+PASSWORD = "secret-password-1"
+# Made by argon2-cffi 25.1, which hashed passwords here before.
+STORED = (
+    "$argon2id$v=19$m=65536,t=3,p=4$XtAFsHEfjEZ7sxXXIzZQ/A$"
+    "0m7bXOMQl1WfeENPAyseogjyIcVHo9I8GYoFkCA7Su8"
+)
+
+
+def test_a_hash_that_was_stored_before_is_still_good() -> None:
+    assert is_password(STORED, PASSWORD)
+    assert not is_password(STORED, f"{PASSWORD}1")
+
+
+def test_a_new_hash_has_the_parameters_and_a_salt_of_its_own() -> None:
+    first, second = hash_password(PASSWORD), hash_password(PASSWORD)
+    assert first != second
+    assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert is_password(first, PASSWORD) and is_password(second, PASSWORD)
+    assert not is_password(first, PASSWORD.upper())
+
+
+def test_passwords_may_have_any_characters() -> None:
+    password = "密码密码密码密码密码é"
+    assert is_password(hash_password(password), password)
+
+
+@pytest.mark.parametrize(
+    "stored", [None, "", "nonsense", "$argon2i$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AA"]
+)
+def test_no_password_fits_what_is_no_hash(stored: str | None) -> None:
+    assert not is_password(stored, PASSWORD)
+
+
+@pytest.mark.parametrize("length", [9, 201])
+def test_a_password_has_its_length(length: int) -> None:
+    with pytest.raises(LedgerError, match="10 to 200 characters"):
+        hash_password("x" * length)

@@ -1,0 +1,186 @@
+"""The alerts and the dashboard name metrics that exist, and Prometheus understands them."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.units import DEPLOY
+from tests.docs.pages import REFERENCE, rows_of
+from tollway.contract.reasons import Reason
+from tollway.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.sqlite
+ALERTS = DEPLOY / "prometheus/alerts.yml"
+DASHBOARD = DEPLOY / "grafana/dashboard.json"
+with_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool is not installed"
+)
+# A series that sets off each alert, sampled every minute for a day or less.
+_GROWS, _ONE, _ZERO = "0+1x1500", "1x1500", "0x1500"
+# The highest bound below infinity: a histogram needs two.
+_LONGEST = 'tollway_call_seconds_bucket{le="10.0", operation="orders"}'
+FIRING = {
+    "TollwayDown": ('up{job="tollway", instance="a"}', _ZERO),
+    "TollwayNotReady": ('tollway_unready{reason="database_busy"}', _ONE),
+    "TollwayUnexpectedErrors": ('tollway_calls_total{code="200", operation="orders"}', _GROWS),
+    "TollwayDatabaseFails": ('tollway_calls_total{reason="COMMIT_IN_DOUBT", code="202"}', _GROWS),
+    "TollwayCallsTimeOut": ('tollway_calls_total{reason="TIMED_OUT", code="101"}', _GROWS),
+    "TollwaySlowCalls": ('tollway_call_seconds_bucket{le="+Inf", operation="orders"}', _GROWS),
+    "TollwayConnectionsShort": ('tollway_database_connections_waiting{database="primary"}', _ONE),
+    "TollwayReplicaUnused": ("tollway_replica_used", _ZERO),
+    "TollwayClockWrong": ("tollway_clock_offset_seconds", "-2x1500"),
+    "TollwayUpkeepStopped": ('tollway_upkeep_success_timestamp_seconds{step="months"}', _ZERO),
+    "TollwaySweepBehind": ("tollway_kept_answers_oldest_seconds", "100000x1500"),
+    "TollwayRetentionBehind": ('tollway_retention_unfinished{kind="orders"}', _ONE),
+    "TollwayReceiptsDropped": ('tollway_receipts_dropped_total{cause="queue_full"}', _GROWS),
+    "TollwayLogLinesDropped": ("tollway_log_lines_dropped_total", _GROWS),
+    "TollwaySecretsGuessed": (
+        'tollway_tokens_asked_total{answer="invalid_client"}',
+        "0+10x1500",
+    ),
+    "TollwayPushesFail": ('tollway_pushes_total{kind="orders", outcome="unsigned"}', _GROWS),
+    "TollwayWaybillsOverdue": ("tollway_waybills_overdue", _ONE),
+    "TollwayCarrierShut": ('tollway_carrier_shut{wp_code="YTO"}', _ONE),
+    "TollwayNumbersLow": ('tollway_waybill_numbers_left{wp_code="YTO"}', "999x1500"),
+}
+QUIET = {
+    'up{job="tollway", instance="a"}': _ONE,
+    'tollway_unready{reason="draining"}': _ONE,
+    'tollway_calls_total{code="0", operation="orders", reason="SUCCESS"}': _GROWS,
+    'tollway_calls_total{code="200", operation="orders", reason="INTERNAL"}': _ONE,
+    'tollway_receipts_dropped_total{cause="too_fast"}': _GROWS,
+    'tollway_pushes_total{kind="orders", outcome="stored"}': _GROWS,
+    'tollway_waybill_numbers_left{wp_code="YTO"}': "1000x1500",
+    "tollway_replica_used": _ONE,
+    "tollway_clock_offset_seconds": "-0.5x1500",
+    "tollway_kept_answers_oldest_seconds": "86400x1500",
+    'tollway_upkeep_success_timestamp_seconds{step="months"}': "0+60x1500",
+}
+
+
+def _rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    return list(group["rules"])
+
+
+def _panels() -> list[dict[str, Any]]:
+    return list(json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"])
+
+
+def _expressions() -> list[str]:
+    shown = [target["expr"] for panel in _panels() for target in panel.get("targets", ())]
+    return [*(rule["expr"] for rule in _rules()), *shown]
+
+
+def _exported() -> set[str]:
+    """Every name that a scrape has samples of."""
+    text = Metrics().render().decode()
+    names: set[str] = set()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\w+)", text, re.MULTILINE):
+        endings = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
+        names |= {f"{name}{ending}" for ending in endings.get(kind, ("",))}
+    return names
+
+
+def test_every_metric_that_is_named_exists() -> None:
+    named = set(re.findall(r"\btollway_\w+", " ".join(_expressions())))
+    assert len(named) > 15
+    assert named <= _exported()
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    shown = " ".join(target["expr"] for panel in _panels() for target in panel.get("targets", ()))
+    stems = {re.sub(r"_(?:bucket|sum|count|created)$", "", name) for name in _exported()}
+    assert {stem for stem in stems if stem not in shown} == set()
+
+
+def test_every_reason_that_is_named_exists() -> None:
+    named = re.findall(r'reason=~?"([A-Z_|]+)"', " ".join(_expressions()))
+    assert named
+    assert {each for names in named for each in names.split("|")} <= set(Reason.__members__)
+
+
+def test_every_alert_is_documented_and_no_other() -> None:
+    documented = {row[0].strip("`") for row in rows_of(REFERENCE) if row[0].startswith("`Tollway")}
+    assert documented == {rule["alert"] for rule in _rules()} == set(FIRING)
+
+
+def _promtool(folder: Path, tests: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    path = folder / "test.yml"
+    path.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}), encoding="utf-8")
+    return subprocess.run(
+        ["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False
+    )
+
+
+def _test(series: dict[str, str], expression: str, *samples: dict[str, object]) -> dict[str, Any]:
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {"expr": expression, "eval_time": "24h", "exp_samples": list(samples)}
+        ],
+    }
+
+
+@with_promtool
+def test_every_alert_fires_when_it_should(tmp_path: Path) -> None:
+    tests = [
+        _test(
+            {series: values, _LONGEST: _ZERO},
+            f'count by (alertname) (ALERTS{{alertname="{alert}", alertstate="firing"}})',
+            {"labels": f'{{alertname="{alert}"}}', "value": 1},
+        )
+        for alert, (series, values) in FIRING.items()
+    ]
+    done = _promtool(tmp_path, tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
+def test_the_first_error_of_all_is_noticed(tmp_path: Path) -> None:
+    """Its series begins with it, so that there is no increase."""
+    series = {'tollway_calls_total{code="200", operation="orders"}': "_x1438 1x10"}
+    firing = _test(series, 'count(ALERTS{alertname="TollwayUnexpectedErrors"})')
+    firing["promql_expr_test"][0]["exp_samples"] = [{"labels": "{}", "value": 1}]
+    done = _promtool(tmp_path, [firing])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
+def test_no_alert_fires_when_all_is_well(tmp_path: Path) -> None:
+    done = _promtool(tmp_path, [_test(QUIET, "ALERTS")])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@with_promtool
+def test_prometheus_understands_every_expression(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"shown:{number}", "expr": expression.replace("$__rate_interval", "5m")}
+        for number, expression in enumerate(_expressions())
+    ]
+    path = tmp_path / "shown.yml"
+    path.write_text(json.dumps({"groups": [{"name": "shown", "rules": rules}]}), encoding="utf-8")
+    checked = [str(ALERTS), str(path)]
+    done = subprocess.run(
+        ["promtool", "check", "rules", *checked], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in _panels():
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+    ids = [panel["id"] for panel in _panels()]
+    assert len(set(ids)) == len(ids)

@@ -1,0 +1,57 @@
+"""The private parts of the HTTP server that the gateway overrides and uses are still as they were.
+
+They may change with any minor version of granian, so that is pinned; if a test fails here after an
+upgrade, read `gateway/server.py` beside the new version before the pin is raised.
+"""
+
+import inspect
+import re
+from importlib.metadata import version
+
+import pytest
+from granian.server.mp import MPServer, WorkerProcess
+
+from tests.docs.pages import ROOT
+from tests.support.ports import free_port
+from tollway.gateway.server import GatewayServer, http_server
+from tollway.settings import Settings
+
+pytestmark = pytest.mark.sqlite
+OVERRIDDEN = {
+    "signal_handler_interrupt": ["self", "*args", "**kwargs"],
+    "_spawn_worker": ["self", "idx", "target", "callback_loader"],
+    "_respawn_workers": ["self", "workers", "spawn_target", "target_loader", "delay=0"],
+    "shutdown": ["self", "exit_code=0"],
+}
+
+
+def _parameters(function: object) -> list[str]:
+    """Names and defaults, without types."""
+    found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return [str(each.replace(annotation=inspect.Parameter.empty)) for each in found]
+
+
+@pytest.mark.parametrize("name", OVERRIDDEN)
+def test_a_method_that_is_overridden_has_the_signature_that_is_expected(name: str) -> None:
+    assert _parameters(getattr(MPServer, name)) == OVERRIDDEN[name]
+    assert _parameters(getattr(GatewayServer, name)) == OVERRIDDEN[name]
+
+
+def test_no_other_method_is_overridden() -> None:
+    own = {name for name, value in vars(GatewayServer).items() if inspect.isfunction(value)}
+    inherited = {name for name in own if hasattr(MPServer, name)}
+    assert inherited - {"__init__"} == set(OVERRIDDEN)
+
+
+def test_what_is_read_and_changed_of_it_is_there() -> None:
+    server = http_server(Settings(port=free_port()))
+    assert (server.wrks, server.interrupt_children) == ([], [])
+    assert (server.interrupt_signal, server.respawned_wrks) == (False, {})
+    # A worker's process is asked for its exit status.
+    assert "self.inner = " in inspect.getsource(WorkerProcess._spawn)
+
+
+def test_its_minor_version_is_pinned() -> None:
+    major, minor, *_ = map(int, version("granian").split("."))
+    pinned = re.findall(r'"granian>=([\d.]+),<([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert pinned == [(f"{major}.{minor}", f"{major}.{minor + 1}")]
