@@ -3,6 +3,8 @@
 Made once, by commands. Every campaign begins with a copy of it.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,9 +40,10 @@ class World:
     def __init__(self, folder: Path, accounts: int) -> None:
         self._store = Store(folder / "world.db")
         operator = Operator(self._store)
-        for kind, owner_id in _OWNERS:
-            operator.add_owner(kind, owner_id)
-        self._accounts = [_make_account(operator, number) for number in range(accounts)]
+        # Most of this is the start of commands, and the hashing of passwords.
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(operator.add_owner, *zip(*_OWNERS, strict=True)))
+            self._accounts = list(pool.map(partial(_make_account, operator), range(accounts)))
         self.secret = operator.add_source(SOURCE)
 
     def copied_to(self, path: Path) -> Store:
