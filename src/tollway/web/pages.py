@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from time import time
+from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,7 +17,7 @@ from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Reader, StoreBusyError, StoreError
+from tollway.store.database import StoreBusyError, StoreError
 from tollway.web.sign_in import Sessions, Visit
 
 _BODY_MAX = 16_384
@@ -52,21 +53,20 @@ class PageError(Exception):
         self.text = text
 
 
-Page = Callable[[Request, Visit], Awaitable[Response]]
+P = TypeVar("P")
+Page = Callable[[Request, Visit[P]], Awaitable[Response]]
 
 
-class Web:
-    """Renders pages, reads forms."""
+class Web(Generic[P]):
+    """Renders the pages of one area, reads their forms."""
 
     def __init__(
         self,
-        reader: Reader,
-        sessions: Sessions,
+        sessions: Sessions[P],
         zone: ZoneInfo,
         now_s: Callable[[], float] = time,
     ) -> None:
         self.now_s = now_s
-        self._reader = reader
         self._sessions = sessions
         self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
         self._templates = Environment(
@@ -81,20 +81,22 @@ class Web:
             "%Y-%m-%d %H:%M"
         )
 
-    def render(self, template: str, visit: Visit, status: int = 200, **values: object) -> Response:
+    def render(
+        self, template: str, visit: Visit[P], status: int = 200, **values: object
+    ) -> Response:
         page = self._templates.get_template(template).render(
-            owner=visit.owner, form_token=self._sessions.form_token(visit), **values
+            person=visit.person, form_token=self._sessions.form_token(visit), **values
         )
         return Response(page, status, media_type="text/html")
 
-    def redirect(self, path: str, visit: Visit | None = None) -> Response:
+    def redirect(self, path: str, visit: Visit[P] | None = None) -> Response:
         """To another of our pages; with a visit, its cookie is set."""
         response = RedirectResponse(path, 303)
         if visit is not None:
             self._sessions.remember(response, visit)
         return response
 
-    def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, page: Page[P]) -> Callable[[Request], Awaitable[Response]]:
         """The page once a slot is free, or else a fixed sentence."""
 
         async def answer(request: Request) -> Response:
@@ -120,11 +122,11 @@ class Web:
             # Shielded: a cancelled page takes its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None))
 
-    async def _answer(self, page: Page, request: Request) -> Response:
+    async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""
-        visit = self._sessions.start(self.now_s())
+        visit = self._sessions.visitor()
         try:
-            visit = await self._sessions.visit(request, self._reader, self.now_s())
+            visit = await self._sessions.visit(request, self.now_s())
             response = await page(request, visit)
         except Exception as error:
             shown = _page_error(error)
@@ -136,7 +138,7 @@ class Web:
             self._sessions.remember(response, visit)
         return response
 
-    async def form(self, request: Request, visit: Visit) -> dict[str, str]:
+    async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form that was sent from one of our own pages."""
         async with self.aside():
             body = await _body(request)
