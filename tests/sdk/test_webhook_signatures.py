@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tollway.intake.push_request import sign
+from tollway.intake.push_signature import sign
 from tollway.intake.sources import key_of
 from tollway_client.errors import SignatureError
 from tollway_client.webhooks import verify
