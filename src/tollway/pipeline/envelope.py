@@ -93,7 +93,7 @@ class Enveloper:
             admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
-        if reason == "THROTTLED":
+        if cause.status == 429:
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
 
