@@ -97,7 +97,7 @@ class Enveloper:
         if cause.code:
             # A program cannot tell the reasons of one code apart by the message.
             headers.append((REASON_HEADER, reason.encode("ascii")))
-        if reason == "THROTTLED":
+        if cause.status == 429:
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
 
