@@ -29,7 +29,7 @@ export interface ClientOptions {
   token: string;
   /** Where the gateway is, for example `https://gateway.example`. */
   baseUrl: string;
-  /** How often a call is repeated that may succeed then; 3 if left out. */
+  /** How often a call is repeated that may succeed then; 4 if left out. */
   retries?: number;
   /** How long one attempt may take; 30 seconds if left out. */
   timeoutMs?: number;
@@ -61,7 +61,7 @@ export class Core {
       Authorization: `Bearer ${options.token}`,
       "Accept-Language": options.language ?? "en",
     };
-    this.retries = options.retries ?? 3;
+    this.retries = options.retries ?? 4;
     this.timeoutMs = options.timeoutMs ?? 30_000;
     this.send = options.fetch ?? ((input, init) => fetch(input, init));
   }
