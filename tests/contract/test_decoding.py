@@ -141,12 +141,6 @@ def test_any_other_name_is_ignored(sent: str) -> None:
     assert DECODE(raw) == DECODE(WHOLE_REQUEST)
 
 
-def test_more_unknown_names_than_a_request_may_have_are_refused() -> None:
-    with pytest.raises(Refusal) as refused:
-        PARCELS.ignored({f"x{n}": 1 for n in range(101)})
-    assert refused.value.reason is Reason.BODY_UNREADABLE
-
-
 def test_an_unfit_value_names_the_field_the_problem_and_what_to_send() -> None:
     unfit = refusal({**WHOLE_REQUEST, "vvtype": "3"})
     assert unfit.reason is Reason.PARAMETER_INVALID

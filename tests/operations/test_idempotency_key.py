@@ -82,6 +82,30 @@ def test_another_request_with_the_same_key_is_100_and_pays_nothing(
     assert amount_left(world, caller, operation.balance_unit) == before
 
 
+@pytest.mark.parametrize("key", ["read-again", ""], ids=["keyed", "without key"])
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if each.consent], ids=lambda each: each.name
+)
+def test_the_owner_sees_every_repetition_and_what_it_repeats(
+    served: Gateway, world: Store, today: date, operation: Operation, key: str
+) -> None:
+    caller = all_operations_caller(world)
+    sent = wanted(operation, today)
+    headers = {"Idempotency-Key": key} if key else {}
+    replies = [ask(served, operation, caller.token, sent, headers) for _ in range(3)]
+    assert [reply.code for reply in replies] == [0, 0, 0]
+    if key:
+        assert asked(served, operation, caller, changed_request(operation, sent), key).code == 100
+    first, *again = (reply.headers["x-request-id"] for reply in replies)
+    # A waybill is the same one for the same order, also without a key.
+    is_repeated = bool(key) or operation is WAYBILLS
+    rows = world.run(
+        "SELECT request_id, replay_of FROM consent_use u JOIN consent c ON c.id = u.consent_id"
+        f" WHERE c.account_id = '{caller.account_id}' ORDER BY request_id"
+    )
+    assert rows == [(first, None), *((each, first if is_repeated else None) for each in again)]
+
+
 def changed_request(operation: Operation, sent: dict[str, Any]) -> dict[str, Any]:
     """The same request with one thing changed that would succeed by itself."""
     name, value = {

@@ -21,7 +21,7 @@ from typing import (
 import msgspec
 
 from tollway.contract.fields import Field, Unfit
-from tollway.contract.parsing import BODY, PARAMETERS_MAX, TOO_MANY, shown
+from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -81,8 +81,6 @@ class Decoder(Generic[R]):
         """The names that mean nothing here. One that must be a slip of the pen is refused: the
         caller would pay for another answer than the one that was asked for."""
         unknown = [name for name in raw if name not in self._known]
-        if len(unknown) > PARAMETERS_MAX:
-            raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=TOO_MANY)
         for name in unknown:
             meant = self._meant_by(name)
             if meant is not None:

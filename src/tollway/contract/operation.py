@@ -32,7 +32,7 @@ _OF_ANY_CALL = (
     Reason.METHOD_WRONG,
 )
 _OF_CONSENT = (Reason.OWNER_UNKNOWN, Reason.NOT_AUTHORIZED)
-_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT)
+_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
 
 
 # Raises a Refusal if parameters that are each valid do not go together. Wall-clock times are in the
@@ -96,6 +96,9 @@ class Operation:
     own_reasons: tuple[Reason, ...] = ()
     # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.
     may_be_free: bool = False
+    # A larger body is refused unread. The default holds every text of a usual request at its full
+    # length, however it is escaped.
+    body_max_bytes: int = 16_384
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:

@@ -23,6 +23,7 @@ _HEADERS = {
     "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
     "RateLimit": "What is left of it (r), and for how many seconds (t).",
     "Retry-After": "After a 202: how many seconds to wait.",
+    "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
     "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
     "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
     "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",

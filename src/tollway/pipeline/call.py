@@ -78,7 +78,7 @@ class Call:
         path: str,
         query: bytes,
         headers: Mapping[bytes, bytes],
-        read_body: Callable[[], Awaitable[bytes]],
+        read_body: Callable[[int, str], Awaitable[bytes]],
         at_s: float,
     ) -> None:
         self.request_id = request_id

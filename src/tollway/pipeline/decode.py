@@ -16,6 +16,7 @@ _BODY_READERS: dict[Encoding, Callable[[str, bytes], Mapping[str, object]]] = {
     Encoding.FORM: read_form,
     Encoding.JSON: read_json,
 }
+_CACHED_QUERY_MAX = 512
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX = 10, 32
 
@@ -36,14 +37,17 @@ class Decode:
     def __call__(self, call: Call) -> Awaitable[None] | None:
         if call.operation.encoding is not Encoding.QUERY:
             return self._read_body(call)
-        call.request, call.ignored = self._from_query(call.operation_name, call.query)
+        # A long one is no usual query, and thousands of them would fill the memory.
+        is_cached = len(call.query) <= _CACHED_QUERY_MAX
+        decode = self._from_query if is_cached else self._decode_query
+        call.request, call.ignored = decode(call.operation_name, call.query)
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
         return self._decode(operation_name, read_query(query))
 
     async def _read_body(self, call: Call) -> None:
-        body = await call.read_body()
+        body = await call.read_body(call.operation.body_max_bytes, call.caller.account_id)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
         raw = _BODY_READERS[call.operation.encoding](content_type, body)
         call.request, call.ignored = self._decode(call.operation_name, raw)
