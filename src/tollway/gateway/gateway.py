@@ -20,7 +20,16 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS
-from tollway.pipeline.http import Edge, Message, Receive, Scope, Send, headers_by_name
+from tollway.pipeline.bodies import (
+    BodyShare,
+    ByteBudget,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    receive_within,
+)
+from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings
 from tollway.store.database import StoreError
@@ -49,8 +58,11 @@ class _Pages:
     """The application of all paths but the operations: every answer gets an id, and the one that
     the client sent."""
 
-    def __init__(self, routes: Sequence[Route], request_ids: RequestIds) -> None:
+    def __init__(
+        self, routes: Sequence[Route], request_ids: RequestIds, budget: ByteBudget
+    ) -> None:
         self._pages = Starlette(routes=routes)
+        self._budget = budget
         self._request_ids = request_ids
         self.paths = {route.path.encode() for route in routes}
 
@@ -66,7 +78,10 @@ class _Pages:
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
-        await self._pages({**scope, CONTEXT: context}, receive, send_with_ids)
+        # Who sends it is not known yet, only from where.
+        with BodyShare(self._budget, scope["client"][0]) as share:
+            within = receive_within(receive, share)
+            await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
 
 
 class Gateway:
@@ -95,9 +110,10 @@ class Gateway:
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
         pipeline = self._pipeline()
-        request_ids = RequestIds()
-        self._edge = Edge(pipeline, settings, metrics, request_ids)
-        self._pages = _Pages(self._routes(RequestLog(log, settings.log_calls)), request_ids)
+        request_ids, budget = RequestIds(), ByteBudget()
+        self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        routes = self._routes(RequestLog(log, settings.log_calls))
+        self._pages = _Pages(routes, request_ids, budget)
         self.upkeep = Upkeep(
             settings,
             self._resources,
