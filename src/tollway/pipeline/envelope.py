@@ -88,6 +88,8 @@ class Enveloper:
             headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
+        if call.ignored:
+            headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
@@ -98,7 +100,7 @@ class Enveloper:
         if cause.code:
             # A program cannot tell the reasons of one code apart by the message.
             headers.append((REASON_HEADER, reason.encode("ascii")))
-        if reason == "THROTTLED":
+        if cause.status == 429:
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
 
