@@ -4,6 +4,7 @@ Made by `make sdk` from the gateway's descriptors: do not edit."""
 
 CODES = {
     "PARAMETER_MISSING": 100,
+    "PARAMETER_UNKNOWN": 100,
     "PARAMETER_INVALID": 100,
     "PARAMETER_REPEATED": 100,
     "SPELLINGS_CONFLICT": 100,

@@ -14,6 +14,7 @@ from tollway.contract.reasons import Reason
 
 _OF_ANY_CALL = (
     Reason.PARAMETER_MISSING,
+    Reason.PARAMETER_UNKNOWN,
     Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
     Reason.BODY_UNREADABLE,
@@ -110,9 +111,7 @@ class Operation:
         """Every reason a call of this operation can be refused for."""
         used_up = Reason.CALLS_USED_UP if self.unit is Unit.CALLS else Reason.CREDITS_USED_UP
         body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
-        has_spellings = any(
-            each.field.other_spelling for each in declared_fields(self.request_type)
-        )
+        has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
         return (*_OF_ANY_CALL, *spellings, *body, *consent, used_up, *self.own_reasons)

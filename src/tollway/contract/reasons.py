@@ -47,6 +47,15 @@ class Reason(Enum):
             "缺少参数 {field}：请传入{expected}。",
         ),
     )
+    PARAMETER_UNKNOWN = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is not known, but {known} is: send it under that name, or leave it "
+            "out.",
+            "参数 {field} 不存在，是否为 {known}？请改用该名称，或不要传入。",
+        ),
+    )
     PARAMETER_INVALID = Cause(
         100,
         400,

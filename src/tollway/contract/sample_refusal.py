@@ -11,6 +11,7 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
     values: dict[str, object] = {
         "field": "name",
         "other": "name",
+        "known": "name",
         "expected": "another value",
         "problem": "it is empty",
         "part": "request",
@@ -28,9 +29,9 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
     }
     fields = declared_fields(operation.request_type)
     if fields:
-        doubled = next((each for each in fields if each.field.other_spelling), fields[0])
-        values["field"] = doubled.name
-        values["other"] = doubled.field.other_spelling
+        doubled = next((each for each in fields if each.other_names), fields[0])
+        values["field"] = values["known"] = doubled.name
+        values["other"] = next(iter(doubled.other_names), doubled.name)
         values["expected"] = doubled.field.kind.expected
         values["fields"] = fields[0].name
     return Refusal(reason, **values)

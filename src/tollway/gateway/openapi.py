@@ -26,6 +26,7 @@ _HEADERS = {
     "Retry-After": "After a 202: how many seconds to wait.",
     "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
     "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
+    "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
     "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",
 }
 
@@ -181,10 +182,13 @@ def describe_token(answer: Json) -> Json:
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
-    """Every name of a field; where there are two, neither alone is required."""
+    """Every name of a field; where there are two, neither alone is required. A name in the other
+    case is mentioned only, or a client made from this would have every field twice."""
     spelled = []
-    for name, field, required in fields:
-        schema = {**field.kind.schema(), "description": field.meaning}
+    for name, field, required, others in fields:
+        cased = [each for each in others if each != field.other_spelling]
+        also = f" Also taken as {' and '.join(cased)}." if cased else ""
+        schema = {**field.kind.schema(), "description": f"{field.meaning}{also}"}
         other = field.other_spelling
         spelled.append((name, required and other is None, schema))
         if other is not None:

@@ -63,6 +63,7 @@ class Call:
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None
+    ignored: str = ""
     is_settled: bool = False
     act: Act | None = None
     grant: GrantKey | None = None

@@ -87,6 +87,8 @@ class Enveloper:
             headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
+        if call.ignored:
+            headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
