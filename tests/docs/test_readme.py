@@ -51,7 +51,9 @@ def test_each_operation_has_one_plain_curl(page: Path) -> None:
 def test_five_lines_of_a_program_are_those_that_tests_run(page: Path, language: str) -> None:
     (shown,) = (block.text for block in blocks_of(page) if block.language == language)
     run = next(
-        block.text for block in blocks_of(DOCS / f"call/{language}.md") if block.language == language
+        block.text
+        for block in blocks_of(DOCS / f"call/{language}.md")
+        if block.language == language
     )
     assert shown == run
     assert len([line for line in shown.splitlines() if line]) <= 5
