@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter
 
-from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
+from tollway.contract.envelope import NO_DATA, as_repetition, encode_data, encode_envelope
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.pipeline.call import Answer, Call
@@ -18,6 +18,7 @@ from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER
 _SUCCESS_MSG = {
     language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
 }
+REASON_HEADER = b"x-tollway-reason"
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
 
 logger = logging.getLogger("tollway.call")
@@ -43,7 +44,8 @@ class Enveloper:
         self._mapped = mapped
 
     def success(self, call: Call) -> Answer:
-        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], call.data)
+        data = call.data if call.replay_of is None else as_repetition(call.data)
+        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], data)
 
     def failure(self, call: Call, error: Exception) -> Answer:
         call.charged = 0
@@ -71,8 +73,7 @@ class Enveloper:
                 call.request_id,
                 call.operation_name,
                 call.account_id,
-                cause.code,
-                reason,
+                *_recorded(call, cause.code, reason),
                 call.charged,
                 elapsed_s,
                 call.client_ids,
@@ -86,6 +87,8 @@ class Enveloper:
             headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
+        if call.ignored:
+            headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
@@ -93,9 +96,17 @@ class Enveloper:
             admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
-        if reason == "THROTTLED":
+        if cause.code:
+            # A program cannot tell the reasons of one code apart by the message.
+            headers.append((REASON_HEADER, reason.encode("ascii")))
+        if cause.status == 429:
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
+
+
+def _recorded(call: Call, code: int, reason: str) -> tuple[int, str]:
+    """What logs and metrics say: a fault that a test call asked for is none of the gateway."""
+    return (0, "SIMULATED") if call.is_simulated else (code, reason)
 
 
 def _refusal(call: Call, error: Exception) -> Refusal:

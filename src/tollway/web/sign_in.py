@@ -31,8 +31,13 @@ from tollway.identity.sessions import (
 from tollway.identity.sign_in_limits import Attempt, count_attempt, forget_attempts
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader
+from tollway.web.wording import PLAIN_VIEW, View, sentence
 
 P = TypeVar("P")
+
+WRONG = sentence("This login and password do not belong together. Check both and try again.")
+TOO_MANY = sentence("Too many attempts. Wait a quarter of an hour, then try again.")
+AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
 
 # A visitor who is not signed in is not looked for in the database.
 _VISITOR = "v."
@@ -56,6 +61,7 @@ class Visit(Generic[P]):
     cookie: str
     person: P | None = None
     is_new: bool = False
+    view: View = PLAIN_VIEW
 
 
 class _Device(msgspec.Struct, frozen=True, array_like=True):

@@ -218,7 +218,8 @@ CREATE TABLE refused_call (
     code BIGINT NOT NULL,
     reason VARCHAR COLLATE "C" NOT NULL,
     replay_of VARCHAR COLLATE "C",
-    client_request_id VARCHAR COLLATE "C"
+    client_request_id VARCHAR COLLATE "C",
+    is_test INTEGER NOT NULL
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 
@@ -256,14 +257,15 @@ CREATE TABLE consent (
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id);
 
--- Every successful call under a grant.
+-- Every successful call under a grant. A repetition names the request that it repeats.
 CREATE TABLE consent_use (
     owner_kind VARCHAR COLLATE "C" NOT NULL,
     owner_id VARCHAR COLLATE "C" NOT NULL,
     consent_id VARCHAR COLLATE "C" NOT NULL,
     request_id VARCHAR COLLATE "C" NOT NULL,
     at_ms BIGINT NOT NULL,
-    operation VARCHAR COLLATE "C" NOT NULL
+    operation VARCHAR COLLATE "C" NOT NULL,
+    replay_of VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);
 
 
