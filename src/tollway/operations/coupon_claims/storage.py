@@ -11,7 +11,7 @@ from zlib import crc32
 from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 
 from tollway.operations.coupon_claims.counts import forget_empty, recount
-from tollway.operations.coupon_claims.records import ClaimRow, checked_claim
+from tollway.operations.coupon_claims.records import ClaimRow, checked_claim, ready_claim
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.store.database import Transaction
 from tollway.store.months import MonthsOf
@@ -86,9 +86,10 @@ class ClaimLoader:
         if left:
             async with transaction.with_new_plan():
                 await transaction.execute_many(_REMOVE, [old.place for old in left])
-        await transaction.execute_many(_PUT, come)
+        await transaction.execute_many(_PUT, [(*row, ready_claim(row)) for row in come])
         moved = set(come)
-        await transaction.execute_many(_REPLACE, [row for row in changed if row not in moved])
+        stayed = [(*row, ready_claim(row)) for row in changed if row not in moved]
+        await transaction.execute_many(_REPLACE, stayed)
         await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
         return len(changed)
 

@@ -13,7 +13,7 @@ from tollway.store.sealing import Sealer
 
 
 def _handler(services: Services) -> OrdersHandler:
-    return OrdersHandler(services.reading, services.vault.sealer, services.zone)
+    return OrdersHandler(services.reading, services.zone)
 
 
 def _loader(sealer: Sealer | None) -> OrderLoader:

@@ -6,6 +6,7 @@ import msgspec
 from sqlalchemy import bindparam, or_
 from sqlalchemy.dialects.postgresql import insert
 
+from tollway.operations.promotion_material.ready import ready_material
 from tollway.operations.promotion_material.records import MaterialRecord, checked_material
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Transaction
@@ -41,4 +42,5 @@ def _row(record: MaterialRecord) -> dict[str, object]:
     row = msgspec.structs.asdict(record)
     row["benefits"] = msgspec.json.encode(record.benefits).decode()
     row["items"] = msgspec.json.encode(record.items).decode()
+    row["ready"] = ready_material(record)
     return row
