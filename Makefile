@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-dep
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
-.PHONY: help install run test torture check format bench costs lock clean
+.PHONY: help install run test coverage torture check format bench costs lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 
 test: $(TOOLS)  ## run the test suite, in three processes: tests wait as much as they compute
 	@$(BIN)/python -m pytest --numprocesses 3
+
+coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
+	@rm -f .coverage .coverage.*
+	@$(BIN)/python -m coverage run -m pytest --numprocesses 3; status=$$?; \
+	  $(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report && exit $$status
 
 torture: $(TOOLS)  ## run the long campaigns of tests/torture
 	@$(BIN)/python -m pytest -m torture tests/torture

@@ -26,6 +26,16 @@ RECIPIENT = Party(
 _tasks = count(1)
 
 
+class Clock:
+    """A monotonic clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 @pytest.fixture(scope="session")
 def shared_fake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCarrier]:
     started = FakeCarrier(tmp_path_factory.mktemp("carrier"))

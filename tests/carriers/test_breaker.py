@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.carriers.conftest import ask, carrier_with, link_to, new_order
-from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.carriers.conftest import Clock, ask, carrier_with, link_to, new_order
+from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker, State
 from tollway.carriers.connectors.connector import Issued, NotSentError, OutcomeUnknownError
@@ -17,14 +18,6 @@ from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 
 PAUSE_S = 10.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def _breaker(clock: Clock, failures_max: int = 3, in_flight_max: int = 4) -> Breaker:
@@ -169,6 +162,27 @@ def test_a_refusal_is_an_answer_and_opens_nothing(fake: FakeCarrier) -> None:
     fake.misbehave("refuse", times=1)
     ask(link_to(fake.url), lambda to: to.issue(new_order()), breaker=breaker)
     assert breaker.state is State.CLOSED
+
+
+def test_an_answer_that_cannot_be_used_is_an_answer_and_opens_nothing(
+    fake: FakeCarrier, tmp_path: Path
+) -> None:
+    breaker = _breaker(Clock(), failures_max=1)
+    order = new_order()
+    odd = FakeCarrier(tmp_path, "--numbers-format", "XX####")
+    for question in (lambda to: to.issue(order), lambda to: to.look_up(order.ref)):
+        with pytest.raises(OutcomeUnknownError, match="not in its format"):
+            ask(link_to(odd.url), question, breaker=breaker)
+    assert odd.stop() == 0
+    fake.misbehave("refuse", message=LOOK_UP, times=1)
+    with pytest.raises(OutcomeUnknownError, match="does not say"):
+        ask(link_to(fake.url), lambda to: to.look_up(order.ref), breaker=breaker)
+    assert breaker.state is State.CLOSED
+    # The control: no answer at all.
+    fake.misbehave("wrong_digest", message=ISSUE, times=1)
+    with pytest.raises(OutcomeUnknownError):
+        ask(link_to(fake.url), lambda to: to.issue(new_order()), breaker=breaker)
+    assert breaker.state is State.OPEN
 
 
 def test_a_carrier_that_hangs_holds_a_bounded_number_of_calls_and_no_other_carrier(

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
+from tollway.contract.envelope import NO_DATA, as_repetition, encode_data, encode_envelope
 
 PAYLOADS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
@@ -33,3 +33,13 @@ def test_any_message_and_payload_come_back(
 def test_no_data_is_an_empty_object() -> None:
     envelope = json.loads(encode_envelope(404, encode_data('say "no"'), 0, 1, NO_DATA))
     assert envelope == {"code": 404, "msg": 'say "no"', "msec": 0, "time": 1, "data": {}}
+
+
+def test_a_repetition_takes_nothing_and_no_text_of_a_record_is_changed() -> None:
+    said = '"withholding_money":5'
+    data = {"content": [{"remark": said, "withholding_money": 7}], said: 1, "withholding_money": 12}
+    assert json.loads(as_repetition(encode_data(data))) == {
+        "content": [{"remark": said, "withholding_money": 0}],
+        said: 1,
+        "withholding_money": 0,
+    }

@@ -41,8 +41,8 @@ def test_good_rows_are_stored_and_bad_ones_are_in_the_reject_file(
 ) -> None:
     assert tollway(str(file), "--json") == 1
     rejects = file.with_name("figures.csv.rejected.jsonl")
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"read": 4, "stored": 2, "changed": 2, "rejected": 2, "rejects": str(rejects)}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {"read": 4, "stored": 2, "changed": 2, "rejected": 2, "rejects": str(rejects)}
     lines = [json.loads(line) for line in rejects.read_text(encoding="utf-8").splitlines()]
     assert [(line["line"], line["record"]) for line in lines] == [
         (3, "product,,nameless,shop"),
@@ -55,14 +55,14 @@ def test_good_rows_are_stored_and_bad_ones_are_in_the_reject_file(
     assert [row[0] for row in figures.rows("product")] == ["p1", "p2"]
 
 
-def test_what_came_of_it_is_told_in_words(
+def test_the_outcome_is_printed_in_words(
     file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     rejects = tmp_path / "aside.jsonl"
     assert tollway(str(file), "--rejects", str(rejects)) == 1
-    told = capsys.readouterr().out
-    assert "4 records read, 2 stored (2 of them new or changed), 2 rejected." in told
-    assert rejects.name in told.replace("\n", "")
+    printed = capsys.readouterr().out
+    assert "4 records read, 2 stored (2 of them new or changed), 2 rejected." in printed
+    assert rejects.name in printed.replace("\n", "")
     assert len(rejects.read_text(encoding="utf-8").splitlines()) == 2
 
 

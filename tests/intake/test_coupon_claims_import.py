@@ -31,13 +31,13 @@ LINE: dict[str, object] = {
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "tollway.db")
 
 
-def run_import(books: Store, file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def run_import(store: Store, file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     with pytest.raises(SystemExit) as ended:
-        main(["import", "coupon-claims", str(file), "--database", books.url, "--json"])
+        main(["import", "coupon-claims", str(file), "--database", store.url, "--json"])
     result = json.loads(capsys.readouterr().out)
     assert ended.value.code == (1 if result["rejected"] else 0)
     return result
@@ -49,10 +49,10 @@ def write_lines(file: Path, lines: list[dict[str, object]]) -> Path:
     return file
 
 
-def stored(books: Store) -> list[tuple[Any, ...]]:
+def stored(store: Store) -> list[tuple[Any, ...]]:
     """All claims; that the counts by hour agree with them is checked every time."""
-    rows = books.do(lambda database: database.fetch_all(Query(select(coupon_claim))))
-    hours = books.do(lambda database: database.fetch_all(Query(select(coupon_claim_hour))))
+    rows = store.do(lambda database: database.fetch_all(Query(select(coupon_claim))))
+    hours = store.do(lambda database: database.fetch_all(Query(select(coupon_claim_hour))))
     counted = {tuple(hour[:3]): hour[3] for hour in hours if hour[3]}
     assert counted == Counter((row[0], row[1], -row[2] // 3600) for row in rows)
     return [tuple(row) for row in rows]
@@ -60,7 +60,7 @@ def stored(books: Store) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", ["claims.jsonl", "claims.csv", "claims.jsonl.gz", "claims.csv.gz"])
 def test_every_kind_of_file_stores_the_same(
-    books: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     plain = tmp_path / name.removesuffix(".gz")
     if ".csv" in name:
@@ -72,49 +72,49 @@ def test_every_kind_of_file_stores_the_same(
         write_lines(plain, [LINE])
     if name.endswith(".gz"):
         (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))
-    result = run_import(books, tmp_path / name, capsys)
+    result = run_import(store, tmp_path / name, capsys)
     assert result == {"read": 1, "stored": 1, "changed": 1, "rejected": 0, "rejects": None}
-    assert stored(books) == [tuple(claim("c1", NOON_S))]
+    assert stored(store) == [tuple(claim("c1", NOON_S))]
 
 
 def test_loading_twice_changes_nothing(
-    books: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [{**LINE, "coupon_code": f"c{n}", "claim_time": NOON_S + n} for n in range(4500)]
     file = write_lines(tmp_path / "claims.jsonl", lines)
-    assert run_import(books, file, capsys)["changed"] == 4500
-    before = stored(books)
+    assert run_import(store, file, capsys)["changed"] == 4500
+    before = stored(store)
     assert len(before) == 4500
-    assert run_import(books, file, capsys)["changed"] == 0
-    assert stored(books) == before
+    assert run_import(store, file, capsys)["changed"] == 0
+    assert stored(store) == before
 
 
-def test_a_later_record_of_a_code_moves_it_and_the_counts_follow(books: Store) -> None:
-    assert load_claims(books, [claim("a", NOON_S), claim("b", NOON_S)]) == 2
+def test_a_later_record_of_a_code_moves_it_and_the_counts_follow(store: Store) -> None:
+    assert load_claims(store, [claim("a", NOON_S), claim("b", NOON_S)]) == 2
     for moved in (
         claim("a", NOON_S + 3600),
         claim("a", NOON_S + 3601),
         claim("a", NOON_S + 3601, sid="s2"),
         claim("a", NOON_S + 3601, sid="s2", claim_type=6),
     ):
-        assert load_claims(books, [moved]) == 1
-        assert sorted(stored(books)) == sorted([tuple(claim("b", NOON_S)), tuple(moved)])
+        assert load_claims(store, [moved]) == 1
+        assert sorted(stored(store)) == sorted([tuple(claim("b", NOON_S)), tuple(moved)])
 
 
-def test_a_record_that_says_something_else_replaces_and_counts_once(books: Store) -> None:
-    load_claims(books, [claim("a", NOON_S)])
+def test_a_record_that_says_something_else_replaces_and_counts_once(store: Store) -> None:
+    load_claims(store, [claim("a", NOON_S)])
     renamed = claim("a", NOON_S)._replace(coupon_name="新红包")
-    assert load_claims(books, [renamed]) == 1
-    assert stored(books) == [tuple(renamed)]
+    assert load_claims(store, [renamed]) == 1
+    assert stored(store) == [tuple(renamed)]
 
 
-def test_of_one_code_twice_in_a_chunk_the_last_counts(books: Store) -> None:
+def test_of_one_code_twice_in_a_chunk_the_last_counts(store: Store) -> None:
     first, last = claim("a", NOON_S), claim("a", NOON_S + 7200, sid="s2")
-    assert load_claims(books, [first, last]) == 1
-    assert stored(books) == [tuple(last)]
-    assert load_claims(books, [first, last]) == 0
-    assert load_claims(books, [last, first, last, first]) == 1
-    assert stored(books) == [tuple(first)]
+    assert load_claims(store, [first, last]) == 1
+    assert stored(store) == [tuple(last)]
+    assert load_claims(store, [first, last]) == 0
+    assert load_claims(store, [last, first, last, first]) == 1
+    assert stored(store) == [tuple(first)]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_of_one_code_twice_in_a_chunk_the_last_counts(books: Store) -> None:
     ],
 )
 def test_a_wrong_record_is_set_aside_with_its_reason_and_stops_no_other(
-    books: Store,
+    store: Store,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     changes: dict[str, object],
@@ -150,11 +150,11 @@ def test_a_wrong_record_is_set_aside_with_its_reason_and_stops_no_other(
     wrong = {name: value for name, value in {**LINE, **changes}.items() if value is not None}
     good = {**LINE, "coupon_code": "good"}
     file = write_lines(tmp_path / "claims.jsonl", [wrong, good])
-    result = run_import(books, file, capsys)
+    result = run_import(store, file, capsys)
     assert (result["stored"], result["rejected"]) == (1, 1)
     (reject,) = Path(result["rejects"]).read_text(encoding="utf-8").splitlines()
-    told = json.loads(reject)
-    assert told["line"] == 1
-    assert told["reason"].startswith(reason)
-    assert json.loads(told["record"]) == wrong
-    assert [row[3] for row in stored(books)] == ["good"]
+    reject_line = json.loads(reject)
+    assert reject_line["line"] == 1
+    assert reject_line["reason"].startswith(reason)
+    assert json.loads(reject_line["record"]) == wrong
+    assert [row[3] for row in stored(store)] == ["good"]

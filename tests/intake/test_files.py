@@ -1,4 +1,4 @@
-"""Files that are broken: what can be read is stored, what cannot is told with its line."""
+"""Files that are broken: what can be read is stored, the rest is reported with its line."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def names(figures: Figures) -> list[object]:
     ],
     ids=lambda value: repr(value[:24]),
 )
-def test_a_bad_line_of_csv_is_told_with_its_number(
+def test_a_bad_line_of_csv_is_reported_with_its_number(
     figures: Figures, bad: bytes, reason: str
 ) -> None:
     loaded = figures.load_bytes("f.csv", HEADER + ONE + b"\n" + bad + TWO)
@@ -65,7 +65,7 @@ def test_a_bad_line_of_csv_is_told_with_its_number(
     ],
     ids=lambda value: repr(value[:24]),
 )
-def test_a_bad_line_of_json_is_told_with_its_number(
+def test_a_bad_line_of_json_is_reported_with_its_number(
     figures: Figures, bad: bytes, reason: str
 ) -> None:
     loaded = figures.load_bytes("f.jsonl", JSON_ONE + b"\n  \n" + bad + JSON_TWO)

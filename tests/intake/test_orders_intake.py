@@ -191,7 +191,7 @@ def test_nothing_is_counted_when_the_transaction_fails(empty: Store) -> None:
         ({"remark_tag_name": "\ud800"}, "remark_tag_name: it contains half of a surrogate pair"),
     ],
 )
-def test_a_wrong_record_is_told_what_is_wrong(
+def test_a_wrong_record_is_rejected_with_its_reason(
     empty: Store, change: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):

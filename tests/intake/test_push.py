@@ -18,12 +18,12 @@ from tests.support.postgresql import locked
 from tests.support.pushes import SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.intake.push_request import SignatureError, read_claim, sign, signing_key
+from tollway.intake.push_signature import SignatureError, read_claim, sign, signing_key
 from tollway.intake.rejects import keep_rejects, list_rejected, replay, sealed_reject
 from tollway.intake.sources import add_source, key_of, list_sources, rotate_secret
 from tollway.operations.catalogue import RECORD_KINDS
 
-# Of whoever has its turns, and waits for the table of counts.
+# Of a transaction that holds its locks and waits for the table of counts.
 _TURNS_TAKEN = """
 SELECT count(*) FROM pg_locks AS taken JOIN pg_locks AS waiting USING (pid)
 JOIN pg_database ON pg_database.oid = waiting.database AND datname = current_database()
@@ -90,7 +90,7 @@ def test_401_is_the_same_for_every_push_that_cannot_be_trusted(
     elsewhere = "whsec_" + "A" * 43 + "="
     refused = [
         push(gateway, elsewhere, body),
-        push(gateway, secret, body, source="nobody"),
+        push(gateway, secret, body, source="unknown"),
         push(gateway, secret, body, source=""),
         push(gateway, secret, body, source="", query="?source=%00"),
         push(gateway, secret, body, source="", query="?source=%EF%BB%BF"),
@@ -246,7 +246,7 @@ def test_400_over_a_thousand_wrong_records(gateway: Gateway, own: Store, secret:
 
 @pytest.mark.postgresql
 def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
-    """The server has one table for the locks of all, and those who find it full fail."""
+    """All transactions share one table of locks, and fail when it is full."""
     # The push waits for longer than this test may be held up.
     gateway = Gateway(own, call_timeout_s=60)
     body = _json(*(order(f"sn-{n}", owner_id=f"88{n:07}") for n in range(200)))

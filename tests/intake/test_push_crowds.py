@@ -1,4 +1,4 @@
-"""Whoever pushes how much: what is not signed takes little memory, honest sources get through."""
+"""Pushes in great numbers: unsigned ones take little memory, and honest sources get through."""
 
 import socket
 import time
@@ -17,7 +17,7 @@ from tests.support.pushes import SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
-from tollway.intake.push_request import sign
+from tollway.intake.push_signature import sign
 from tollway.intake.sources import add_source, key_of
 
 # More than what is read without waiting for a place.
@@ -84,8 +84,8 @@ def _slow_senders(gateway: Gateway, secret: str, number: int) -> Iterator[list[s
         ]
         for sender in senders:
             sender.sendall(_head(secret, LARGE, Expect="100-continue"))
-        # They are told to go on when somebody begins to read.
-        yield eventually(lambda: select(senders, [], [], 0)[0], lambda told: len(told) >= 4)
+        # "100 Continue" comes when the server begins to read.
+        yield eventually(lambda: select(senders, [], [], 0)[0], lambda ready: len(ready) >= 4)
 
 
 def _large(order_sn: str) -> bytes:
@@ -96,7 +96,7 @@ def test_503_large_pushes_wait_for_each_other_and_small_ones_for_none(
     own: Store, secret: str
 ) -> None:
     gateway = Gateway(own, body_timeout_s=4)
-    # Those who get the places afterwards keep them for longer than the next one waits.
+    # The pushes that get the slots next keep them for longer than the following one waits.
     with _slow_senders(gateway, secret, 12) as read:
         for _ in range(3):
             assert push(gateway, secret, _order("sn-small")).status_code == 200

@@ -64,7 +64,7 @@ ROWS = (
     "SELECT account_id, key, request_id, fingerprint, sealed FROM idempotency_key {} ORDER BY 1, 2",
 )
 USES = (
-    "SELECT owner_kind, owner_id, consent_id, request_id, operation FROM consent_use "
+    "SELECT owner_kind, owner_id, consent_id, request_id, operation, replay_of FROM consent_use "
     "WHERE request_id LIKE '{}.%' ORDER BY 1, 2, 3, 4"
 )
 
@@ -98,6 +98,7 @@ def charge_of(spec: ChargeSpec, account_id: str, request_id: str) -> Charge:
         1_900_000_000_000,
         grant=grant or None,
         idempotency_key=idempotency_key,
+        replay_of="an earlier one" if spec.amount == 0 and spec.key is None else None,
     )
 
 

@@ -25,7 +25,7 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.support.wire import Wire
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH
-from tollway.intake.push_request import sign
+from tollway.intake.push_signature import sign
 from tollway.intake.sources import add_source, key_of
 from tollway.ledger.tokens import SECRET, mint
 from tollway.operations.orders.operation import ORDERS

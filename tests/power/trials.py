@@ -21,7 +21,7 @@ from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
-from tollway.intake.push_request import sign
+from tollway.intake.push_signature import sign
 from tollway.intake.sources import add_source, key_of
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES

@@ -5,7 +5,7 @@ import time
 import httpx
 
 from tests.support.gateway import Gateway
-from tollway.intake.push_request import sign
+from tollway.intake.push_signature import sign
 from tollway.intake.sources import key_of
 
 SOURCE = "market"

@@ -109,6 +109,18 @@ def issue(gateway: Gateway, token: str, body: object, **headers: str) -> Reply:
     return reply_of(gateway.client.post(WAYBILLS.path, json=body, headers=sent))
 
 
+def without_charge(value: Any) -> Any:
+    """An answer as its repetition has it: nothing was taken for that, all else is the same."""
+    if isinstance(value, list):
+        return [without_charge(each) for each in value]
+    if isinstance(value, dict):
+        return {
+            name: 0 if name == "withholding_money" else without_charge(each)
+            for name, each in value.items()
+        }
+    return value
+
+
 def waybill_part(data: dict[str, Any]) -> dict[str, Any]:
     """All of an answer that is the waybill's, and not the one call's."""
     return {name: value for name, value in data.items() if name != "withholding_money"}

@@ -9,6 +9,7 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
 from tests.support.consent import (
+    PATH,
     Asker,
     Person,
     allow,
@@ -75,6 +76,26 @@ def test_refused_approved_succeeds_revoked_refused_again(
     assert "Revoked" in browser.send("/owner/revoke").text
     assert_seen(store, lambda: ask(gateway, asker, person.id).code, 302)
     assert reply.headers["x-request-id"] in browser.open("/owner").text
+
+
+def test_a_repeated_read_is_shown_with_the_one_it_repeats(
+    gateway: Gateway, store: Store, asker: Asker, person: Person, browser: Browser
+) -> None:
+    allow(store, asker, person)
+    body = {"adzone_id": 77, "site_id": 66, "promotion_id": 37104, "platform_user_id": person.id}
+    first, again = (
+        gateway.post_json(PATH, body, token=asker.token, headers={"Idempotency-Key": "k"}).headers[
+            "x-request-id"
+        ]
+        for _ in range(2)
+    )
+    browser.open("/owner")
+    browser.sign_in(person.login)
+    home = browser.open("/owner").text
+    grant_id = browser.hidden()["grant"]
+    for page in (home, browser.open(f"/owner/reads?grant={grant_id}").text):
+        assert again in page
+        assert f"repeats {first}" in page
 
 
 def test_declining_allows_nothing(

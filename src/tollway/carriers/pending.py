@@ -5,9 +5,10 @@ the waybill is no longer pending.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, tuple_
 
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
@@ -22,16 +23,19 @@ from tollway.carriers.waybills import (
 )
 from tollway.ledger.charges import Charge
 from tollway.ledger.holds import capture, lock_balance_of, release, reserve
-from tollway.store.database import Reader, Transaction
+from tollway.store.database import Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, waybill
 
 # Written out, and not a parameter: otherwise the planner does not use the partial index.
 _is_pending: ColumnElement[bool] = literal_column(IS_PENDING)
 _CARRIERS = Query(select(waybill.c.wp_code).where(_is_pending).distinct())
-_PENDING = Query(
-    WHOLE.where(_is_pending, waybill.c.wp_code == bindparam("of_carrier"))
-    .order_by(waybill.c.asked_at_s)
+_position = (waybill.c.asked_at_s, waybill.c.object_id)
+_PENDING = WHOLE.where(_is_pending, waybill.c.wp_code == bindparam("of_carrier"))
+_OLDEST = Query(_PENDING.order_by(*_position).limit(bindparam("most")))
+_AFTER = Query(
+    _PENDING.where(tuple_(*_position) > tuple_(bindparam("last_at_s"), bindparam("last_id")))
+    .order_by(*_position)
     .limit(bindparam("most"))
 )
 _GIVEN = Query(
@@ -126,10 +130,33 @@ async def carriers_pending(reader: Reader) -> list[str]:
     return [str(wp_code) for (wp_code,) in await reader.fetch_all(_CARRIERS)]
 
 
-async def list_pending(reader: Reader, wp_code: str, most: int) -> Sequence[StoredWaybill]:
-    """The waybills that wait for a carrier, the oldest first."""
-    rows = await reader.fetch_all(_PENDING, of_carrier=wp_code, most=most)
-    return [stored_waybill(row) for row in rows]
+class Position(NamedTuple):
+    """Where a waybill is among those that wait for a carrier, the oldest first."""
+
+    asked_at_s: int
+    object_id: str
+
+    @classmethod
+    def of(cls, pending: Waybill) -> "Position":
+        return cls(pending.asked_at_s, pending.object_id)
+
+
+async def list_pending(
+    reader: Reader, wp_code: str, last: Position | None, most: int
+) -> Sequence[StoredWaybill]:
+    """The waybills that wait for a carrier, from the one after `last` on, then from the oldest."""
+    rows: list[Row] = []
+    if last is not None:
+        after = {"last_at_s": last.asked_at_s, "last_id": last.object_id}
+        rows += await reader.fetch_all(_AFTER, of_carrier=wp_code, most=most, **after)
+    pending = [stored_waybill(row) for row in rows]
+    if len(pending) < most:
+        oldest = await reader.fetch_all(_OLDEST, of_carrier=wp_code, most=most - len(pending))
+        seen = {each.waybill.object_id for each in pending}
+        pending += [
+            each for each in map(stored_waybill, oldest) if each.waybill.object_id not in seen
+        ]
+    return pending
 
 
 async def is_pending(reader: Reader, of: Waybill) -> bool:

@@ -20,6 +20,7 @@ from tollway.carriers.carriers import find_carrier, known_carrier
 from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.pending import (
+    Position,
     carriers_pending,
     end_issued,
     end_refused,
@@ -87,6 +88,8 @@ class Reconciler:
         self._remotes = remotes
         self._vault = vault
         self._runtime = runtime
+        # By wp_code; a round may end before all have been asked for.
+        self._last_asked: dict[str, Position] = {}
 
     async def settle_all(self) -> Sequence[Finding]:
         """Settles what can be settled of everything that no caller can still wait for."""
@@ -96,11 +99,15 @@ class Reconciler:
         return [finding for of_carrier in findings for finding in of_carrier]
 
     async def _settle_of(self, wp_code: str) -> list[Finding]:
-        """Settles one carrier's waybills, the oldest first, for at most one round's time."""
+        """Settles one carrier's waybills for at most one round's time. The next round goes on after
+        the last of them, so that those without an answer do not keep the others from being asked
+        for."""
         ends_at_s = time.monotonic() + _ROUND_S
         findings = []
-        for stored in await list_pending(self._database, wp_code, _AT_ONCE_MAX):
+        last = self._last_asked.get(wp_code)
+        for stored in await list_pending(self._database, wp_code, last, _AT_ONCE_MAX):
             findings.append(await self._settle_safely(stored))
+            self._last_asked[wp_code] = Position.of(stored.waybill)
             if time.monotonic() > ends_at_s:
                 break
         return findings
@@ -131,7 +138,8 @@ class Reconciler:
             return _finding(stored, Outcome.NOT_CONNECTED, age_s, 0)
         after_s = opened.link.settle_after_s
         try:
-            issued = await self._remotes.connector(carrier, opened).look_up(ref_of(pending))
+            connector = self._remotes.connector(carrier, opened, is_counted=False)
+            issued = await connector.look_up(ref_of(pending))
         except ConnectorError:
             return _finding(stored, Outcome.NO_ANSWER, age_s, after_s)
         if issued is not None:

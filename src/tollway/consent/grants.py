@@ -200,11 +200,12 @@ _AFTER_ALL = "~"
 
 
 class Read(msgspec.Struct, frozen=True):
-    """One successful call under a grant."""
+    """One successful call under a grant; a repetition names the request that it repeats."""
 
     request_id: str
     at_ms: int
     operation: str
+    replay_of: str | None
 
 
 _NEWEST = Query(

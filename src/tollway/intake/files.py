@@ -94,7 +94,7 @@ def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
 
 
 def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
-    """One array of objects. What comes after a mistake between them cannot be told apart."""
+    """One array of objects. After a mistake between two objects, the rest cannot be separated."""
     text = io.TextIOWrapper(content, "utf-8", errors="surrogateescape", newline="")
     try:
         for item in split_array(iter(lambda: text.read(PIECE_BYTES), "")):

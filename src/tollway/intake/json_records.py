@@ -1,8 +1,7 @@
 """Records as JSON: one object, or an array of them, with no digit lost.
 
-A decoder written in C reads what is as it should be. What it refuses is read once more by a
-forgiving one: so a record that is wrong is rejected for the field that is wrong, and the records
-beside it in an array are stored.
+A decoder written in C reads valid records. A lenient one reads what the first refuses: so that a
+record is rejected for the field that is wrong, and the records beside it in an array are stored.
 """
 
 import json
@@ -62,9 +61,7 @@ def _whole_number(text: str) -> int | JsonNumber:
 
 
 _decoder = msgspec.json.Decoder(float_hook=_number)
-_forgiving = json.JSONDecoder(
-    parse_float=_number, parse_int=_whole_number, parse_constant=JsonNumber
-)
+_lenient = json.JSONDecoder(parse_float=_number, parse_int=_whole_number, parse_constant=JsonNumber)
 
 
 def read_json(raw: bytes) -> object:
@@ -77,7 +74,7 @@ def read_json(raw: bytes) -> object:
     except (ValueError, RecursionError):
         pass
     try:
-        return _forgiving.decode(as_text(raw))
+        return _lenient.decode(as_text(raw))
     except (ValueError, RecursionError):
         raise NotJsonError from None
 
@@ -143,7 +140,7 @@ def split_array(pieces: Iterator[str]) -> Iterator[Item]:
 
 
 class _PieceReader:
-    """Text that is read from pieces, of which only the last ones are in memory."""
+    """Reads text in pieces, and keeps only the last ones in memory."""
 
     def __init__(self, pieces: Iterator[str]) -> None:
         self._pieces = pieces

@@ -21,27 +21,26 @@ from tollway.store.sealing import Sealer
 CHUNK_RECORDS = 2000
 # Rejected records are kept whole until the chunk is done, and can be large.
 _REJECTED_CHARACTERS = 8 * 1024 * 1024
-# Each has a turn of its own, which is a lock: as many as a server that is set up as usual has room
-# for in every transaction.
+# Each owner is one lock in the transaction; a server with the usual settings has 64 for each.
 _OWNERS_AT_ONCE = 64
 
 
 class Loader(Protocol):
-    """What one kind of file needs: how a record is checked, and how checked ones are stored."""
+    """How the records of one kind are checked and stored."""
 
     @property
     def months(self) -> MonthsOf | None:
-        """Those of the table whose rows its records are, if that is divided by month."""
+        """The months of its table, if that is partitioned by month."""
 
     @property
     def owner_of(self) -> Callable[[Any], str] | None:
-        """Whose record one is, if storing it takes a turn of this owner."""
+        """The owner of a record, if storing it locks this owner."""
 
     def check(self, values: dict[str, object]) -> Any:
         """The typed record; raises ValueError, of `record_problems`, with what is wrong."""
 
     async def store(self, transaction: Transaction, records: Sequence[Any]) -> int:
-        """Stores records; tells how many rows changed by it."""
+        """Stores records; returns how many rows changed."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +139,10 @@ def _check(loader: Loader, raw: RawRecord) -> Any:
 
 
 async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:
-    """Stores checked records; tells how many rows changed by it.
+    """Stores checked records; returns how many rows changed.
 
-    In one transaction, but for those of many owners on a shared database: its table of locks is
-    everybody's, and who finds it full fails.
+    In one transaction; but records of many owners on a shared database in several, because all
+    its transactions share one table of locks, and fail when it is full.
     """
     if loader.months is not None:
         await loader.months.make_for(database, records)
@@ -161,6 +160,6 @@ async def store_records(database: Database, loader: Loader, records: Sequence[An
 async def _store(loader: Loader, records: Sequence[Any], transaction: Transaction) -> int:
     changed = await loader.store(transaction, records)
     if not changed:
-        # They are acknowledged nevertheless.
+        # Unchanged records are acknowledged too.
         await wait_for_standby(transaction)
     return changed

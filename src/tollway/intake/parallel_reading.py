@@ -1,8 +1,8 @@
 """Reading a large file in a process of its own.
 
-Reading, checking and sealing a record takes as long as storing it. Done beside each other on two
-cores, a file is loaded in about half the time. Where a file is small, starting the process would
-take longer than it saves.
+Reading, checking and sealing a record takes as long as storing it. On two cores at
+once, that loads a file in about half the time. For a small file, starting the process would take
+longer than it saves.
 """
 
 import gc
@@ -59,7 +59,7 @@ def _received(
     reader = context.Process(target=_send, args=arguments, daemon=True)
     reader.start()
     sender.close()
-    _spare_the_collector()
+    _freeze_garbage_collector()
     rows = msgspec.msgpack.Decoder(list[kind.row_type])  # type: ignore[name-defined]
     try:
         while True:
@@ -81,7 +81,7 @@ def _send(
     sender: Connection, kind: RecordKind, path: Path, database_url: str, key_file: str
 ) -> None:
     """Runs in the second process: sends chunk after chunk, then the end or a problem."""
-    _spare_the_collector()
+    _freeze_garbage_collector()
     end = _SentChunk(msgspec.Raw(b"\xc0"), [], 0, is_last=True)
     try:
         for chunk in _read(kind, path, database_url, key_file):
@@ -94,7 +94,7 @@ def _send(
     sender.send_bytes(_encoder.encode(end))
 
 
-def _spare_the_collector() -> None:
-    """Has it look at records only: going through all that was imported before, again and again,
-    would take a tenth of the time."""
+def _freeze_garbage_collector() -> None:
+    """Exempts the imported modules: to search them for garbage again and again would take a tenth
+    of the time."""
     gc.freeze()

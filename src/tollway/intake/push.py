@@ -10,16 +10,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.intake.loading import Loader, RecordKind, store_records
-from tollway.intake.push_record import PushFacts, PushRecorder
-from tollway.intake.push_request import (
-    Claimed,
-    MalformedError,
-    Pushed,
-    SignatureError,
-    read_claim,
-    read_push,
-    signing_key,
-)
+from tollway.intake.push_body import MalformedError, Pushed, read_push
+from tollway.intake.push_log import PushFacts, PushRecorder
+from tollway.intake.push_signature import Claimed, SignatureError, read_claim, signing_key
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.intake.sources import active_keys
 from tollway.settings import Settings
@@ -33,11 +26,11 @@ from tollway.telemetry.requests import RequestLog
 _CHUNK_RECORDS = 1000
 # One push is stored at a time; the queue is fair between sources.
 _STORED_AT_ONCE = 1
-# Before its signature is checked, a push may be anybody's.
+# Until its signature is verified, a push may come from a stranger.
 _LOOKED_UP_AT_ONCE = 1
 _PATIENCE_S = 20.0
-# The source of a body is proven only when all of it is there. So few large ones are in memory at
-# once, and those who send slowly, or what is not signed, are in the way of no small one.
+# A signature can be verified only when the whole body has arrived. So few large bodies are held in
+# memory at once, and slow or unsigned ones never delay small pushes.
 _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _LATER = {"Retry-After": "5"}
@@ -49,7 +42,7 @@ class PushLimits:
     def __init__(self) -> None:
         self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
-        self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes take their time")
+        self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes are being stored")
 
 
 class Pushes:
@@ -87,7 +80,7 @@ class Pushes:
             if not keys:
                 raise SignatureError
             facts.source = source
-            async with self._room_for(request):
+            async with self._slot_for(request):
                 key, pushed = await self._receive(request, claimed, keys)
             async with self._limits.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(source, key, pushed)
@@ -102,11 +95,11 @@ class Pushes:
         except StoreError:
             return _error(503, "The push could not be stored: send it again later.", _LATER)
         unchanged = len(pushed.good) - stored
-        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.wrong)}
+        facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.rejected)}
         return JSONResponse(facts.records)
 
-    def _room_for(self, request: Request) -> AbstractAsyncContextManager[None]:
-        """What is waited for before the body is read."""
+    def _slot_for(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """The slot that a body needs before it is read; small ones need none."""
         announced = request.headers.get("content-length")
         if announced is not None:
             if not announced.isdigit() or len(announced) > 18:
@@ -145,7 +138,7 @@ class Pushes:
         In several commits if it is large: should the last of them fail, nothing is acknowledged,
         and pushing all of it again stores what is missing.
         """
-        if pushed.wrong:
+        if pushed.rejected:
             rejects = await asyncio.to_thread(self._sealed, source, key, pushed)
             await self._database.write(lambda tx: keep_rejects(tx, rejects))
         stored = 0
@@ -158,7 +151,7 @@ class Pushes:
         at_s = int(self._now_s())
         return [
             sealed_reject(self._sealer, key, source, self._kind, record, reason, at_s)
-            for record, reason in pushed.wrong
+            for record, reason in pushed.rejected
         ]
 
 

@@ -21,7 +21,7 @@ Url = Annotated[
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 Number = Annotated[int, Meta(ge=0, lt=10**18)]
 
-# Nothing is planned for later: the year 9999 is a mistake, or meant to outlast every later version.
+# A later time is a mistake, or an attempt to outlast every newer version of the record.
 _END_S = 7_258_118_400
 Seconds = Annotated[
     int,
@@ -34,7 +34,7 @@ Milliseconds = Annotated[int, Meta(ge=10**11, lt=_END_S * 1000, description=_MIL
 MillisecondsOrZero = Annotated[int, Meta(ge=0, lt=_END_S * 1000, description=_MILLISECONDS)]
 
 _YUAN_MAX = 10**12
-# Trailing zeros count like other digits: to some who write `1.000`, it is a thousand.
+# Trailing zeros count as decimals too: in some countries `1.000` is a thousand.
 _PLAIN_DECIMAL = re.compile(r"[0-9]{1,13}(\.[0-9]{1,2})?")
 Yuan = Annotated[
     Decimal,

@@ -1,4 +1,4 @@
-"""What is wrong with a record, in our own words: the field, the problem, and what would be right.
+"""Why a record is rejected, in our own words: the field, the problem, and what to send.
 
 Nothing that a record says is repeated, but for numbers: a record can have personal data, and the
 reason for which it was rejected is kept in plain text.
@@ -105,7 +105,7 @@ def _problem_in_list(values: list[object], info: inspect.ListType, name: str) ->
 
 
 def text_problem(text: str) -> str:
-    """What a database could not keep; empty if it can."""
+    """Why a database could not store this text; empty if it can."""
     if "\0" in text:
         return "it contains a NUL character"
     try:
@@ -116,7 +116,7 @@ def text_problem(text: str) -> str:
 
 
 def core_of(info: inspect.Type) -> inspect.Type:
-    """What a field takes besides null, without what is said about it."""
+    """The type that a field takes besides null, without its metadata."""
     if isinstance(info, inspect.Metadata):
         return core_of(info.type)
     return core_of(_not_null(info)) if isinstance(info, inspect.UnionType) else info

@@ -1,7 +1,7 @@
-"""Pushed records that were wrong: kept with their reason until they are replayed.
+"""Rejected records of pushes: kept with their reason until they are replayed.
 
-They are sealed, since a wrong record has personal data too. A record's id follows from its content,
-so that one pushed twice is kept once.
+They are sealed, since a rejected record can have personal data too. A record's id follows from its
+content, so that one pushed twice is kept once.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """What came of trying again."""
+    """The outcome of a replay."""
 
     stored: int
     unchanged: int
@@ -60,7 +60,7 @@ _FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam
 def sealed_reject(
     sealer: Sealer, key: bytes, source: str, kind: str, record: bytes, reason: str, at_s: int
 ) -> dict[str, object]:
-    """A wrong record as it is kept. Its id is made with the source's key: without it, the
+    """A rejected record as it is kept. Its id is made with the source's key: without it, the
     content of a sealed record cannot be guessed by trying."""
     record_id = hmac.digest(key, record, hashlib.sha256).hex()[:24]
     return {
@@ -75,19 +75,19 @@ def sealed_reject(
 
 async def keep_rejects(transaction: Transaction, rejects: Sequence[dict[str, object]]) -> None:
     if not await transaction.execute_many(_KEEP, rejects):
-        # They are acknowledged nevertheless.
+        # A record that was already kept is acknowledged too.
         await wait_for_standby(transaction)
 
 
 async def list_rejected(reader: Reader) -> list[Rejected]:
-    """Those that came first, first."""
+    """The oldest first."""
     return [Rejected(*row) for row in await reader.fetch_all(_LIST)]
 
 
 async def replay(
     database: Database, sealer: Sealer, kinds: Mapping[str, RecordKind], only_id: str | None
 ) -> Replay:
-    """Tries records again, one or all of them; those that are good now are stored and forgotten."""
+    """Checks one rejected record or all of them again; stores and forgets those that pass."""
     wanted = [each.id for each in await list_rejected(database)]
     if only_id is not None:
         if only_id not in wanted:
@@ -99,7 +99,7 @@ async def replay(
         if row is None:
             continue
         loader = kinds[row[2]].make_loader(sealer)
-        good = _good_now(loader, sealer.open(row[1], _context(row[0], record_id)))
+        good = _check_again(loader, sealer.open(row[1], _context(row[0], record_id)))
         if good is None:
             rejected += 1
         elif await database.write(partial(_settle, loader, record_id, good)):
@@ -109,7 +109,7 @@ async def replay(
     return Replay(stored, unchanged, rejected)
 
 
-def _good_now(loader: Loader, record: bytes) -> Any:
+def _check_again(loader: Loader, record: bytes) -> Any:
     try:
         return loader.check(read_object(record))
     except ValueError:

@@ -40,7 +40,7 @@ def read_spreadsheet(path: Path) -> Iterator[RawRecord]:
 
 
 def _without_end(cells: list[object], least: int) -> list[object]:
-    """Cells without the empty ones at the end, but so many at least."""
+    """The cells without empty ones at the end, but at least this many."""
     while len(cells) > least and cells[-1] is None:
         cells.pop()
     return cells
@@ -57,7 +57,7 @@ def _rows(path: Path) -> Iterator[list[object]]:
             workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
         with closing(workbook):
             sheet = workbook.worksheets[0]
-            # Some programs write a wrong size of the sheet, and what is beyond is not read then.
+            # Some programs write too small a size for the sheet, and the reader would stop there.
             sheet.reset_dimensions()
             rows = sheet.iter_rows(values_only=True)
             while (row := _next(rows)) is not None:
@@ -89,7 +89,7 @@ def _first_problem(columns: Columns, cells: list[object]) -> str:
             problem = "it is a number of over 15 digits, which a spreadsheet rounds"
             return f"{columns.name(number)}: {problem}; format the column as text."
         if isinstance(cell, str) and cell in _ERRORS:
-            return f"{columns.name(number)}: its formula has the error {cell}; mend it."
+            return f"{columns.name(number)}: its formula has the error {cell}; correct it."
     return ""
 
 

@@ -1,8 +1,8 @@
 """Text files in the encodings that people's programs write, read as UTF-8.
 
-A byte order mark tells UTF-16 and UTF-8. What is not UTF-8 is GB18030, of which GBK and GB2312 are
-parts, if it is that: this is decided once for a file, by the first piece that is not plain ASCII. A
-character that cannot be read becomes bytes that are not UTF-8, so that only its record is rejected.
+A byte order mark names UTF-16 or UTF-8. Without one, the first piece that is not ASCII decides for
+the whole file between UTF-8 and GB18030, which includes GBK and GB2312. A character that cannot
+be decoded becomes bytes that are not UTF-8, so that only its record is rejected.
 """
 
 import codecs
@@ -15,8 +15,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-# Of the characters beyond ASCII, one in so many may be wrong.
-_WRONG_ONE_IN = 10
+# One in so many of the non-ASCII characters may be undecodable.
+_UNDECODABLE_ONE_IN = 10
 
 
 def as_utf8(content: BinaryIO) -> BinaryIO:
@@ -79,15 +79,15 @@ class _Utf8(io.RawIOBase):
 
 
 def _is_utf8(piece: bytes) -> bool:
-    """Whether this is rather UTF-8, if with mistakes, than GB18030."""
-    beyond, wrong = _beyond_ascii(piece, "utf-8")
-    if wrong * _WRONG_ONE_IN <= beyond:
+    """Whether this is more likely UTF-8, perhaps with mistakes, than GB18030."""
+    non_ascii, undecodable = _count_non_ascii(piece, "utf-8")
+    if undecodable * _UNDECODABLE_ONE_IN <= non_ascii:
         return True
-    beyond, wrong = _beyond_ascii(piece, "gb18030")
-    return wrong * _WRONG_ONE_IN > beyond
+    non_ascii, undecodable = _count_non_ascii(piece, "gb18030")
+    return undecodable * _UNDECODABLE_ONE_IN > non_ascii
 
 
-def _beyond_ascii(piece: bytes, encoding: str) -> tuple[int, int]:
-    """How many characters beyond ASCII there are, and how many of them are wrong."""
+def _count_non_ascii(piece: bytes, encoding: str) -> tuple[int, int]:
+    """How many non-ASCII characters there are, and how many of them could not be decoded."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(piece)
     return sum(not character.isascii() for character in text), text.count("\ufffd")

@@ -6,7 +6,7 @@ for the owner in the same transaction.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
@@ -38,20 +38,24 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
             results[position] = await _post_alone(transaction, charge, entries)
     await transaction.execute_many(ADD_ENTRY, entries)
     uses = [
-        use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation)
-        for position, charge in enumerate(charges)
-        if charge.grant is not None and _is_done(results.get(position))
+        use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation, replay_of)
+        for charge, replay_of in _done(charges, results)
+        if charge.grant is not None
     ]
     if uses:
         await add_uses(transaction, uses)
     return results
 
 
-def _is_done(result: ActResult | Exception | None) -> bool:
-    """Whether a call has succeeded with this. One that waits for a carrier is recorded later."""
-    if isinstance(result, ActResult):
-        return result.then is None
-    return result is None
+def _done(charges: Sequence[Charge], results: ChargeResults) -> Iterator[tuple[Charge, str | None]]:
+    """The calls that have succeeded, and what each repeats. One that waits for a carrier is
+    recorded later."""
+    for position, charge in enumerate(charges):
+        result = results.get(position)
+        if result is None:
+            yield charge, charge.replay_of
+        elif isinstance(result, ActResult) and result.then is None:
+            yield charge, result.replay_of
 
 
 async def _post_plain(

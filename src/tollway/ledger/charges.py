@@ -59,7 +59,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     """What one call owes, which may be nothing.
 
     `limit` is how many such calls of its account may be admitted in a second over all nodes; None
-    where charging does not count them.
+    where charging does not count them. `replay_of` is the request whose stored answer the call
+    gets; such a call owes nothing.
     """
 
     account_id: str
@@ -73,6 +74,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     grant: GrantKey | None = None
     idempotency_key: IdempotencyKey | None = None
     limit: int | None = None
+    replay_of: str | None = None
 
 
 # Work of an operation in the very transaction that charges for it: both are committed, or neither.

@@ -74,8 +74,11 @@ _MONTH = Query(
 Use = tuple[object, ...]
 
 
-def use_of(grant: GrantKey, request_id: str, at_ms: int, operation: str) -> Use:
-    return (grant.owner_kind, grant.owner_id, grant.consent_id, request_id, at_ms, operation)
+def use_of(
+    grant: GrantKey, request_id: str, at_ms: int, operation: str, replay_of: str | None = None
+) -> Use:
+    key = (grant.owner_kind, grant.owner_id, grant.consent_id, request_id)
+    return (*key, at_ms, operation, replay_of)
 
 
 async def add_uses(transaction: Transaction, uses: Iterable[Use]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from time import perf_counter
 
-from tollway.contract.envelope import NO_DATA, encode_data, encode_envelope
+from tollway.contract.envelope import NO_DATA, as_repetition, encode_data, encode_envelope
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.pipeline.call import Answer, Call
@@ -43,7 +43,8 @@ class Enveloper:
         self._mapped = mapped
 
     def success(self, call: Call) -> Answer:
-        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], call.data)
+        data = call.data if call.replay_of is None else as_repetition(call.data)
+        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], data)
 
     def failure(self, call: Call, error: Exception) -> Answer:
         call.charged = 0

@@ -112,13 +112,16 @@ class Pipeline:
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper
         try:
+            self._replay.check_same(call, kept)
             # If counting fails, so does the call. The stored answer may be on the primary alone, if
             # its commit's wait for the standby timed out. The commit that counts this call is later
             # in the log, so it also waits for all that was before.
-            waiting = self._settle.count(call)
+            waiting = self._settle.replay(call, kept.request_id)
             if waiting is not None:
                 await waiting
             self._replay.repeat(call, kept)
+        except Refusal as refusal:
+            return enveloper.failure(call, await self._count_failed(call) or refusal)
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)

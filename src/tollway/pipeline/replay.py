@@ -49,11 +49,14 @@ class Replay:
         await self._check_affordable(call)
         call.idempotency_key = idempotency_key
 
-    def repeat(self, call: Call, kept: KeptAnswer) -> None:
-        """Gives a call the stored answer, if it asks for the same."""
-        answers = call.side.answers
-        if not _is_same(_asked(call), answers.fingerprinter, kept.fingerprint):
+    def check_same(self, call: Call, kept: KeptAnswer) -> None:
+        """Refuses a call that asks for something else than the stored answer was given to."""
+        if not _is_same(_asked(call), call.side.answers.fingerprinter, kept.fingerprint):
             raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
+
+    def repeat(self, call: Call, kept: KeptAnswer) -> None:
+        """Gives a call the stored answer."""
+        answers = call.side.answers
         key = call.headers[KEY_HEADER].decode("ascii")
         context = _context(call.caller.account_id, key)
         call.data = zlib.decompress(answers.sealer.open(kept.sealed, context))

@@ -41,6 +41,18 @@ class Settle:
             return None
         return batcher.settle(_charge(call, batcher, is_counted_only=True))
 
+    def replay(self, call: Call, replay_of: str) -> Awaitable[object] | None:
+        """Counts a call that gets the stored answer of another, and records it for the owner."""
+        batcher = call.side.batcher
+        grant = None if call.caller.is_test else call.grant
+        counted = _charge(call, batcher, is_counted_only=True)
+        limit = None if call.is_settled else counted.limit
+        if grant is None and limit is None:
+            return None
+        return batcher.settle(
+            msgspec.structs.replace(counted, grant=grant, limit=limit, replay_of=replay_of)
+        )
+
     async def _act(self, call: Call) -> None:
         batcher = call.side.batcher
         charge = _charge(call, batcher)

@@ -84,8 +84,16 @@ def refused(code: int, reason: str) -> Outcome:
 
 
 def replayed(kept: Kept) -> Outcome:
-    """The answer as it was given the first time; nothing is taken."""
-    return Outcome(0, "REPLAYED", kept.data, replay_of=kept.request_id)
+    """The answer as it was given the first time; nothing is taken, and it says so."""
+    return Outcome(0, "REPLAYED", _untaken(kept.data), replay_of=kept.request_id)
+
+
+def _untaken(data: dict[str, Any]) -> dict[str, Any]:
+    """Only orders tell the amount in a second place: each record of a page has it too."""
+    untaken = {**data, "withholding_money": 0} if "withholding_money" in data else dict(data)
+    if "content" in data:
+        untaken["content"] = [{**each, "withholding_money": 0} for each in data["content"]]
+    return untaken
 
 
 def receipt_of(

@@ -1,15 +1,19 @@
 """A circuit breaker: a carrier that does not answer must not slow down the rest of the gateway.
 
-After several failures in a row nothing is sent for a while. Then one message is let through as a
-probe: if it is answered, the others follow; if not, the pause starts over. Besides, the number of
-messages in flight is limited, so that a slow carrier delays a bounded number of calls.
+After several messages in a row without an answer nothing is sent for a while. Then one message is
+let through as a probe: if it is answered, the others follow; if not, the pause starts over.
+Besides, the number of messages in flight is limited, so that a slow carrier delays a bounded number
+of calls.
+
+Only a missing answer counts: one that cannot be used is an answer. Look-ups of pending waybills are
+neither counted nor the probe, since one that is never answered would keep the carrier shut.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from tollway.carriers.connectors.connector import NotSentError
+from tollway.carriers.connectors.connector import AnswerUnusableError, NotSentError
 
 
 class State(Enum):
@@ -56,11 +60,14 @@ class Breaker:
 
     @contextmanager
     def message(self) -> Iterator[None]:
-        """Around one message: whatever its block raises is a failure."""
+        """Around one message: what its block raises is a failure, unless there was an answer."""
         is_probe = self._enter()
         self.in_flight += 1
         try:
             yield
+        except AnswerUnusableError:
+            self._answered(is_probe=is_probe)
+            raise
         except BaseException:
             # Also a cancelled call: the carrier had not answered until then.
             self._failed(is_probe=is_probe)
@@ -70,10 +77,26 @@ class Breaker:
         finally:
             self.in_flight -= 1
 
+    @contextmanager
+    def uncounted_message(self) -> Iterator[None]:
+        """Around one message whose outcome says nothing about the next one. It is refused during
+        the pause, and after it goes beside the probe."""
+        self._check(is_shut=self.state is State.OPEN)
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
     def _enter(self) -> bool:
         """Admits a message; True if it is the probe."""
         state = self.state
-        if self._is_shut(state):
+        self._check(is_shut=self._is_shut(state))
+        self._is_probing = state is State.HALF_OPEN
+        return self._is_probing
+
+    def _check(self, *, is_shut: bool) -> None:
+        if is_shut:
             raise NotSentError(
                 f"Carrier {self._wp_code} has not answered {self._failures_max} times in a row: "
                 "nothing is sent to it for a while."
@@ -82,8 +105,6 @@ class Breaker:
             raise NotSentError(
                 f"Carrier {self._wp_code} has {self.in_flight} messages to answer already."
             )
-        self._is_probing = state is State.HALF_OPEN
-        return self._is_probing
 
     def _is_shut(self, state: State) -> bool:
         return state is State.OPEN or (state is State.HALF_OPEN and self._is_probing)

@@ -18,6 +18,7 @@ import msgspec
 from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import (
+    AnswerUnusableError,
     Cancelled,
     ConnectorError,
     Declined,
@@ -116,10 +117,10 @@ def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer
     try:
         answer = msgspec.json.decode(content, type=Answer)
     except (msgspec.MsgspecError, UnicodeError):
-        raise OutcomeUnknownError("The content of the carrier's answer cannot be read.") from None
+        raise AnswerUnusableError("The content of the carrier's answer cannot be read.") from None
     if answer.object_id != ref.task_id:
         # Signed, and still no answer to this: for example one that was kept and sent again.
-        raise OutcomeUnknownError("The carrier's answer is about another order.")
+        raise AnswerUnusableError("The carrier's answer is about another order.")
     return answer
 
 
@@ -164,7 +165,7 @@ class CainiaoConnector:
             return _issued(answer)
         if answer.error_code == NOT_FOUND:
             return None
-        raise OutcomeUnknownError("The carrier does not say whether it knows an order.")
+        raise AnswerUnusableError("The carrier does not say whether it knows an order.")
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
         content = cancel_content(self._wp_code, order, number)

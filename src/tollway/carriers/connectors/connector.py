@@ -3,6 +3,7 @@
     ConnectorError
      ├── NotSentError         nothing was done at the carrier; it can safely be asked again
      └── OutcomeUnknownError  it may have been done or not; only look_up can tell
+          └── AnswerUnusableError  the same, but the carrier did answer
 
 What the carrier refuses is no error but an answer, `Declined`.
 """
@@ -60,6 +61,11 @@ class NotSentError(ConnectorError):
 
 class OutcomeUnknownError(ConnectorError):
     """The message was sent, and no answer came that can be believed."""
+
+
+class AnswerUnusableError(OutcomeUnknownError):
+    """The carrier itself answered, and its answer does not say what was done. It is not silent: the
+    breaker does not count this."""
 
 
 class Connector(Protocol):

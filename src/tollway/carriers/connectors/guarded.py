@@ -15,6 +15,7 @@ from tollway.carriers.carrier_links import CarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
 from tollway.carriers.connectors.connector import (
+    AnswerUnusableError,
     Cancelled,
     Connector,
     ConnectorError,
@@ -37,12 +38,18 @@ class GuardedConnector:
     """One carrier over its link, whichever protocol it speaks."""
 
     def __init__(
-        self, inner: Connector, carrier: Carrier, link: CarrierLink, breaker: Breaker
+        self,
+        inner: Connector,
+        carrier: Carrier,
+        link: CarrierLink,
+        breaker: Breaker,
+        *,
+        is_counted: bool = True,
     ) -> None:
         self._inner = inner
         self._carrier = carrier
         self._ends_after_s = link.deadline_ms / 1000 * _DEADLINE_FACTOR
-        self._breaker = breaker
+        self._guard = breaker.message if is_counted else breaker.uncounted_message
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
         async with self._message("issue"):
@@ -67,7 +74,7 @@ class GuardedConnector:
     @asynccontextmanager
     async def _message(self, what: str) -> AsyncIterator[None]:
         wp_code = self._carrier.wp_code
-        with self._breaker.message():
+        with self._guard():
             try:
                 async with asyncio.timeout(self._ends_after_s):
                     yield
@@ -88,7 +95,7 @@ class GuardedConnector:
                 ref.task_id,
                 problem,
             )
-            raise OutcomeUnknownError("The carrier gave a number that is not in its format.")
+            raise AnswerUnusableError("The carrier gave a number that is not in its format.")
 
 
 def _passed_on(answer: Declined) -> Declined:

@@ -31,8 +31,11 @@ class Remotes:
         self._protocols = protocols
         self._breakers: dict[str, Breaker] = {}
 
-    def connector(self, carrier: Carrier, opened: OpenedCarrierLink) -> Connector:
-        """Raises NotSentError while the protocol of the link is not installed."""
+    def connector(
+        self, carrier: Carrier, opened: OpenedCarrierLink, *, is_counted: bool = True
+    ) -> Connector:
+        """Raises NotSentError while the protocol of the link is not installed. What is not counted
+        neither shuts the carrier nor probes whether it answers again."""
         try:
             make = self._protocols.named(opened.link.protocol)
         except CarrierError as error:
@@ -42,7 +45,7 @@ class Remotes:
         if breaker is None:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)
         inner = make(self._client, carrier, opened)
-        return GuardedConnector(inner, carrier, opened.link, breaker)
+        return GuardedConnector(inner, carrier, opened.link, breaker, is_counted=is_counted)
 
     def is_refusing(self, wp_code: str) -> bool:
         """Whether a message to a carrier would not be sent now."""

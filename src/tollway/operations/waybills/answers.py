@@ -8,7 +8,7 @@ from tollway.operations.waybills.operation import WaybillResult
 
 
 def issued(stored: StoredWaybill, vault: Vault) -> bytes:
-    """The answer for an issued waybill; the same bytes for every repetition."""
+    """The answer for an issued waybill; the gateway sends the same for a repetition, with 0."""
     result = WaybillResult(
         orderSn=stored.waybill.order_sn,
         objectId=stored.waybill.object_id,

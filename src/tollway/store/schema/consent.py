@@ -39,7 +39,7 @@ consent = Table(
 )
 
 # One row per successful call under a grant. Request ids begin with the time, so the newest reads
-# of a grant are the last rows of its run.
+# of a grant are the last rows of its run. A repetition names the request that it repeats.
 consent_use = Table(
     "consent_use",
     metadata,
@@ -49,6 +49,7 @@ consent_use = Table(
     Column("request_id", String, primary_key=True),
     Column("at_ms", BigInteger, nullable=False),
     Column("operation", String, nullable=False),
+    Column("replay_of", String),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,
 )

@@ -256,12 +256,13 @@ CREATE TABLE consent (
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id);
 
--- Every successful call under a grant.
+-- Every successful call under a grant. A repetition names the request that it repeats.
 CREATE TABLE consent_use (
     owner_kind VARCHAR COLLATE "C" NOT NULL,
     owner_id VARCHAR COLLATE "C" NOT NULL,
     consent_id VARCHAR COLLATE "C" NOT NULL,
     request_id VARCHAR COLLATE "C" NOT NULL,
     at_ms BIGINT NOT NULL,
-    operation VARCHAR COLLATE "C" NOT NULL
+    operation VARCHAR COLLATE "C" NOT NULL,
+    replay_of VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);

@@ -247,7 +247,7 @@ CREATE TABLE consent (
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id);
 
--- Every successful call under a grant.
+-- Every successful call under a grant. A repetition names the request that it repeats.
 CREATE TABLE consent_use (
     owner_kind VARCHAR NOT NULL,
     owner_id VARCHAR NOT NULL,
@@ -255,5 +255,6 @@ CREATE TABLE consent_use (
     request_id VARCHAR NOT NULL,
     at_ms BIGINT NOT NULL,
     operation VARCHAR NOT NULL,
+    replay_of VARCHAR,
     PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
 ) WITHOUT ROWID;

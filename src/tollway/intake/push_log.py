@@ -1,4 +1,4 @@
-"""The record of every push: its part in the metrics, and a log line if not all of it was stored."""
+"""Metrics of every push, and a log line for each that was not stored whole."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -26,15 +26,15 @@ logger = logging.getLogger("tollway.push")
 
 @dataclass
 class PushFacts:
-    """What was found out about a push, as far as it came: its source, if that is a known one, and
-    how many of its records were stored, unchanged and rejected."""
+    """The source of a push, if it is a known one, and how many of its records were stored,
+    unchanged and rejected."""
 
     source: str | None = None
     records: dict[str, int] = field(default_factory=dict)
 
 
 class PushRecorder:
-    """Answers pushes of one kind, and records each."""
+    """Answers pushes of one kind; counts and logs each."""
 
     def __init__(
         self,

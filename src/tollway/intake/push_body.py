@@ -1,0 +1,60 @@
+"""The records in the body of a push: one object, an array of objects, or one object per line."""
+
+import codecs
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tollway.intake.json_records import ArrayError, is_one_value, items_of
+from tollway.intake.loading import Loader
+from tollway.intake.record_problems import read_object
+
+# Rejected records are kept, and a body may have a million of them.
+_REJECTED_MAX = 1000
+
+
+class MalformedError(Exception):
+    """Nothing of the body is taken; the text says why to the sender."""
+
+
+class Pushed(NamedTuple):
+    """The records of a body: those to store, and the rejected ones with their reasons."""
+
+    good: list[Any]
+    rejected: list[tuple[bytes, str]]
+
+
+def read_push(loader: Loader, body: bytes) -> Pushed:
+    good: list[Any] = []
+    rejected: list[tuple[bytes, str]] = []
+    is_any_object = False
+    for record in _whole(_records(body)):
+        try:
+            values = read_object(record)
+            is_any_object = True
+            good.append(loader.check(values))
+        except ValueError as error:
+            rejected.append((record, str(error)))
+        if len(rejected) > _REJECTED_MAX:
+            raise MalformedError(
+                f"Over {_REJECTED_MAX} records are wrong, so nothing was stored: correct them, or "
+                f"send fewer at once. Of the first one: {rejected[0][1]}"
+            )
+    if not is_any_object:
+        raise MalformedError("Send a JSON object, an array of objects, or one object per line.")
+    return Pushed(good, rejected)
+
+
+def _whole(records: Iterable[bytes]) -> Iterator[bytes]:
+    try:
+        yield from records
+    except ArrayError:
+        raise MalformedError("The body is not a whole JSON array.") from None
+
+
+def _records(body: bytes) -> Iterable[bytes]:
+    body = body.removeprefix(codecs.BOM_UTF8)
+    if body.lstrip()[:1] == b"[":
+        return items_of(body)
+    if is_one_value(body):
+        return [body]
+    return (line for line in body.splitlines() if line.strip())

@@ -1,0 +1,54 @@
+"""The signature of a push, as Standard Webhooks describes it."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Sequence
+from typing import NamedTuple
+
+TOLERANCE_S = 300
+_VERSION = "v1,"
+_ID_MAX = 256
+
+
+class SignatureError(Exception):
+    """The push is not signed as it must be. The cause is not given."""
+
+
+class Claimed(NamedTuple):
+    """What the headers of a push say."""
+
+    message_id: str
+    timestamp: str
+    signatures: Sequence[str]
+
+
+def read_claim(message_id: str, timestamp: str, signature: str, now_s: float) -> Claimed:
+    """What the headers say; refused before the body is read if it is not from just now, or has no
+    signature that could be good."""
+    if not 0 < len(message_id) <= _ID_MAX:
+        raise SignatureError
+    if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
+        raise SignatureError
+    if abs(now_s - int(timestamp)) > TOLERANCE_S:
+        raise SignatureError
+    # Several signatures may be sent, for a sender that is changing its secret.
+    sent = [each for each in signature.split(" ")[:8] if each.startswith(_VERSION)]
+    if not sent:
+        raise SignatureError
+    return Claimed(message_id, timestamp, sent)
+
+
+def signing_key(claimed: Claimed, keys: Sequence[bytes], body: bytes) -> bytes:
+    """The key that the body was signed with."""
+    for key in keys:
+        expected = sign(key, claimed.message_id, claimed.timestamp, body).encode()
+        for signature in claimed.signatures:
+            if hmac.compare_digest(expected, signature.encode()):
+                return key
+    raise SignatureError
+
+
+def sign(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return _VERSION + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()

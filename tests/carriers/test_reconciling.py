@@ -1,0 +1,154 @@
+"""Reconciliation beside calls: a waybill that is never answered for shuts no carrier."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from tests.carriers.conftest import Clock, new_order
+from tests.support.fake_carrier import ISSUE, LOOK_UP, FakeCarrier
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
+from tests.support.remote import PATIENT, age_past_deadline, connected_carrier
+from tests.support.stores import Store
+from tests.support.waybills import issue, new_customer, request
+from tollway.carriers import reconciling
+from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
+from tollway.carriers.carriers import known_carrier
+from tollway.carriers.connectors.breaker import State
+from tollway.carriers.connectors.connector import Connector, Issued, OutcomeUnknownError
+from tollway.carriers.connectors.http_exchange import open_client
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.reconciling import Outcome, Reconciler
+from tollway.carriers.vault import load_vault
+from tollway.store.open import OpenDatabase, key_path
+
+PENDING = 3
+PAUSE_S = 15.0
+# A look-up without an answer takes as long. Calls have more time: the machine may be busy.
+_LOOK_UP_MS = 300
+
+
+class Parts(NamedTuple):
+    """What one gateway has of a carrier with pending waybills."""
+
+    reconciler: Reconciler
+    remotes: Remotes
+    clock: Clock
+    carrier: FakeCarrier
+    wp_code: str
+    connector: Callable[[], Awaitable[Connector]]
+
+    @property
+    def state(self) -> State:
+        return self.remotes.breakers[self.wp_code].state
+
+    async def settle(self) -> list[Outcome]:
+        return [each.outcome for each in await self.reconciler.settle_all()]
+
+    async def issue(self) -> object:
+        return await (await self.connector()).issue(new_order())
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    assert started.stop() == 0
+
+
+def _beside(store: Store, carrier: FakeCarrier, work: Callable[[Parts], Awaitable[None]]) -> None:
+    """Works with a carrier for which some waybills wait since a gateway has stopped."""
+    customer = new_customer(store)
+    wp_code = connected_carrier(store, carrier, **PATIENT)
+    gateway = Gateway(store, reconcile_interval_s=3600)
+    carrier.misbehave("cut_after_commit", message=ISSUE, times=PENDING)
+    # It does not want to tell, so the deadline is not waited for.
+    carrier.misbehave("refuse", message=LOOK_UP, times=PENDING)
+    for _ in range(PENDING):
+        assert issue(gateway, customer.token, request(wp_code)).code == 101
+    assert gateway.stop() == 0
+    age_past_deadline(store, PATIENT["deadline_ms"])
+    store.run(f"UPDATE carrier_link SET deadline_ms = {_LOOK_UP_MS}")
+
+    async def run(database: OpenDatabase) -> None:
+        clock = Clock()
+        vault = load_vault(key_path(store.url, store.key_file))
+        remotes = Remotes(open_client(), clock)
+
+        async def connector() -> Connector:
+            opened = await find_link(database, vault.sealer, wp_code)
+            assert opened is not None
+            link = replace(opened.link, deadline_ms=PATIENT["deadline_ms"])
+            patient = OpenedCarrierLink(link, opened.secret)
+            return remotes.connector(await known_carrier(database, wp_code), patient)
+
+        reconciler = Reconciler(database, remotes, vault, RUNTIME)
+        try:
+            await work(Parts(reconciler, remotes, clock, carrier, wp_code, connector))
+        finally:
+            await remotes.close()
+
+    store.do(run)
+
+
+def test_what_gets_no_answer_shuts_no_carrier_and_takes_no_probe(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    async def work(parts: Parts) -> None:
+        carrier.misbehave("cut_before_commit", message=LOOK_UP)
+        for _ in range(2):
+            assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
+        assert isinstance(await parts.issue(), Issued)
+
+        carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
+        for _ in range(5):
+            with pytest.raises(OutcomeUnknownError):
+                await parts.issue()
+        # Nothing at all is sent to a carrier that is shut.
+        asked = carrier.received(LOOK_UP)
+        assert parts.state is State.OPEN
+        assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
+        assert carrier.received(LOOK_UP) == asked
+
+        parts.clock.now_s += PAUSE_S
+        assert await parts.settle() == [Outcome.NO_ANSWER] * PENDING
+        assert carrier.received(LOOK_UP) > asked
+        assert isinstance(await parts.issue(), Issued)
+        assert parts.state is State.CLOSED
+
+    _beside(own_store, carrier, work)
+
+
+def test_without_calls_what_is_pending_is_settled_all_the_same(
+    own_store: Store, carrier: FakeCarrier
+) -> None:
+    async def work(parts: Parts) -> None:
+        carrier.misbehave("cut_before_commit", message=ISSUE, times=5)
+        for _ in range(5):
+            with pytest.raises(OutcomeUnknownError):
+                await parts.issue()
+        parts.clock.now_s += PAUSE_S
+        assert await parts.settle() == [Outcome.ISSUED] * PENDING
+
+    _beside(own_store, carrier, work)
+
+
+def test_a_round_that_ends_early_is_continued_and_does_not_begin_with_the_same_waybill(
+    own_store: Store, carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(parts: Parts) -> None:
+        # Each round has time for one waybill.
+        monkeypatch.setattr(reconciling, "_ROUND_S", -1)
+        carrier.misbehave("refuse", message=LOOK_UP)
+        asked = []
+        for _ in range(2 * PENDING):
+            (finding,) = await parts.reconciler.settle_all()
+            assert finding.outcome is Outcome.NO_ANSWER
+            asked.append(finding.waybill.object_id)
+        assert len(set(asked)) == PENDING
+        assert asked[:PENDING] == asked[PENDING:]
+
+    _beside(own_store, carrier, work)
