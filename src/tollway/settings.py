@@ -106,7 +106,6 @@ class Settings:
     reconcile_interval_s: int = _setting(
         15, "how often carriers are asked about waybills without an answer", least=1
     )
-    body_max_bytes: int = _setting(1_048_576, "a larger request body is refused", least=1024)
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)
     header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)

@@ -132,3 +132,21 @@ def test_what_a_client_encodes_comes_back(values: dict[str, object]) -> None:
 def test_one_and_true_are_two_values() -> None:
     with pytest.raises(Refusal):
         read_json("application/json", b'{"a":1,"a":true}')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps({f"a{number}": 1 for number in range(101)}).encode(),
+        b'{"a":[' + b"{}," * 101 + b"{}]}",
+        json.dumps({f"a{number}": {"b": 1} for number in range(51)}).encode(),
+    ],
+    ids=["names", "empty objects", "names in objects"],
+)
+def test_more_than_100_parameters_are_refused(body: bytes) -> None:
+    assert "more than 100 parameters" in refusal(body).message("en")
+
+
+def test_100_parameters_are_taken() -> None:
+    values = {f"a{number}": number for number in range(100)}
+    assert read_json(JSON, json.dumps(values).encode()) == values

@@ -14,6 +14,7 @@ EVERY = pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name
 MAPPED = {0: 200, 100: 400, 101: 504, 103: 400, 200: 500, 203: 501, 302: 403, 401: 401}
 MAPPED_BY_REASON = {
     "THROTTLED": 429,
+    "BODIES_TOO_MANY": 429,
     "STORE_UNAVAILABLE": 503,
     "COMMIT_IN_DOUBT": 503,
     "PERMISSION_MISSING": 403,

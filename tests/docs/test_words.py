@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.pages import ROOT, name_of
 
-_FOLDERS = ("src", "tests", "bench", "docs", "deploy")
+_FOLDERS = ("src", "tests", "bench", "docs", "deploy", "sdk")
 _ENDINGS = {".py", ".md", ".sql", ".html", ".lua", ".service", ".timer"}
 
 # Also as parts of names, such as test_nobody_waits; the usual words are in the comments.

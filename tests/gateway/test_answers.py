@@ -217,7 +217,7 @@ def test_408_a_body_that_does_not_arrive(own_store: Store) -> None:
 
 @pytest.mark.parametrize("is_announced", [True, False])
 def test_413_body_too_large(gateway: Gateway, is_announced: bool) -> None:
-    body = b"a=" + b"x" * 16_384
+    body = b"a=" + b"x" * 4096
     content = body if is_announced else iter([body[:9], body[9:]])
     response = gateway.client.post(TOKEN_PATH, content=content, headers={"Content-Type": FORM})
     assert_refused(response, Unobtained.BODY_TOO_LARGE)

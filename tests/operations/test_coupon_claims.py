@@ -74,18 +74,16 @@ def test_100_parameter_missing(
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("startTime", "yesterday", "not a whole number"),
-        ("startTime", "1768449600.5", "not a whole number"),
-        ("startTime", "NaN", "not a whole number"),
+        ("startTime", "yesterday", "not a time"),
+        ("startTime", "1768449600.5", "not a time"),
+        ("startTime", "NaN", "not a time"),
         ("startTime", "-1", "less than 0"),
         ("endTime", "1768449600000", "in milliseconds"),
-        ("endTime", "", "not a whole number"),
         ("page", "0", "less than 1"),
         ("page", "99999999999", "more than"),
         ("page", "9" * 40, "not a whole number"),
         ("limit", "0", "less than 1"),
         ("limit", "1001", "more than 1000"),
-        ("sid", "", "empty"),
         ("sid", "x" * 65, "65 characters"),
         ("sid", "a\0b", "NUL"),
         ("type", "5", "not one of"),
@@ -129,8 +127,8 @@ def test_100_body_unreadable(
 
 def test_100_body_too_large(gateway: Gateway, unpaid: Caller) -> None:
     kind = "application/x-www-form-urlencoded"
-    body = b"sid=" + b"x" * 1_048_576
-    refused(gateway.post_bytes(COUPONS, body, kind, unpaid.token), 100, "1048576 bytes")
+    body = b"sid=" + b"x" * 16_384
+    refused(gateway.post_bytes(COUPONS, body, kind, unpaid.token), 100, "16384 bytes")
 
 
 @both_encodings

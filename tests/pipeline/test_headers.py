@@ -37,6 +37,22 @@ def test_a_caller_cannot_choose_the_request_id(
     assert reply.headers["x-request-id"] != "mine"
 
 
+def test_a_refusal_names_its_reason_and_a_success_none(
+    gateway: Gateway, store: Store, caller: Caller, question: Question
+) -> None:
+    spent = new_caller(store, calls=0)
+    reasons = {
+        "CREDENTIAL_INVALID": gateway.get(query=question),
+        "PARAMETER_MISSING": gateway.get(token=caller.token),
+        "CALLS_USED_UP": gateway.get(token=spent.token, query=question),
+        "PATH_UNKNOWN": gateway.get("/nowhere"),
+    }
+    assert {name: reply.headers["x-tollway-reason"] for name, reply in reasons.items()} == {
+        name: name for name in reasons
+    }
+    assert "x-tollway-reason" not in gateway.get(token=caller.token, query=question).headers
+
+
 @pytest.mark.parametrize(
     ("query", "code"), [("", 100), ("product_id=1&query_date=2026-01-01", 100)]
 )

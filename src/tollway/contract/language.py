@@ -20,9 +20,17 @@ class Phrase(NamedTuple):
         return template.format_map(chosen)
 
 
-@lru_cache(maxsize=256)
+# Browsers send at most a dozen languages. Of a longer header only the beginning counts.
+_ACCEPT_LANGUAGE_MAX = 256
+
+
 def preferred_language(accept_language: str) -> str:
     """`zh` when the Accept-Language header prefers Chinese over English, `en` otherwise."""
+    return _preferred(accept_language[:_ACCEPT_LANGUAGE_MAX])
+
+
+@lru_cache(maxsize=256)
+def _preferred(accept_language: str) -> str:
     best = {"en": 0.0, "zh": 0.0}
     for part in accept_language.lower().split(","):
         tag, _, parameter = part.strip().partition(";")

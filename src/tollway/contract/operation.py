@@ -14,6 +14,7 @@ from tollway.contract.reasons import Reason
 
 _OF_ANY_CALL = (
     Reason.PARAMETER_MISSING,
+    Reason.PARAMETER_UNKNOWN,
     Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
     Reason.BODY_UNREADABLE,
@@ -31,7 +32,7 @@ _OF_ANY_CALL = (
     Reason.METHOD_WRONG,
 )
 _OF_CONSENT = (Reason.OWNER_UNKNOWN, Reason.NOT_AUTHORIZED)
-_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT)
+_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
 
 
 # Raises a Refusal if parameters that are each valid do not go together. Wall-clock times are in the
@@ -95,15 +96,16 @@ class Operation:
     own_reasons: tuple[Reason, ...] = ()
     # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.
     may_be_free: bool = False
+    # A larger body is refused unread. The default holds every text of a usual request at its full
+    # length, however it is escaped.
+    body_max_bytes: int = 16_384
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         """Every reason a call of this operation can be refused for."""
         used_up = Reason.CALLS_USED_UP if self.unit is Unit.CALLS else Reason.CREDITS_USED_UP
         body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
-        has_spellings = any(
-            each.field.other_spelling for each in declared_fields(self.request_type)
-        )
+        has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
         return (*_OF_ANY_CALL, *spellings, *body, *consent, used_up, *self.own_reasons)

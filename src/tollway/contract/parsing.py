@@ -7,7 +7,6 @@ values are checked later, by the fields of the request (`decoding.py`).
 import json
 from collections.abc import Iterable, Iterator
 from typing import NoReturn, TypeVar
-from urllib.parse import unquote_to_bytes
 
 from multipart import MultipartError, PushMultipartParser, parse_options_header
 
@@ -21,7 +20,6 @@ BODY = Phrase("request body", "请求体")
 NOT_UTF8 = Phrase("it is not valid UTF-8", "不是有效的 UTF-8")
 TOO_MANY = Phrase(f"it has more than {PARAMETERS_MAX} parameters", f"参数超过 {PARAMETERS_MAX} 个")
 _BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分号编码不完整")
-_HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 
 
 def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
@@ -31,7 +29,7 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
         known = values.setdefault(name, value)
         # By type too: JSON's 1 and true are equal in Python, and in no other language.
         if known != value or type(known) is not type(value):
-            raise Refusal(Reason.PARAMETER_REPEATED, field=_shown(name))
+            raise Refusal(Reason.PARAMETER_REPEATED, field=shown(name))
     return values
 
 
@@ -46,22 +44,28 @@ def urlencoded_pairs(content: bytes, part: Phrase) -> Iterable[tuple[str, str]]:
 
 
 def _unquote(quoted: bytes, part: Phrase) -> str:
-    for position, byte in enumerate(quoted):
-        if byte == 0x25 and not (
-            len(quoted) > position + 2
-            and quoted[position + 1] in _HEXADECIMAL
-            and quoted[position + 2] in _HEXADECIMAL
-        ):
-            raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=_BAD_PERCENT)
     try:
-        return unquote_to_bytes(quoted.replace(b"+", b" ")).decode()
+        unquoted = _unquoted_bytes(quoted)
+    except UnicodeDecodeError:
+        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=_BAD_PERCENT) from None
+    try:
+        return unquoted.decode()
     except UnicodeDecodeError:
         raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=NOT_UTF8) from None
 
 
-def _shown(name: str) -> str:
+def _unquoted_bytes(quoted: bytes) -> bytes:
+    """Decodes + and %XX with Python's own escapes, which are read in C: ten times as fast as
+    urllib, which also leaves a % without two digits as it is. Here that is a UnicodeDecodeError."""
+    if b"%" not in quoted:
+        return quoted.replace(b"+", b" ")
+    escaped = quoted.replace(b"\\", rb"\x5c").replace(b"+", b" ").replace(b"%", rb"\x")
+    return escaped.decode("unicode_escape").encode("latin-1")
+
+
+def shown(name: str) -> str:
     """A name that a caller chose, cut to what a message can carry."""
-    printable = "".join(character for character in name if character.isprintable())
+    printable = "".join(character for character in name[:256] if character.isprintable())
     return printable[:64]
 
 
@@ -82,8 +86,12 @@ _NOT_MULTIPART = Phrase(
 )
 
 
+# Far above any real one; the rest is ignored, because its parameters are parsed in Python.
+_CONTENT_TYPE_MAX = 512
+
+
 def read_form(content_type: str, body: bytes) -> dict[str, str]:
-    kind, options = parse_options_header(content_type)
+    kind, options = parse_options_header(content_type[:_CONTENT_TYPE_MAX])
     if kind == "multipart/form-data":
         return collect(_multipart_pairs(options.get("boundary", ""), body))
     if kind == "application/x-www-form-urlencoded":
@@ -132,13 +140,27 @@ def read_json(content_type: str, body: bytes) -> dict[str, object]:
     except UnicodeDecodeError:
         raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=NOT_UTF8) from None
     try:
-        values = json.loads(text, object_pairs_hook=collect, parse_constant=_no_constant)
+        values = json.loads(text, object_pairs_hook=_Members(), parse_constant=_no_constant)
     # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
     except (ValueError, RecursionError):
         raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_JSON) from None
     if not isinstance(values, dict):
         raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_OBJECT)
     return values
+
+
+class _Members:
+    """Collects the members of each object of one body, as long as they are few in all."""
+
+    def __init__(self) -> None:
+        self._left = PARAMETERS_MAX
+
+    def __call__(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        # An empty object counts too: a body can have thousands of them.
+        self._left -= len(pairs) or 1
+        if self._left < 0:
+            raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=TOO_MANY)
+        return collect(pairs)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -7,7 +7,7 @@
     101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
-    202 THROTTLED, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
+    202 THROTTLED, BODIES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP
     302 NOT_AUTHORIZED
@@ -45,6 +45,15 @@ class Reason(Enum):
         Phrase(
             "Parameter {field} is missing: send {expected}.",
             "缺少参数 {field}：请传入{expected}。",
+        ),
+    )
+    PARAMETER_UNKNOWN = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is not known, but {known} is: send it under that name, or leave it "
+            "out.",
+            "参数 {field} 不存在，是否为 {known}？请改用该名称，或不要传入。",
         ),
     )
     PARAMETER_INVALID = Cause(
@@ -244,6 +253,15 @@ class Reason(Enum):
         Phrase(
             "More than {limit} calls a second to this operation: retry after a second.",
             "该接口调用超过每秒 {limit} 次：请一秒后重试。",
+        ),
+    )
+    BODIES_TOO_MANY = Cause(
+        202,
+        429,
+        Phrase(
+            "Too many request bodies of this account are under way at once: send each of them "
+            "whole, then retry.",
+            "该账户同时传输中的请求体过多：请将每个请求体发送完整后重试。",
         ),
     )
     STORE_UNAVAILABLE = Cause(

@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
+from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
 from tollway.gateway.probes import Readiness, probe_routes
@@ -20,7 +21,16 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS
-from tollway.pipeline.http import Edge, Message, Receive, Scope, Send, headers_by_name
+from tollway.pipeline.bodies import (
+    BodyShare,
+    ByteBudget,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    receive_within,
+)
+from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings
 from tollway.store.database import StoreError
@@ -40,17 +50,36 @@ from tollway.telemetry.requests import (
     RequestLog,
     read_client_ids,
 )
+from tollway.web.front import DemoHints
+from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
 logger = logging.getLogger("tollway.gateway")
+
+
+def _demo_hints(settings: Settings) -> DemoHints | None:
+    """How to sign in to the demo world, if this machine alone can reach the gateway."""
+    if settings.public_url or settings.host not in ("127.0.0.1", "::1", "localhost"):
+        return None
+    try:
+        world = saved_world(world_path(settings))
+    except StoreError:
+        return None
+    if world is None:
+        return None
+    curl = curl_line(world, settings.address)
+    return DemoHints(world.owner_login, world.owner_password, curl)
 
 
 class _Pages:
     """The application of all paths but the operations: every answer gets an id, and the one that
     the client sent."""
 
-    def __init__(self, routes: Sequence[Route], request_ids: RequestIds) -> None:
+    def __init__(
+        self, routes: Sequence[Route], request_ids: RequestIds, budget: ByteBudget
+    ) -> None:
         self._pages = Starlette(routes=routes)
+        self._budget = budget
         self._request_ids = request_ids
         self.paths = {route.path.encode() for route in routes}
 
@@ -66,7 +95,10 @@ class _Pages:
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
-        await self._pages({**scope, CONTEXT: context}, receive, send_with_ids)
+        # Who sends it is not known yet, only from where.
+        with BodyShare(self._budget, scope["client"][0]) as share:
+            within = receive_within(receive, share)
+            await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
 
 
 class Gateway:
@@ -95,9 +127,10 @@ class Gateway:
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
         pipeline = self._pipeline()
-        request_ids = RequestIds()
-        self._edge = Edge(pipeline, settings, metrics, request_ids)
-        self._pages = _Pages(self._routes(RequestLog(log, settings.log_calls)), request_ids)
+        request_ids, budget = RequestIds(), ByteBudget()
+        self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        routes = self._routes(RequestLog(log, settings.log_calls))
+        self._pages = _Pages(routes, request_ids, budget)
         self.upkeep = Upkeep(
             settings,
             self._resources,
@@ -137,11 +170,24 @@ class Gateway:
         description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
         return [
             *probe_routes(self._worker.metrics, self.readiness, description),
-            *web_routes(database, settings, resources.secret, self._links),
+            *web_routes(self._web_parts()),
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
         ]
+
+    def _web_parts(self) -> WebParts:
+        async def is_ready() -> bool:
+            return await self.readiness.problem() is None
+
+        return WebParts(
+            database=self._database,
+            settings=self._settings,
+            secret=self._resources.secret,
+            links=self._links,
+            is_ready=is_ready,
+            demo=_demo_hints(self._settings),
+        )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The

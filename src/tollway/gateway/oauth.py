@@ -73,7 +73,7 @@ class Issuing:
 
 
 # Far above any real form of four short parameters.
-_BODY_MAX = 16_384
+_BODY_MAX = 4096
 _HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 # After these the body was not read to its end, so no request can follow on the connection.
 _UNREAD = (Unobtained.METHOD_WRONG, Unobtained.BODY_TIMED_OUT, Unobtained.BODY_TOO_LARGE)

@@ -23,7 +23,9 @@ _HEADERS = {
     "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
     "RateLimit": "What is left of it (r), and for how many seconds (t).",
     "Retry-After": "After a 202: how many seconds to wait.",
+    "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
     "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
+    "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
     "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",
 }
 
@@ -73,6 +75,7 @@ def message_of(reason: Reason, operation: Operation, fields: Sequence[DeclaredFi
     samples: Json = {
         "field": "name",
         "other": "name",
+        "known": "name",
         "expected": "another value",
         "problem": "it is empty",
         "part": "request",
@@ -89,9 +92,9 @@ def message_of(reason: Reason, operation: Operation, fields: Sequence[DeclaredFi
         "span_s": 700_000,
     }
     if fields:
-        doubled = next((each for each in fields if each.field.other_spelling), fields[0])
-        samples["field"] = doubled.name
-        samples["other"] = doubled.field.other_spelling
+        doubled = next((each for each in fields if each.other_names), fields[0])
+        samples["field"] = samples["known"] = doubled.name
+        samples["other"] = next(iter(doubled.other_names), doubled.name)
         samples["expected"] = doubled.field.kind.expected
         samples["fields"] = fields[0].name
     return Refusal(reason, **samples).message("en")
@@ -189,10 +192,13 @@ def describe_token(answer: Json) -> Json:
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
-    """Every name of a field; where there are two, neither alone is required."""
+    """Every name of a field; where there are two, neither alone is required. A name in the other
+    case is mentioned only, or a client made from this would have every field twice."""
     spelled = []
-    for name, field, required in fields:
-        schema = {**field.kind.schema(), "description": field.meaning}
+    for name, field, required, others in fields:
+        cased = [each for each in others if each != field.other_spelling]
+        also = f" Also taken as {' and '.join(cased)}." if cased else ""
+        schema = {**field.kind.schema(), "description": f"{field.meaning}{also}"}
         other = field.other_spelling
         spelled.append((name, required and other is None, schema))
         if other is not None:

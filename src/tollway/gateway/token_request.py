@@ -17,6 +17,8 @@ from tollway.contract.reasons import Refusal
 
 TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path
 GRANT_TYPE = "client_credentials"
+# Far above any id and secret, though each may be escaped whole.
+_BASIC_MAX = 1024
 
 
 class TokenAnswer(msgspec.Struct, frozen=True):
@@ -122,7 +124,7 @@ def _basic(authorization: str) -> Credentials:
     """The id and secret of the header, each of which is urlencoded there once more."""
     scheme, _, encoded = authorization.partition(" ")
     try:
-        if scheme.lower() != "basic":
+        if scheme.lower() != "basic" or len(encoded) > _BASIC_MAX:
             raise ValueError
         text = base64.b64decode(encoded.strip(), validate=True).decode("ascii")
     except (ValueError, binascii.Error):

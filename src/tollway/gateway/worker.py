@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
-from tollway.pipeline.http import Message, Receive, Scope, Send
+from tollway.pipeline.bodies import Message, Receive, Scope, Send
 from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared

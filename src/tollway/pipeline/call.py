@@ -63,6 +63,7 @@ class Call:
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None
+    ignored: str = ""
     is_settled: bool = False
     act: Act | None = None
     grant: GrantKey | None = None
@@ -77,7 +78,7 @@ class Call:
         path: str,
         query: bytes,
         headers: Mapping[bytes, bytes],
-        read_body: Callable[[], Awaitable[bytes]],
+        read_body: Callable[[int, str], Awaitable[bytes]],
         at_s: float,
     ) -> None:
         self.request_id = request_id

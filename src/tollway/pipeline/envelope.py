@@ -18,6 +18,7 @@ from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER
 _SUCCESS_MSG = {
     language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
 }
+REASON_HEADER = b"x-tollway-reason"
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
 
 logger = logging.getLogger("tollway.call")
@@ -87,6 +88,8 @@ class Enveloper:
             headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
+        if call.ignored:
+            headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
@@ -94,7 +97,10 @@ class Enveloper:
             admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
-        if reason == "THROTTLED":
+        if cause.code:
+            # A program cannot tell the reasons of one code apart by the message.
+            headers.append((REASON_HEADER, reason.encode("ascii")))
+        if cause.status == 429:
             headers.append((b"retry-after", b"1"))
         return Answer(cause.status if self._mapped else 200, headers, body)
 

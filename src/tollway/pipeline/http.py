@@ -1,86 +1,19 @@
 """The edge of the pipeline: from an ASGI request to a `Call`, and from its answer to the response.
 
-Nothing else in this package knows ASGI. The body is read only when a stage asks for it.
+Nothing else in this package but `bodies.py` knows ASGI. The body is read only when a stage asks for
+it.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Iterable
 from time import time
-from typing import Any
 
-from tollway.contract.language import Phrase, preferred_language
-from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.language import preferred_language
+from tollway.pipeline.bodies import Body, ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestIds, read_client_ids
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-
-_BODY = Phrase("request body", "请求体")
-_CUT_OFF = Phrase("the connection ended before its end", "连接提前中断")
-# If a call is refused before its body is read, this much is discarded to keep the connection.
-_READ_OVER_MAX_BYTES = 65_536
-_READ_OVER_MAX_S = 1.0
-
-
-class Body:
-    """The body of a request; it may arrive later than the headers, or never.
-
-    The next request can follow once it `is_over`.
-    """
-
-    def __init__(
-        self, headers: Mapping[bytes, bytes], receive: Receive, settings: Settings
-    ) -> None:
-        self._announced = headers.get(b"content-length", b"0")
-        self.is_over = self._announced == b"0" and b"transfer-encoding" not in headers
-        self._is_late = False
-        self._receive = receive
-        self._settings = settings
-
-    async def read(self) -> bytes:
-        limit = self._settings.body_max_bytes
-        if not 0 <= self._length() <= limit:
-            raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
-        try:
-            async with asyncio.timeout(self._settings.body_timeout_s):
-                return await self._collect(limit)
-        except TimeoutError:
-            self._is_late = True
-            raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._settings.body_timeout_s) from None
-
-    async def read_over(self) -> None:
-        """Discards a short body that no stage read, if it comes soon."""
-        if not self._is_late and 0 < self._length() <= _READ_OVER_MAX_BYTES:
-            with suppress(TimeoutError, Refusal):
-                async with asyncio.timeout(_READ_OVER_MAX_S):
-                    await self._collect(_READ_OVER_MAX_BYTES)
-
-    def _length(self) -> int:
-        """The announced length; negative if Content-Length is invalid."""
-        is_number = self._announced.isdigit() and len(self._announced) <= 18
-        return int(self._announced) if is_number else -1
-
-    async def _collect(self, limit: int) -> bytes:
-        body = bytearray()
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Refusal(Reason.BODY_UNREADABLE, part=_BODY, problem=_CUT_OFF)
-            body += message.get("body", b"")
-            if len(body) > limit:
-                raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
-            if not message.get("more_body", False):
-                self.is_over = True
-                return bytes(body)
-
 
 _CLOSE = (b"connection", b"close")
 
@@ -89,10 +22,16 @@ class Edge:
     """The ASGI application of the paid operations."""
 
     def __init__(
-        self, pipeline: Pipeline, settings: Settings, metrics: Metrics, request_ids: RequestIds
+        self,
+        pipeline: Pipeline,
+        settings: Settings,
+        metrics: Metrics,
+        request_ids: RequestIds,
+        budget: ByteBudget,
     ) -> None:
         self._pipeline = pipeline
-        self._settings = settings
+        self._body_timeout_s = settings.body_timeout_s
+        self._budget = budget
         self._request_ids = request_ids
         self._under_way = 0
         metrics.calls_under_way.set_function(lambda: self._under_way)
@@ -101,7 +40,7 @@ class Edge:
         self._under_way += 1
         try:
             headers = headers_by_name(scope["headers"])
-            body = Body(headers, receive, self._settings)
+            body = Body(headers, receive, self._body_timeout_s, self._budget)
             answer = await self._pipeline.run(self._call(scope, headers, body))
             if not body.is_over:
                 await body.read_over()

@@ -9,6 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
+from sqlalchemy import Table
+
+from tollway.store.many_rows import ManyRows
 from tollway.store.query import Query
 
 Row = tuple[Any, ...]
@@ -19,6 +22,10 @@ T = TypeVar("T")
 
 class StoreError(Exception):
     """The store could not do what was asked; nothing was committed, but for StoreDoubtError."""
+
+
+class KnownRowError(Exception):
+    """A new row has the key of one that is stored already."""
 
 
 class StoreBusyError(StoreError):
@@ -75,6 +82,14 @@ class Transaction(Reader, Protocol):
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         """Runs a query once per row and returns how many rows it changed in all."""
+
+    async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Stores new rows, in the order of the table's columns. If one is known, an embedded
+        database raises KnownRowError; on a shared one that is a conflict with another writer."""
+
+    async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Stores rows that may be known; the query decides what becomes of those. No two rows may
+        have the same key. Returns how many rows it changed."""
 
     async def is_alone(self, job: int) -> bool:
         """Whether no other node does this job at the moment; true until this work is committed."""

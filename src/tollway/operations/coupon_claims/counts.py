@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tollway.operations.coupon_claims.schema import coupon_claim_hour
 from tollway.store.database import Transaction
+from tollway.store.many_rows import ManyRows
 from tollway.store.query import Query
 
 HOUR_S = 3600
@@ -19,11 +20,14 @@ Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
 _new_hour = insert(coupon_claim_hour).values(
     {column.name: bindparam(column.name) for column in coupon_claim_hour.c}
 )
-_COUNT_UP = Query(
-    _new_hour.on_conflict_do_update(
-        index_elements=list(coupon_claim_hour.primary_key.columns),
-        set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
-    )
+_COUNT_UP = ManyRows(
+    coupon_claim_hour,
+    Query(
+        _new_hour.on_conflict_do_update(
+            index_elements=list(coupon_claim_hour.primary_key.columns),
+            set_={"claims": coupon_claim_hour.c.claims + _new_hour.excluded.claims},
+        )
+    ),
 )
 # Apart from the other statement: an INSERT with a negative count would break the check constraint,
 # even if it ends in an UPDATE.
@@ -66,7 +70,7 @@ async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Itera
     # A fixed lock order prevents deadlocks.
     up = [(*hour, more) for hour, more in sorted(counts.items()) if more > 0]
     down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
-    await transaction.execute_many(_COUNT_UP, up)
+    await transaction.put_rows(_COUNT_UP, up)
     await transaction.execute_many(_COUNT_DOWN, down)
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import encode_data, encoded_list
+from tollway.contract.fields import seconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
 from tollway.operations.coupon_claims.queries import Window, read_page
@@ -30,7 +31,10 @@ class CouponClaimsHandler:
         self._until_second = lru_cache(_MINUTES_MAX)(self._make_until_second)
 
     async def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
-        window = Window(request.sid, request.type, request.startTime, request.endTime)
+        start_s, end_s = (
+            seconds_of(each, self._zone) for each in (request.startTime, request.endTime)
+        )
+        window = Window(request.sid, request.type, start_s, end_s)
         offset = (request.page - 1) * request.limit
         total, claims = await read_page(self._database, window, offset, request.limit)
         until_second = self._until_second

@@ -14,8 +14,9 @@ from tollway.operations.coupon_claims.counts import forget_empty, recount
 from tollway.operations.coupon_claims.records import ClaimRow, checked_claim, ready_claim
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.store.database import Transaction
+from tollway.store.many_rows import upserts
 from tollway.store.months import MonthsOf
-from tollway.store.query import Query, upsert
+from tollway.store.query import Query
 
 _CODES_AT_ONCE = 500
 # Codes share locks, because a transaction may have thousands of codes.
@@ -55,10 +56,6 @@ _REMOVE_OLD = Query(
     )
     .returning(*(coupon_claim.c[name] for name in ClaimRow._fields))
 )
-# No upsert: a claim that another transaction inserts at the same moment must be a conflict, since
-# it would be counted twice.
-_PUT = Query(coupon_claim.insert().values({c.name: bindparam(c.name) for c in coupon_claim.c}))
-_REPLACE = upsert(coupon_claim)
 
 
 class ClaimLoader:
@@ -86,10 +83,12 @@ class ClaimLoader:
         if left:
             async with transaction.with_new_plan():
                 await transaction.execute_many(_REMOVE, [old.place for old in left])
-        await transaction.execute_many(_PUT, [(*row, ready_claim(row)) for row in come])
+        # Plain inserts: a claim that another transaction inserts at the same moment must be a
+        # conflict, since it would be counted twice.
+        await transaction.insert_rows(coupon_claim, [(*row, ready_claim(row)) for row in come])
         moved = set(come)
         stayed = [(*row, ready_claim(row)) for row in changed if row not in moved]
-        await transaction.execute_many(_REPLACE, stayed)
+        await transaction.put_rows(upserts(coupon_claim), stayed)
         await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
         return len(changed)
 

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tollway.operations.orders.schema import ALL, DAY_HOURS, DAY_MS, HOUR_MS, facets_of, order_count
 from tollway.store.database import Transaction
+from tollway.store.many_rows import ManyRows
 from tollway.store.query import Query
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
@@ -31,11 +32,14 @@ class Counted(Protocol):
 
 
 _insert_count = insert(order_count).values({c.name: bindparam(c.name) for c in order_count.c})
-_COUNT_UP = Query(
-    _insert_count.on_conflict_do_update(
-        index_elements=list(order_count.primary_key.columns),
-        set_={"orders": order_count.c.orders + _insert_count.excluded.orders},
-    )
+_COUNT_UP = ManyRows(
+    order_count,
+    Query(
+        _insert_count.on_conflict_do_update(
+            index_elements=list(order_count.primary_key.columns),
+            set_={"orders": order_count.c.orders + _insert_count.excluded.orders},
+        )
+    ),
 )
 _this_bucket = (
     order_count.c.owner_id == bindparam("owner"),
@@ -89,7 +93,7 @@ def counted(orders: Iterable[Counted]) -> Counter[Bucket]:
 async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
     more = [(*bucket, count) for bucket, count in sorted(counts.items()) if count > 0]
     fewer = [(bucket, -count) for bucket, count in sorted(counts.items()) if count < 0]
-    await transaction.execute_many(_COUNT_UP, more)
+    await transaction.put_rows(_COUNT_UP, more)
     await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
     await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])
 

@@ -6,17 +6,18 @@ same transaction, because totals and pages are computed from them.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Integer, String, any_, bindparam, column, select, tuple_, values
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from tollway.operations.orders.counts import Bucket, counted, recount
 from tollway.operations.orders.records import OrderRow, checked_record, row_of
 from tollway.operations.orders.schema import shop_order
-from tollway.store.database import Row, Transaction
+from tollway.store.database import KnownRowError, Row, Transaction
 from tollway.store.months import MonthsOf
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -94,9 +95,6 @@ async def _find_in_months(transaction: Transaction, keys: Collection[Key]) -> li
 # that the calls of a gateway on the same database hardly wait.
 CHUNK_ORDERS = 5000
 
-_put = insert(shop_order).values({c.name: bindparam(c.name) for c in shop_order.c})
-_PUT = Query(_put)
-_PUT_IF_NEW = Query(_put.on_conflict_do_nothing())
 _key = (shop_order.c.owner_id, shop_order.c.newest_first, shop_order.c.order_sn)
 _REMOVE = Query(
     shop_order.delete().where(*(column == bindparam(f"old_{column.name}") for column in _key))
@@ -119,10 +117,6 @@ _REMOVE_OLD = Query(
     )
     .returning(*(shop_order.c[name] for name in StoredOrder._fields))
 )
-
-
-class _KnownAlreadyError(Exception):
-    """Some of the orders are stored already: the attempt is undone."""
 
 
 class OrderLoader:
@@ -150,10 +144,8 @@ class OrderLoader:
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
         # Where orders are divided by month, no index tells at once whether one is known.
         if self._expects_new and not transaction.is_shared:
-            try:
+            with suppress(KnownRowError):
                 return await _put_new(transaction, newest)
-            except _KnownAlreadyError:
-                pass
         stored = await stored_among(transaction, newest)
         self._expects_new = not stored
         return await _put_newer(transaction, newest, stored)
@@ -171,8 +163,7 @@ async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> 
     # In the order of the key, which halves the engine's work.
     coming = sorted(orders.values())
     async with transaction.savepoint():
-        if await transaction.execute_many(_PUT_IF_NEW, coming) < len(coming):
-            raise _KnownAlreadyError
+        await transaction.insert_rows(shop_order, coming)
     await recount(transaction, counted(coming))
     return len(coming)
 
@@ -206,7 +197,7 @@ async def _put_newer(
     if places:
         async with transaction.with_new_plan():
             await transaction.execute_many(_REMOVE, places)
-    await transaction.execute_many(_PUT, coming)
+    await transaction.insert_rows(shop_order, coming)
     counts = counted(coming)
     counts.subtract(counted(leaving))
     await recount(transaction, counts)

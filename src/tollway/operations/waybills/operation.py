@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Text
+from tollway.contract.fields import Choice, Code, Field, Text
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
 from tollway.contract.reasons import Reason, Refusal
 
@@ -40,7 +40,7 @@ class WaybillRequest(msgspec.Struct, frozen=True):
     sender_detail: Annotated[
         str, Field(_STREET, "Sender street address, without province, city and district.")
     ]
-    wp_code: Annotated[str, Field(Text(max_length=32), "Carrier short code.")]
+    wp_code: Annotated[str, Field(Code(max_length=32), "Carrier short code.")]
     waybill_type: Annotated[int, Field(_TYPES, "Kind of label.")]
     receiver_province: Annotated[str, Field(_REGION, "Receiver province.")]
     receiver_city: Annotated[str, Field(_REGION, "Receiver city.")]

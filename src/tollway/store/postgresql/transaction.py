@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 from zlib import crc32
 
 import asyncpg
+from sqlalchemy import Table
 
 from tollway.store.database import Row, RowValues, StoreUnavailableError
+from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import CompiledQuery, Query
@@ -58,6 +61,28 @@ class PostgresqlTransaction:
         with self._noting_failure():
             changed = await self._session.fetchmany(f"{compiled.text} RETURNING 1", arguments)
         return len(changed)
+
+    async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+        statements = inserts(table)
+        if rows:
+            with self._noting_failure():
+                await self._session.copy_records_to_table(
+                    statements.table_name,
+                    records=rows,
+                    columns=statements.columns,
+                    timeout=self._timeout_s,
+                )
+
+    async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
+        if not rows:
+            return 0
+        # One array for each column.
+        columns = zip(*rows, strict=True)
+        with self._noting_failure():
+            status = await self._session.execute(
+                query.arrays_postgresql, *columns, timeout=self._timeout_s
+            )
+        return int(status.rpartition(" ")[2])
 
     async def is_alone(self, job: int) -> bool:
         with self._noting_failure():

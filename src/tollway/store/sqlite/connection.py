@@ -1,11 +1,19 @@
 """Opening an SQLite file, running one query on it, and saying what went wrong in our words."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import apsw
 
-from tollway.store.database import Row, RowValues, StoreBusyError, StoreUnavailableError
+from tollway.store.database import (
+    KnownRowError,
+    Row,
+    RowValues,
+    StoreBusyError,
+    StoreUnavailableError,
+)
+from tollway.store.many_rows import ManyRows
 from tollway.store.query import Query, Steps
 
 # WAL with synchronous=FULL: a commit has reached the disk when it returns. The page cache is in
@@ -19,6 +27,7 @@ PRAGMA mmap_size = 1073741824;
 PRAGMA temp_store = MEMORY;
 """
 
+_KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _UNAVAILABLE = (
     apsw.FullError,
     apsw.IOError,
@@ -108,6 +117,21 @@ class Connection:
         before: int = self.raw.total_changes()
         with our_errors():
             self._cursor.executemany(compiled.text, map(compiled.arguments, rows)).fetchall()
+        after: int = self.raw.total_changes()
+        return after - before
+
+    def put_rows(self, statements: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Stores many rows; raises KnownRowError if a new one is known."""
+        before: int = self.raw.total_changes()
+        many, rest = statements.batched(rows)
+        try:
+            with our_errors():
+                self._cursor.executemany(statements.many_sqlite, many).fetchall()
+                self._cursor.executemany(statements.one_sqlite, rest).fetchall()
+        except apsw.ConstraintError as error:
+            if error.extendedresult not in _KNOWN:  # type: ignore[attr-defined]
+                raise
+            raise KnownRowError(str(error)) from error
         after: int = self.raw.total_changes()
         return after - before
 

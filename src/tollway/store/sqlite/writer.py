@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 import apsw
+from sqlalchemy import Table
 
 from tollway.store.database import (
     Row,
@@ -23,6 +24,7 @@ from tollway.store.database import (
     Timings,
     Transaction,
 )
+from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.connection import Connection
 
@@ -75,6 +77,12 @@ class SqliteTransaction:
 
     async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
         return self._run(self._connection.execute_many, query, rows)
+
+    async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._run(self._connection.put_rows, inserts(table), rows)
+
+    async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
+        return self._run(self._connection.put_rows, query, rows)
 
     async def is_alone(self, job: int) -> bool:  # noqa: ARG002 - whichever it is
         return True  # There is one writer at a time, whatever it does.

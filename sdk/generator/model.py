@@ -1,0 +1,117 @@
+"""What an SDK has to know of the operations, read from their descriptors."""
+
+from datetime import date, datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason
+from tollway.operations.catalogue import OPERATIONS
+
+
+class Parameter(NamedTuple):
+    """One parameter of a request. `kind` is text, whole, day or moment."""
+
+    name: str
+    kind: str
+    required: bool
+    meaning: str
+    expected: str
+
+
+class Described(NamedTuple):
+    """One operation; `loop` is the method that loops over all its records, and what each is."""
+
+    operation: Operation
+    method: str
+    payload: str
+    parameters: tuple[Parameter, ...]
+    loop: "Loop | None"
+
+
+class Loop(NamedTuple):
+    """How to read all records of a list; `fixed` are the parameters that the loop sets."""
+
+    method: str
+    pages: str
+    record: str
+    fixed: frozenset[str]
+
+
+_METHODS = {"waybills": "issue_waybill"}
+_LOOPS = {
+    "orders": Loop(
+        "iter_orders", "order_pages", "OrderEntry", frozenset({"vvtype", "page", "pageSize"})
+    ),
+    "coupon_claims": Loop(
+        "iter_coupon_claims", "claim_pages", "CouponRecord", frozenset({"page", "limit"})
+    ),
+    "promotion_material": Loop(
+        "iter_promotion_material",
+        "material_pages",
+        "Material",
+        frozenset({"page_num", "page_size"}),
+    ),
+}
+_KINDS: dict[Any, str] = {str: "text", int: "whole", date: "day", datetime: "moment"}
+
+
+def described() -> list[Described]:
+    return [
+        Described(
+            each,
+            _METHODS.get(each.name, each.name),
+            each.response_type.__name__,
+            _parameters(each),
+            _LOOPS.get(each.name),
+        )
+        for each in OPERATIONS
+    ]
+
+
+def _parameters(operation: Operation) -> tuple[Parameter, ...]:
+    hints = get_type_hints(operation.request_type)
+    return tuple(
+        Parameter(name, _kind(hints[name]), required, field.meaning, field.kind.expected.en)
+        for name, field, required in declared_fields(operation.request_type)
+    )
+
+
+def _kind(hint: Any) -> str:
+    members = [each for each in get_args(hint) or (hint,) if each is not NoneType]
+    return "moment" if datetime in members else _KINDS[members[0]]
+
+
+def payload_types() -> list[type[msgspec.Struct]]:
+    """All types of the answers, each after those it contains."""
+    found: dict[type[msgspec.Struct], None] = {}
+    for each in OPERATIONS:
+        _collect(each.response_type, found)
+    return list(found)
+
+
+def _collect(hint: Any, found: dict[type[msgspec.Struct], None]) -> None:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        for inner in get_type_hints(hint).values():
+            _collect(inner, found)
+        found.setdefault(hint)
+        return
+    for inner in get_args(hint):
+        _collect(inner, found)
+
+
+def members_of(hint: Any) -> tuple[Any, bool]:
+    """A field's type without None, and whether it may be None."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) is UnionType:
+        (inner,) = [each for each in get_args(hint) if each is not NoneType]
+        return inner, True
+    return hint, False
+
+
+def codes() -> dict[str, int]:
+    return {reason.name: reason.value.code for reason in Reason}

@@ -1,0 +1,157 @@
+"""The generated files of the Python SDK."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from sdk.generator.model import (
+    Described,
+    Parameter,
+    codes,
+    described,
+    members_of,
+    payload_types,
+)
+from tollway.operations.catalogue import OPERATIONS
+
+_HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do not edit."""\n\n'
+_TYPES = {
+    "text": "str",
+    "whole": "int",
+    "day": "Union[date, str]",
+    "moment": "Union[int, str, datetime]",
+}
+
+
+def files() -> dict[str, str]:
+    """Every file by its path in the package; not yet formatted."""
+    return {
+        "types.py": _types(),
+        "reasons.py": _reasons(),
+        "client.py": _client(is_async=False),
+        "async_client.py": _client(is_async=True),
+    }
+
+
+def _types() -> str:
+    tops = {each.response_type for each in OPERATIONS}
+    lines = [
+        _HEAD.format(purpose="The answers of the operations, in the spellings of the wire."),
+        "from dataclasses import dataclass\nfrom typing import Optional\n\n",
+        "from tollway_client._json import Payload\n",
+    ]
+    for kind in payload_types():
+        base = "(Payload)" if kind in tops else ""
+        lines.append(f"\n\n@dataclass(frozen=True)\nclass {kind.__name__}{base}:\n")
+        if (text := (kind.__doc__ or "").strip()) and not text.startswith(f"{kind.__name__}("):
+            lines.append(f'    """{text}"""\n\n')
+        hints = get_type_hints(kind)
+        for field in msgspec.structs.fields(kind):
+            default = "" if field.required else " = None"
+            lines.append(f"    {field.name}: {_python(hints[field.name])}{default}\n")
+    return "".join(lines)
+
+
+def _python(hint: Any) -> str:
+    inner, is_optional = members_of(hint)
+    name = inner.__name__
+    if get_origin(inner) is list:
+        name = f"list[{_python(get_args(inner)[0])}]"
+    return f"Optional[{name}]" if is_optional else name
+
+
+def _reasons() -> str:
+    head = _HEAD.format(purpose="The code of every reason that a call can be refused for.")
+    rows = "".join(f'    "{name}": {code},\n' for name, code in codes().items())
+    return f"{head}CODES = {{\n{rows}}}\n"
+
+
+def _client(*, is_async: bool) -> str:
+    kind = "asyncio" if is_async else "threads"
+    name, driver = ("AsyncClient", "AsyncDriver") if is_async else ("Client", "SyncDriver")
+    iterator = "AsyncIterator" if is_async else "Iterator"
+    types = {each.payload for each in described()}
+    types |= {each.loop.record for each in described() if each.loop}
+    return "".join(
+        [
+            _HEAD.format(purpose=f"The client for {kind}."),
+            "from datetime import date, datetime\n",
+            f"from collections.abc import {iterator}, Mapping\n",
+            "from typing import Optional, Union\n\n",
+            "from tollway_client._core import Operation\n",
+            f"from tollway_client._drivers import {driver}\n",
+            "from tollway_client._paging import claim_pages, material_pages, order_pages\n",
+            "from tollway_client.errors import CarrierRefusedError\n",
+            f"from tollway_client.types import {', '.join(sorted(types))}\n\n",
+            *map(_constant, described()),
+            f'\n\nclass {name}({driver}):\n    """Calls the operations of a gateway."""\n',
+            *(_method(each, is_async=is_async) for each in described()),
+            *(_loop(each, is_async=is_async) for each in described() if each.loop),
+        ]
+    )
+
+
+def _constant(each: Described) -> str:
+    it = each.operation
+    values = (it.name, it.method, it.path, it.encoding.value)
+    return f"_{it.name.upper()} = Operation{values!r}\n"
+
+
+def _method(each: Described, *, is_async: bool) -> str:
+    start, wait = ("async def", "await ") if is_async else ("def", "")
+    key = "idempotency_key: Optional[str] = None"
+    headers = "headers: Optional[Mapping[str, str]] = None"
+    values = ", ".join(f'"{p.name}": {p.name}' for p in each.parameters)
+    call = (
+        f"{wait}self._run(self._core.call(_{each.operation.name.upper()}, {each.payload}, "
+        f"{{{values}}}, idempotency_key, headers))"
+    )
+    signature = ", ".join([*map(_parameter, each.parameters), key, headers])
+    body = f"        return {call}\n"
+    if each.operation.name == "waybills":
+        body = (
+            f"        result = {call}\n        if result.code != 1:\n"
+            "            raise CarrierRefusedError(result)\n        return result\n"
+        )
+    note = _CARRIER_NOTE if each.operation.name == "waybills" else ""
+    return (
+        f"\n    {start} {each.method}(self, *, {signature}) -> {each.payload}:\n"
+        f"{_docstring(each.operation.title + '.' + note, each.parameters)}{body}"
+    )
+
+
+_CARRIER_NOTE = " Raises CarrierRefusedError if the carrier issues none; nothing is charged then."
+
+
+def _loop(each: Described, *, is_async: bool) -> str:
+    assert each.loop is not None
+    parameters = [p for p in each.parameters if p.name not in each.loop.fixed]
+    names = {"startTime": "start", "endTime": "end"}
+    values = ", ".join(f"{names.get(p.name, p.name)}={p.name}" for p in parameters)
+    ask = f"self._core.asker(_{each.operation.name.upper()}, {each.payload})"
+    iterator = "AsyncIterator" if is_async else "Iterator"
+    text = f"{each.operation.title}: all records, each once, also while others arrive."
+    if "endTime" in each.loop.fixed or each.operation.name == "coupon_claims":
+        text += " The time may be longer than 7 days."
+    return (
+        f"\n    def {each.loop.method}(self, *, {', '.join(map(_parameter, parameters))})"
+        f" -> {iterator}[{each.loop.record}]:\n"
+        f"{_docstring(text, parameters)}"
+        f"        return self._each({each.loop.pages}({ask}, {values}))\n"
+    )
+
+
+def _parameter(each: Parameter) -> str:
+    kind = _TYPES[each.kind]
+    return f"{each.name}: {kind}" if each.required else f"{each.name}: Optional[{kind}] = None"
+
+
+def _docstring(title: str, parameters: Sequence[Parameter]) -> str:
+    lines = [*textwrap.wrap(title, 88), ""]
+    for each in parameters:
+        text = f"{each.name}: {each.meaning.rstrip('.')}. Send {each.expected}."
+        lines += textwrap.wrap(text, 88, subsequent_indent="    ")
+    body = "\n".join(f"        {line}".rstrip() for line in lines)
+    return f'        """{body.strip()}\n        """\n'

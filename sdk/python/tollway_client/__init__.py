@@ -1,0 +1,31 @@
+"""Calls a Tollway gateway: typed, sync and async.
+
+from tollway_client import Client
+
+with Client("tw_test_…", "https://gateway.example") as client:
+    for order in client.iter_orders(owner_id="880012001"):
+        print(order.order_sn, order.pay_amount)
+"""
+
+from tollway_client._json import Meta
+from tollway_client.async_client import AsyncClient
+from tollway_client.client import Client
+from tollway_client.errors import (
+    CarrierRefusedError,
+    NotAuthorizedError,
+    RefusedError,
+    TollwayError,
+    TransportError,
+)
+
+__version__ = "0.1.0"
+__all__ = [
+    "AsyncClient",
+    "CarrierRefusedError",
+    "Client",
+    "Meta",
+    "NotAuthorizedError",
+    "RefusedError",
+    "TollwayError",
+    "TransportError",
+]

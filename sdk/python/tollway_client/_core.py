@@ -1,0 +1,177 @@
+"""How one call is made, with neither sockets nor sleeping in it.
+
+A call is a generator that yields what is to be done next, a request to send or a time to wait, and
+is resumed with the response. `_drivers.py` does it, with threads or with asyncio: so there is one
+implementation for both.
+"""
+
+import json
+import random
+import uuid
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, TypeVar, Union
+
+from tollway_client import errors
+from tollway_client._json import Meta, Payload, on_the_wire, read
+from tollway_client._pacing import Pacer
+
+_FIRST_DELAY_S = 0.5
+_DELAY_MAX_S = 20.0
+# From a proxy in front of the gateway.
+_PASSING = (429, 502, 503, 504)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Where an operation is, and how its parameters travel."""
+
+    name: str
+    method: str
+    path: str
+    encoding: str
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    query: Optional[Mapping[str, str]] = None
+    form: Optional[Mapping[str, str]] = None
+    body: Optional[bytes] = None
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class NoResponse:
+    """The request was sent, or not, and no answer came."""
+
+    cause: Exception
+
+
+@dataclass(frozen=True)
+class Wait:
+    seconds: float
+
+
+Outcome = Union[Response, NoResponse, None]
+P = TypeVar("P", bound=Payload)
+Call = Generator[Union[Request, Wait], Outcome, P]
+
+
+class Core:
+    """Makes calls: paced, repeated where that is safe, with errors by reason."""
+
+    def __init__(self, token: str, retries: int, language: str) -> None:
+        self._headers = {"Authorization": f"Bearer {token}", "Accept-Language": language}
+        self._retries = retries
+        self._pacer = Pacer()
+
+    def call(
+        self,
+        operation: Operation,
+        payload: type[P],
+        values: Mapping[str, Any],
+        key: Optional[str],
+        headers: Optional[Mapping[str, str]],
+    ) -> "Call[P]":
+        """A call of an operation.
+
+        It always has an Idempotency-Key, so that a repetition is answered with the stored answer
+        and not charged again, whether or not the first attempt arrived.
+        """
+        added = {"Idempotency-Key": key or str(uuid.uuid4()), **(headers or {})}
+        request = _request(operation, values, {**self._headers, **added})
+        attempt = 0
+        while True:
+            delay_s = self._pacer.reserve(operation.name)
+            if delay_s > 0:
+                yield Wait(delay_s)
+            outcome = yield request
+            try:
+                return self._payload(operation, payload, outcome)
+            except errors.TollwayError as error:
+                if attempt >= self._retries or not _is_passing(error):
+                    raise
+                wait_s = _delay_s(attempt, error)
+            attempt += 1
+            yield Wait(wait_s)
+
+    def asker(self, operation: Operation, payload: type[P]) -> "Callable[..., Call[P]]":
+        """Makes calls from parameters alone, each with a key of its own."""
+
+        def ask(**values: Any) -> "Call[P]":
+            return self.call(operation, payload, values, None, None)
+
+        return ask
+
+    def _payload(self, operation: Operation, payload: type[P], outcome: Outcome) -> P:
+        if not isinstance(outcome, Response):
+            cause = outcome.cause if outcome is not None else None
+            raise errors.TransportError(f"No answer: {cause!r}") from cause
+        self._pacer.learn(operation.name, outcome.headers.get("ratelimit-policy", ""))
+        envelope = _envelope(outcome)
+        if envelope["code"] != 0:
+            raise errors.refused(envelope, outcome.headers, outcome.status)
+        found = read(payload, envelope["data"])
+        meta = Meta(
+            outcome.headers.get("x-request-id", ""),
+            envelope["msec"],
+            envelope["time"],
+            outcome.headers.get("x-replay-of"),
+            outcome.headers,
+        )
+        # The dataclass is frozen for its users.
+        object.__setattr__(found, "meta", meta)
+        return found
+
+
+def _request(
+    operation: Operation, values: Mapping[str, Any], headers: Mapping[str, str]
+) -> Request:
+    sent: dict[str, Any] = {
+        name: on_the_wire(value) for name, value in values.items() if value is not None
+    }
+    if operation.encoding == "json":
+        typed = {**headers, "Content-Type": "application/json"}
+        body = json.dumps(sent).encode()
+        return Request(operation.method, operation.path, typed, body=body)
+    texts = {name: str(value) for name, value in sent.items()}
+    if operation.encoding == "query":
+        return Request(operation.method, operation.path, headers, query=texts)
+    return Request(operation.method, operation.path, headers, form=texts)
+
+
+def _envelope(response: Response) -> dict[str, Any]:
+    try:
+        envelope = json.loads(response.body)
+    except ValueError:
+        envelope = None
+    if not isinstance(envelope, dict) or not {"code", "msg", "data"} <= envelope.keys():
+        raise errors.UnexpectedAnswerError(response.status, response.body)
+    return envelope
+
+
+def _is_passing(error: errors.TollwayError) -> bool:
+    if isinstance(error, errors.RefusedError):
+        return error.is_retryable
+    if isinstance(error, errors.UnexpectedAnswerError):
+        return error.status in _PASSING
+    return isinstance(error, errors.TransportError)
+
+
+def _delay_s(attempt: int, error: errors.TollwayError) -> float:
+    """Longer each time, and different for each client, or all would come back together."""
+    longest = min(_DELAY_MAX_S, _FIRST_DELAY_S * 2.0**attempt)
+    delay_s = random.uniform(longest / 2, longest)  # noqa: S311 - it spreads load
+    asked_s = getattr(error, "retry_after_s", None)
+    return max(delay_s, asked_s) if asked_s is not None else delay_s

@@ -1,0 +1,167 @@
+"""Does what calls ask for: with threads, or with asyncio."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Any, Optional, TypeVar, Union
+
+import httpx
+
+from tollway_client._core import Call, Core, NoResponse, Outcome, Request, Response, Wait
+from tollway_client._json import Payload
+from tollway_client._paging import Page, Pages
+
+P = TypeVar("P", bound=Payload)
+T = TypeVar("T")
+S = TypeVar("S", bound="SyncDriver")
+A = TypeVar("A", bound="AsyncDriver")
+
+
+def _arguments(request: Request) -> Any:
+    # A part without a file name is a plain field of the form.
+    files = None
+    if request.form is not None:
+        files = {name: (None, value.encode()) for name, value in request.form.items()}
+    return {
+        "params": request.query,
+        "files": files,
+        "content": request.body,
+        "headers": dict(request.headers),
+    }
+
+
+def _response(found: httpx.Response) -> Response:
+    headers = {name.lower(): value for name, value in found.headers.items()}
+    return Response(found.status_code, headers, found.content)
+
+
+class SyncDriver:
+    """A client for threads: one can be shared by any number of them."""
+
+    def __init__(
+        self,
+        token: str,
+        base_url: str,
+        *,
+        retries: int = 4,
+        timeout_s: float = 30.0,
+        language: str = "en",
+        http: Optional[httpx.Client] = None,
+    ) -> None:
+        self._core = Core(token, retries, language)
+        self._base_url = base_url.rstrip("/")
+        self._http = http or httpx.Client(timeout=timeout_s)
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _run(self, call: "Call[P]") -> P:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = call.send(outcome)
+            except StopIteration as done:
+                found: P = done.value
+                return found
+            outcome = self._do(step)
+
+    def _each(self, pages: "Pages[T]") -> Iterator[T]:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = pages.send(outcome)
+            except StopIteration:
+                return
+            if isinstance(step, Page):
+                yield from step.records
+                outcome = None
+            else:
+                outcome = self._do(step)
+
+    def _do(self, step: Union[Request, Wait]) -> Outcome:
+        if isinstance(step, Wait):
+            time.sleep(step.seconds)
+            return None
+        try:
+            url = f"{self._base_url}{step.path}"
+            return _response(self._http.request(step.method, url, **_arguments(step)))
+        except httpx.TransportError as error:
+            return NoResponse(error)
+
+
+class AsyncDriver:
+    """A client for asyncio: one can be shared by any number of tasks of one event loop."""
+
+    def __init__(
+        self,
+        token: str,
+        base_url: str,
+        *,
+        retries: int = 4,
+        timeout_s: float = 30.0,
+        language: str = "en",
+        http: Optional[httpx.AsyncClient] = None,
+    ) -> None:
+        self._core = Core(token, retries, language)
+        self._base_url = base_url.rstrip("/")
+        self._http = http or httpx.AsyncClient(timeout=timeout_s)
+
+    async def __aenter__(self: A) -> A:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _run(self, call: "Call[P]") -> P:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = call.send(outcome)
+            except StopIteration as done:
+                found: P = done.value
+                return found
+            outcome = await self._do(step)
+
+    async def _each(self, pages: "Pages[T]") -> AsyncIterator[T]:
+        outcome: Outcome = None
+        while True:
+            try:
+                step = pages.send(outcome)
+            except StopIteration:
+                return
+            if isinstance(step, Page):
+                for record in step.records:
+                    yield record
+                outcome = None
+            else:
+                outcome = await self._do(step)
+
+    async def _do(self, step: Union[Request, Wait]) -> Outcome:
+        if isinstance(step, Wait):
+            await asyncio.sleep(step.seconds)
+            return None
+        try:
+            url = f"{self._base_url}{step.path}"
+            return _response(await self._http.request(step.method, url, **_arguments(step)))
+        except httpx.TransportError as error:
+            return NoResponse(error)

@@ -1,0 +1,171 @@
+"""What a call can fail with.
+
+TollwayError
+├── TransportError            no answer arrived; the gateway may have done what was asked
+├── UnexpectedAnswerError     an answer without the envelope, for example from a proxy
+├── RefusedError              an envelope with another code than 0
+│   ├── ParameterError        100: the request is wrong
+│   ├── TimedOutError         101
+│   ├── OwnerUnknownError     103: no such shop or user
+│   ├── SystemFaultError      200
+│   ├── RetryLaterError       202
+│   │   └── ThrottledError    202: too many calls in a second
+│   ├── OperationClosedError  203
+│   ├── PermissionMissingError  204: the account may not call this
+│   ├── UsedUpError           204: too few calls or credits left
+│   ├── NotAuthorizedError    302: the owner has not approved; has the link to ask for it
+│   ├── CredentialInvalidError  401
+│   └── UnknownPathError      404
+├── CarrierRefusedError       the call succeeded, but the carrier issued no waybill
+└── SignatureError            a webhook that the gateway did not send, or sent long ago
+"""
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+
+class TollwayError(Exception):
+    """The base of all errors of this package."""
+
+
+class TransportError(TollwayError):
+    """No answer arrived, also after the retries."""
+
+
+class UnexpectedAnswerError(TollwayError):
+    """An answer that is not an envelope."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(f"HTTP status {status}, and no envelope: {body[:200]!r}")
+        self.status = status
+        self.body = body
+
+
+class RefusedError(TollwayError):
+    """The gateway answered with a code other than 0.
+
+    `reason` is a name of `tollway_client.reasons.CODES`, or None if the gateway sent none.
+    """
+
+    def __init__(
+        self,
+        envelope: Mapping[str, Any],
+        reason: Optional[str],
+        request_id: str,
+        status: int,
+        retry_after_s: Optional[float],
+    ) -> None:
+        self.envelope = envelope
+        self.code: int = envelope["code"]
+        self.message: str = envelope["msg"]
+        self.data: Mapping[str, Any] = envelope["data"]
+        self.reason = reason
+        self.request_id = request_id
+        self.status = status
+        self.retry_after_s = retry_after_s
+        super().__init__(f"{self.code} {reason or ''}: {self.message} (request {request_id})")
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request can succeed later without a change."""
+        return self.code in (101, 200, 202)
+
+
+class ParameterError(RefusedError):
+    pass
+
+
+class TimedOutError(RefusedError):
+    pass
+
+
+class OwnerUnknownError(RefusedError):
+    pass
+
+
+class SystemFaultError(RefusedError):
+    pass
+
+
+class RetryLaterError(RefusedError):
+    pass
+
+
+class ThrottledError(RetryLaterError):
+    pass
+
+
+class OperationClosedError(RefusedError):
+    pass
+
+
+class PermissionMissingError(RefusedError):
+    pass
+
+
+class UsedUpError(RefusedError):
+    pass
+
+
+class NotAuthorizedError(RefusedError):
+    @property
+    def authorize_url(self) -> str:
+        """What the shop or user opens to approve."""
+        return str(self.data["authorize_url"])
+
+    @property
+    def expires_at(self) -> int:
+        """Until when the link can be opened, in seconds since 1970."""
+        return int(self.data["expires_at"])
+
+
+class CredentialInvalidError(RefusedError):
+    pass
+
+
+class UnknownPathError(RefusedError):
+    pass
+
+
+class CarrierRefusedError(TollwayError):
+    """The carrier issued no waybill, and nothing was charged; `result` is the whole answer."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(f"{result.errorMsg} (request {result.meta.request_id})")
+        self.result = result
+
+
+class SignatureError(TollwayError):
+    """The signature of a webhook is missing, wrong or too old."""
+
+
+_BY_CODE: dict[int, type[RefusedError]] = {
+    100: ParameterError,
+    101: TimedOutError,
+    103: OwnerUnknownError,
+    200: SystemFaultError,
+    202: RetryLaterError,
+    203: OperationClosedError,
+    204: UsedUpError,
+    302: NotAuthorizedError,
+    401: CredentialInvalidError,
+    404: UnknownPathError,
+}
+_BY_REASON: dict[str, type[RefusedError]] = {
+    "THROTTLED": ThrottledError,
+    "PERMISSION_MISSING": PermissionMissingError,
+}
+
+
+def refused(envelope: Mapping[str, Any], headers: Mapping[str, str], status: int) -> RefusedError:
+    """The error of an answer."""
+    reason = headers.get("x-tollway-reason")
+    kind = _BY_REASON.get(reason or "") or _BY_CODE.get(envelope["code"], RefusedError)
+    retry_after = headers.get("retry-after", "")
+    return kind(
+        envelope,
+        reason,
+        headers.get("x-request-id", ""),
+        status,
+        float(retry_after) if retry_after.isdigit() else None,
+    )

@@ -1,0 +1,76 @@
+"""Statements that store many rows of one table at once, in the order of the table's columns.
+
+A statement per row costs an embedded database twice as much as the row itself, and a server a round
+trip. So SQLite gets many rows in one statement; PostgreSQL gets new rows by COPY, and rows that may
+be known as arrays.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import Table, bindparam
+
+from tollway.store.query import Query, upsert
+
+# How many parameters a statement has: beyond this, more rows in it save nothing.
+_PARAMETERS = 512
+
+
+class ManyRows:
+    """A query that inserts one row of a table, whatever it does in a conflict, for many rows.
+
+    Its parameters are the table's columns, in their order.
+    """
+
+    def __init__(self, table: Table, query: Query) -> None:
+        self.table_name = table.name
+        self.columns = [column.name for column in table.c]
+        self._table = table
+        self._query = query
+        self._rows_at_once = max(1, _PARAMETERS // len(self.columns))
+
+    @property
+    def one_sqlite(self) -> str:
+        return self._query.sqlite.text
+
+    @cached_property
+    def many_sqlite(self) -> str:
+        one = f"({', '.join('?' * len(self.columns))})"
+        return self.one_sqlite.replace(one, ", ".join([one] * self._rows_at_once), 1)
+
+    @cached_property
+    def arrays_postgresql(self) -> str:
+        """Takes one array for each column."""
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - only where it is used
+
+        dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        names = [f"{column.type.compile(dialect)}[]" for column in self._table.c]
+        arrays = ", ".join(f"${number}::{name}" for number, name in enumerate(names, 1))
+        head, _, tail = self._query.postgresql.text.partition(" VALUES (")
+        rest = tail.partition(")")[2]
+        return f"{head} SELECT * FROM unnest({arrays}){rest}"  # noqa: S608 - of our own tables
+
+    def batched(
+        self, rows: Sequence[tuple[Any, ...]]
+    ) -> tuple[Iterable[tuple[Any, ...]], Sequence[tuple[Any, ...]]]:
+        """The parameters of statements with many rows, and the rows that are left over."""
+        size = self._rows_at_once
+        whole = len(rows) - len(rows) % size
+        starts = range(0, whole, size)
+        many = (tuple(chain.from_iterable(rows[start : start + size])) for start in starts)
+        return many, rows[whole:]
+
+
+@cache
+def inserts(table: Table) -> ManyRows:
+    """Of new rows."""
+    values: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c}
+    return ManyRows(table, Query(table.insert().values(values)))
+
+
+@cache
+def upserts(table: Table) -> ManyRows:
+    """Of rows that replace those with the same key if they say something else."""
+    return ManyRows(table, upsert(table))

@@ -1,0 +1,45 @@
+"""Reading takes time in proportion to what was sent, and little of it: all other calls wait."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from time import thread_time
+
+import pytest
+
+from tollway.contract.language import preferred_language
+from tollway.contract.parsing import read_form, read_json, read_query
+from tollway.contract.reasons import Refusal
+
+URLENCODED = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=cut"
+PART = b'--cut\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+SIZE = 2**20
+HOSTILE: dict[str, Callable[[], object]] = {
+    "percents": lambda: read_form(URLENCODED, b"a=" + b"%41" * (SIZE // 3)),
+    "percents in a query": lambda: read_query(b"a=" + b"%41" * (SIZE // 3)),
+    "wrong percents": lambda: read_form(URLENCODED, b"a" * SIZE + b"%"),
+    "ampersands": lambda: read_form(URLENCODED, b"&" * SIZE),
+    "a long name twice": lambda: read_form(URLENCODED, (b"x" * (SIZE // 2) + b"=%d&") * 2 % (1, 2)),
+    "line ends in a part": lambda: read_form(MULTIPART, PART + b"\r\n" * (SIZE // 2)),
+    "half boundaries": lambda: read_form(MULTIPART, PART + b"\r\n--cu" * (SIZE // 6)),
+    "options of a type": lambda: read_form(MULTIPART + ";a=b" * (SIZE // 16), b""),
+    "empty objects": lambda: read_json("", b'{"a":[' + b"{}," * (SIZE // 3) + b"{}]}"),
+    "opened lists": lambda: read_json("", b"[" * SIZE),
+    "languages": lambda: preferred_language("zh;q=0.1," * (SIZE // 9)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_mebibyte_is_read_or_refused_in_a_moment(name: str) -> None:
+    took_s = []
+    for _ in range(3):
+        began_s = thread_time()
+        with suppress(Refusal):
+            HOSTILE[name]()
+        took_s.append(thread_time() - began_s)
+    assert min(took_s) < 0.1
+
+
+def test_of_a_long_list_of_languages_the_beginning_counts() -> None:
+    assert preferred_language("zh," + "de," * 1000) == "zh"
+    assert preferred_language("de," * 1000 + "zh") == "en"

@@ -1,0 +1,123 @@
+"""Bodies that are sent almost to their end take memory. How much, and of whom, is limited."""
+
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
+from tests.support.raw import request, talk
+from tests.support.remote import eventually
+from tests.support.stores import Store
+from tollway.contract.operation import Operation
+from tollway.gateway.token_request import TOKEN_PATH
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.pipeline.bodies import BodyShare, ByteBudget, OverBudgetError
+
+pytestmark = pytest.mark.sqlite
+LIMIT = COUPON_CLAIMS.body_max_bytes
+# More than an account may hold, and than an address may.
+STALLED = 8 * 2**20 // (LIMIT - 1024) + 50
+
+
+def test_a_sender_may_hold_what_it_leaves_free() -> None:
+    budget = ByteBudget(1000)
+    budget.take("a", 500)
+    for sender in ("a", "b"):
+        with pytest.raises(OverBudgetError):
+            budget.take(sender, 251)
+    budget.take("b", 250)
+    budget.take("c", 125)
+    budget.give_back("a", 500)
+    budget.take("c", 250)
+
+
+def test_what_a_body_took_is_given_back_whatever_happens() -> None:
+    budget = ByteBudget(130_000)
+    for size in (0, 1, 1024, 1025, 50_000, 10**9):
+        with pytest.raises(ZeroDivisionError), BodyShare(budget, "a") as share:
+            share.cover(size // 2)
+            share.cover(size)
+            raise ZeroDivisionError
+    budget.take("a", 65_000)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    return Store(tmp_path_factory.mktemp("budget") / "tollway.db")
+
+
+@pytest.fixture(scope="module")
+def served(own: Store) -> Iterator[Gateway]:
+    gateway = Gateway(own, body_timeout_s=120)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+def sender(store: Store) -> Caller:
+    return new_caller(store, operations=(COUPON_CLAIMS,), credits_=100, rate_limit=100_000)
+
+
+def form(path: str, size: int, token: str = "") -> bytes:
+    headers = [
+        "Host: x",
+        "Content-Type: application/x-www-form-urlencoded",
+        f"Content-Length: {size}",
+    ]
+    if token:
+        headers.append(f"Authorization: Bearer {token}")
+    return request(path, *headers, method="POST", body=b"sid=" + b"x" * (size - 4))
+
+
+def code(gateway: Gateway, sent: bytes) -> int:
+    return talk(gateway.port, sent, expected=1).codes[0]
+
+
+def answered(connections: list[socket.socket]) -> list[socket.socket]:
+    poll = select.poll()
+    for each in connections:
+        poll.register(each, select.POLLIN)
+    ready = {descriptor for descriptor, _ in poll.poll(0)}
+    return [each for each in connections if each.fileno() in ready]
+
+
+@contextmanager
+def stalled(gateway: Gateway, sent: bytes) -> Iterator[list[socket.socket]]:
+    """Connections that each sent all but the last byte, once some of them were refused."""
+    with ExitStack() as held:
+        made = [
+            held.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
+            for _ in range(STALLED)
+        ]
+        for each in made:
+            each.sendall(sent[:-1])
+        yield eventually(lambda: answered(made), lambda some: len(some) >= 40)
+
+
+def test_202_bodies_too_many(served: Gateway, own: Store) -> None:
+    hostile, other = sender(own), sender(own)
+    large = form(COUPON_CLAIMS.path, LIMIT, hostile.token)
+    with stalled(served, large) as refused:
+        for each in refused:
+            assert b'"code":202,"msg":"Too many request bodies' in each.recv(65_536)
+        small = form(COUPON_CLAIMS.path, 1024, hostile.token)
+        assert code(served, small) == 100, "an ordinary call is read as ever"
+        assert code(served, form(COUPON_CLAIMS.path, LIMIT, other.token)) == 100
+    eventually(lambda: code(served, large), lambda answered: answered == 100)
+
+
+def test_so_are_those_of_strangers(served: Gateway) -> None:
+    with stalled(served, form("/owner/sign-in", 16_384)) as refused:
+        for each in refused:
+            assert each.recv(65_536).startswith(b"HTTP/1.1 408 ")
+        small = form(TOKEN_PATH, 1024)
+        assert talk(served.port, small, expected=1).replies[0].status == 400
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_no_operation_takes_large_bodies(operation: Operation) -> None:
+    assert operation.body_max_bytes <= 16_384

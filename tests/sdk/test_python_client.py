@@ -1,0 +1,187 @@
+"""The Python SDK against a real gateway."""
+
+import asyncio
+from datetime import date
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.all_operations import all_operations_caller, good_request
+from tests.support.gateway import Gateway
+from tests.support.ledger import credits_left, new_caller
+from tollway.contract.operation import Operation
+from tollway.demo.owners import SHOP
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.waybills.demo import WP_CODE_OUT_OF_NUMBERS
+from tollway_client import AsyncClient, Client, errors
+from tollway_client._pacing import Pacer
+
+_METHODS = {each.name: each.name for each in OPERATIONS} | {"waybills": "issue_waybill"}
+
+
+class _Lossy(httpx.HTTPTransport):
+    """Loses the first answers, after the gateway has sent them."""
+
+    def __init__(self, lost: int) -> None:
+        super().__init__()
+        self.lost = lost
+        self.keys: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        self.keys.append(request.headers["idempotency-key"])
+        if len(self.keys) > self.lost:
+            return response
+        response.read()
+        raise httpx.ReadError("lost", request=request)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_operation_answers_sync_and_async(
+    world: Gateway, today: date, operation: Operation
+) -> None:
+    caller = all_operations_caller(world.store)
+    request: Any = good_request(operation, today)
+
+    async def ask() -> Any:
+        async with AsyncClient(caller.token, world.base_url) as client:
+            return await getattr(client, _METHODS[operation.name])(**request)
+
+    with Client(caller.token, world.base_url) as client:
+        answer = getattr(client, _METHODS[operation.name])(**request)
+    assert type(answer).__name__ == operation.response_type.__name__
+    assert len(answer.meta.request_id) > 20
+    if operation.name != "waybills":
+        assert asyncio.run(ask()) == answer
+
+
+def test_an_answer_that_is_lost_is_had_again_and_paid_once(world: Gateway) -> None:
+    caller = all_operations_caller(world.store)
+    lossy = _Lossy(2)
+    with Client(caller.token, world.base_url, http=httpx.Client(transport=lossy)) as client:
+        page = client.orders(owner_id=SHOP.id)
+    assert len(lossy.keys) == 3 and len(set(lossy.keys)) == 1
+    assert page.meta.replay_of and page.content
+    assert credits_left(world.store, caller) == 999
+
+
+def test_what_no_retry_can_help_is_not_repeated(world: Gateway) -> None:
+    caller = all_operations_caller(world.store, credits_=0)
+    lossy = _Lossy(0)
+    with Client(caller.token, world.base_url, http=httpx.Client(transport=lossy)) as client:
+        with pytest.raises(errors.UsedUpError) as found:
+            client.orders(owner_id=SHOP.id)
+        error = found.value
+        assert (error.code, error.reason) == (204, "CREDITS_USED_UP")
+        assert error.request_id in str(error) and error.envelope["msg"] == error.message
+    assert len(lossy.keys) == 1
+    stranger = new_caller(world.store, granted=False)
+    refused = pytest.raises(errors.PermissionMissingError)
+    with Client(stranger.token, world.base_url) as client, refused:
+        client.orders(owner_id=SHOP.id)
+    with Client("tw_live_", world.base_url) as client, pytest.raises(errors.CredentialInvalidError):
+        client.orders(owner_id=SHOP.id)
+
+
+def test_a_shop_that_has_not_approved_gives_the_link_to_ask_it(world: Gateway) -> None:
+    all_operations_caller(world.store)
+    caller = new_caller(world.store, operations=(BY_NAME["orders"],), credits_=10)
+    with Client(caller.token, world.base_url) as client:
+        with pytest.raises(errors.NotAuthorizedError) as found:
+            client.orders(owner_id=SHOP.id)
+        assert found.value.authorize_url.startswith(world.base_url)
+        with pytest.raises(errors.OwnerUnknownError):
+            client.orders(owner_id="1")
+        with pytest.raises(errors.ParameterError, match="pageSize"):
+            client.orders(owner_id=SHOP.id, pageSize=101)
+
+
+def test_a_carrier_that_refuses_is_an_error_with_the_answer(world: Gateway, today: date) -> None:
+    caller = all_operations_caller(world.store)
+    request: Any = good_request(BY_NAME["waybills"], today)
+    refused = pytest.raises(errors.CarrierRefusedError)
+    with Client(caller.token, world.base_url) as client, refused as found:
+        client.issue_waybill(**{**request, "wp_code": WP_CODE_OUT_OF_NUMBERS})
+    assert found.value.result.withholding_money == 0 and found.value.result.errorMsg
+
+
+def test_it_stays_under_the_limit_by_itself(world: Gateway, today: date) -> None:
+    caller = new_caller(world.store, rate_limit=3)
+    request: Any = good_request(BY_NAME["product_analysis"], today)
+
+    async def ask() -> None:
+        # No retry: a call over the limit would fail.
+        async with AsyncClient(caller.token, world.base_url, retries=0) as client:
+            await client.product_analysis(**request)
+            await asyncio.sleep(1.1)
+            await asyncio.gather(*(client.product_analysis(**request) for _ in range(7)))
+
+    asyncio.run(ask())
+
+
+def test_calls_over_the_limit_wait_for_as_long_as_the_gateway_asks(
+    world: Gateway, today: date
+) -> None:
+    caller = new_caller(world.store, rate_limit=1)
+    request: Any = good_request(BY_NAME["product_analysis"], today)
+    with Client(caller.token, world.base_url) as one, Client(caller.token, world.base_url) as two:
+        for client in (one, two, one):
+            assert client.product_analysis(**request).itemId == request["product_id"]
+
+
+def test_moments_are_reserved_by_the_limit_that_the_gateway_sent() -> None:
+    now_s = 100.0
+    pacer = Pacer(lambda: now_s)
+    assert [pacer.reserve("a") for _ in range(10)] == [0.0] * 10
+    assert pacer.reserve("a") == pytest.approx(1.05)
+    assert pacer.reserve("b") == 0.0
+    pacer.learn("b", '"b";q=2;w=1')
+    assert pacer.reserve("b") == 0.0
+    assert pacer.reserve("b") == pytest.approx(1.05)
+
+
+@pytest.mark.parametrize("status", [502, 200])
+def test_an_answer_without_the_envelope_says_so(status: int) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, text="<html>")
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    unexpected = pytest.raises(errors.UnexpectedAnswerError, match=str(status))
+    with Client("t", "http://gateway.example", http=http, retries=0) as client, unexpected:
+        client.orders(owner_id="1")
+
+
+def test_a_loop_over_claims_may_be_longer_than_a_request_can_ask_for(
+    world: Gateway, today: date
+) -> None:
+    caller = all_operations_caller(world.store)
+    request = good_request(BY_NAME["coupon_claims"], today)
+    end = int(request["endTime"]) + 3 * 86_400
+    with Client(caller.token, world.base_url) as client:
+        found = list(
+            client.iter_coupon_claims(
+                startTime=end - 30 * 86_400, endTime=end, sid=request["sid"], type=4
+            )
+        )
+        parts = [
+            client.coupon_claims(
+                startTime=end - 7 * week * 86_400,
+                endTime=end - 7 * (week - 1) * 86_400,
+                page=1,
+                limit=1000,
+                sid=request["sid"],
+                type=4,
+            )
+            for week in (1, 2)
+        ]
+    assert len(found) == sum(part.total for part in parts) > 0
+    assert len({claim.couponCode for claim in found}) == len(found)
+
+
+def test_a_loop_over_material_gives_each_once(world: Gateway, today: date) -> None:
+    caller = all_operations_caller(world.store)
+    request = good_request(BY_NAME["promotion_material"], today)
+    with Client(caller.token, world.base_url) as client:
+        found = list(client.iter_promotion_material(**request))
+    assert len(found) == 2

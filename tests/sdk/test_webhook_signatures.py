@@ -1,0 +1,54 @@
+"""Webhooks, as the Python SDK checks them."""
+
+import json
+
+import pytest
+
+from tollway.intake.push_signature import sign
+from tollway.intake.sources import key_of
+from tollway_client.errors import SignatureError
+from tollway_client.webhooks import verify
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OTHER = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+AT_S = 1_614_265_330
+BODY = json.dumps({"type": "balance.low", "timestamp": "2021-02-25", "data": {"left": 5}}).encode()
+
+
+def _headers(secret: str = SECRET) -> dict[str, str]:
+    signature = sign(key_of(secret), "msg_1", str(AT_S), BODY)
+    return {"Webhook-Id": "msg_1", "Webhook-Timestamp": str(AT_S), "Webhook-Signature": signature}
+
+
+def test_the_example_of_the_standard_is_accepted() -> None:
+    headers = {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": str(AT_S),
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+    assert verify(b'{"test": 2432232314}', headers, SECRET, now_s=AT_S).id == headers["webhook-id"]
+
+
+def test_while_a_secret_is_replaced_either_is_accepted() -> None:
+    for signed_with in (SECRET, OTHER):
+        event = verify(BODY, _headers(signed_with), [OTHER, SECRET], now_s=AT_S)
+        assert (event.id, event.type, event.data) == ("msg_1", "balance.low", {"left": 5})
+
+
+@pytest.mark.parametrize(
+    ("changes", "body", "now_s"),
+    [
+        ({}, BODY + b" ", AT_S),
+        ({}, BODY, AT_S + 301),
+        ({}, BODY, AT_S - 301),
+        ({"Webhook-Id": "msg_2"}, BODY, AT_S),
+        ({"Webhook-Timestamp": str(AT_S + 1)}, BODY, AT_S),
+        ({"Webhook-Timestamp": "soon"}, BODY, AT_S),
+        ({"Webhook-Signature": ""}, BODY, AT_S),
+        ({"Webhook-Signature": "v1,AAAA v2,é"}, BODY, AT_S),
+        (_headers(OTHER), BODY, AT_S),
+    ],
+)
+def test_anything_else_is_refused(changes: dict[str, str], body: bytes, now_s: int) -> None:
+    with pytest.raises(SignatureError):
+        verify(body, {**_headers(), **changes}, SECRET, now_s=now_s)
