@@ -58,13 +58,16 @@ export interface ProductAnalysisRequest {
 }
 
 export interface CouponClaimsRequest {
-  /** Start of the claim window, seconds timestamp; included. Send a timestamp in seconds. */
-  startTime: Whole;
+  /**
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  startTime: Moment;
   /**
    * End of the claim window, seconds timestamp; excluded. At most 7 days after startTime. Send a
-   * timestamp in seconds.
+   * timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
-  endTime: Whole;
+  endTime: Moment;
   /** Page number, starting at 1. Send a whole number from 1 to 2147483647. */
   page: Whole;
   /** Rows per page, maximum 1000. Send a whole number from 1 to 1000. */
@@ -155,12 +158,12 @@ export interface OrdersRequest {
   pageSize?: Whole;
   /**
    * Only orders confirmed at this time or later; enhanced edition. Send seconds, milliseconds,
-   * or yyyy-MM-dd HH:mm:ss.
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   start_time?: Moment;
   /**
-   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, or
-   * yyyy-MM-dd HH:mm:ss.
+   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   end_time?: Moment;
   /**
@@ -178,11 +181,14 @@ export interface OrdersRequest {
 }
 
 export interface CouponClaimsFilter {
-  /** Start of the claim window, seconds timestamp; included. Send a timestamp in seconds. */
+  /**
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
   startTime: number;
   /**
    * End of the claim window, seconds timestamp; excluded. At most 7 days after startTime. Send a
-   * timestamp in seconds.
+   * timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   endTime: number;
   /** Channel user identifier. Send a text of 1 to 64 characters. */
@@ -213,12 +219,12 @@ export interface OrdersFilter {
   owner_id: string;
   /**
    * Only orders confirmed at this time or later; enhanced edition. Send seconds, milliseconds,
-   * or yyyy-MM-dd HH:mm:ss.
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   start_time?: Moment;
   /**
-   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, or
-   * yyyy-MM-dd HH:mm:ss.
+   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
   end_time?: Moment;
   /**
