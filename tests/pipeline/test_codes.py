@@ -236,7 +236,6 @@ def test_the_scheme_is_case_insensitive(
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
         "/papi/tool/accounts/goods-analysis/",
         "//papi/tool/accounts/goods-analysis",
         "/papi/tool/accounts%2fgoods-analysis",

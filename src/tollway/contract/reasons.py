@@ -357,9 +357,9 @@ class Reason(Enum):
         404,
         404,
         Phrase(
-            "This account has no receipt with this id: check that it is the X-Request-Id of a "
-            "call with a live token, and ask again in a second if the call was just answered.",
-            "该账户没有此编号的凭据：请确认其为正式令牌调用的 X-Request-Id；"
+            "This account has no receipt with this id: check that it is the X-Request-Id of one "
+            "of its calls, and ask again in a second if the call was just answered.",
+            "该账户没有此编号的凭据：请确认其为该账户某次调用的 X-Request-Id；"
             "若调用刚刚完成，请一秒后重试。",
         ),
     )

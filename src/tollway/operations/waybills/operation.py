@@ -67,6 +67,24 @@ class WaybillResult(msgspec.Struct, frozen=True):
     withholding_money: int
 
 
+def refused_waybill(order_sn: str, why: str) -> WaybillResult:
+    """The payload if the carrier refuses."""
+    return WaybillResult(
+        orderSn=order_sn,
+        objectId="",
+        printData="",
+        waybillCode="",
+        parentWaybillCode=None,
+        code=0,
+        errorMsg=why,
+        withholding_money=0,
+    )
+
+
+def _refused_by_carrier(request: WaybillRequest) -> WaybillResult:
+    return refused_waybill(request.order_sn, "The carrier refuses, as the test call asked for.")
+
+
 def check_shop_code(request: WaybillRequest, _: ZoneInfo) -> None:
     if request.vvtype == NORMAL and request.shopCode is None:
         expected = _SHOP_CODE.expected
@@ -90,6 +108,7 @@ WAYBILLS = Operation(
         asks="issue waybills for your shop",
     ),
     check=check_shop_code,
+    sandbox_outcomes={"carrier:refused": _refused_by_carrier},
     own_reasons=(
         Reason.SHOP_CODE_WRONG,
         Reason.CARRIER_UNKNOWN,
