@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -11,7 +12,14 @@ import typer
 from tollway.cli.command import Session, command, run
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
-from tollway.demo.world import DemoWorld, continue_world, make_world, saved_world, world_records
+from tollway.demo.world import (
+    DemoWorld,
+    continue_world,
+    make_world,
+    making_alone,
+    saved_world,
+    world_records,
+)
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
@@ -24,6 +32,8 @@ from tollway.telemetry.logs import configure_logging
 logger = logging.getLogger("tollway.serving")
 
 commands = typer.Typer()
+
+_WAITING = "Another command is making the demo world of this database: waiting for it."
 
 
 @command(commands, "serve")
@@ -52,8 +62,12 @@ def serve(
     warnings = unverified_links(settings)
 
     async def prepare(session: Session) -> DemoWorld | None:
-        warnings.extend(await _prepare(session, is_alone=lock is not None))
-        return await _ensure_world(session) if with_demo else None
+        if not with_demo:
+            warnings.extend(await _prepare(session, is_alone=lock is not None))
+            return None
+        with _making_alone(settings):
+            warnings.extend(await _prepare(session, is_alone=lock is not None))
+            return await _ensure_world(session)
 
     world = run(session, prepare)
     if session.as_json:
@@ -72,8 +86,10 @@ def serve(
 @command(commands, "demo")
 async def demo(session: Session) -> Output:
     """Fill a database with a demo world, once, and print what is needed to try it."""
-    await migrate(session.open_any())
-    world = await _ensure_world(session)
+    # Waited for before the database is opened: two that open a new file disturb each other.
+    with _making_alone(session.settings):
+        await migrate(session.open_any())
+        world = await _ensure_world(session)
     return Output(
         world,
         "The demo world is ready. Start it with `tollway serve`, then paste:",
@@ -127,25 +143,38 @@ def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -
 
 
 async def _ensure_world(session: Session) -> DemoWorld:
-    """The demo world of this database, made now if it was not made before."""
+    """The demo world of this database, made now if it was not made before, and up to date."""
     database, settings = session.open_any(), session.settings
     path = _world_path(settings)
-    today = datetime.now(settings.zone).date()
-    world = saved_world(path)
-    if world is None:
-        with progress_bar("Making the demo world", world_records()) as advance:
-            return await make_world(
-                database,
-                await session.sealer(),
-                session.runtime,
-                database_path=path,
-                base_url=settings.address,
-                today=today,
-                zone=settings.zone,
-                progress=advance,
-            )
-    await continue_world(database, await session.sealer(), world, today, settings.zone)
-    return msgspec.structs.replace(world, base_url=settings.address)
+    made, sealer = saved_world(path), await session.sealer()
+    if made is not None:
+        return await continue_world(
+            database,
+            sealer,
+            made,
+            database_path=path,
+            base_url=settings.address,
+            now_s=session.runtime.at_s(),
+            zone=settings.zone,
+        )
+    with progress_bar("Making the demo world", world_records(), has_lines=True) as advance:
+        return await make_world(
+            database,
+            sealer,
+            session.runtime,
+            database_path=path,
+            base_url=settings.address,
+            zone=settings.zone,
+            progress=advance,
+        )
+
+
+def _making_alone(settings: Settings) -> AbstractContextManager[None]:
+    path = _world_path(settings)
+    if not Path(path).resolve().parent.is_dir():
+        # Opening the database says what is wrong.
+        return nullcontext()
+    return making_alone(path, lambda: typer.echo(_WAITING, err=True))
 
 
 def _world_path(settings: Settings) -> str:

@@ -49,6 +49,7 @@ from tollway.telemetry.requests import (
     RequestLog,
     read_client_ids,
 )
+from tollway.web.demo_site import demo_routes
 from tollway.web.routes import template_routes, web_routes
 
 logger = logging.getLogger("tollway.gateway")
@@ -157,6 +158,7 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *demo_routes(),
         ]
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
