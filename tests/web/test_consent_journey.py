@@ -1,7 +1,6 @@
 """The way of an owner over HTTP: from the refused call to the approval, and back."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
 from tollway.consent.owners import set_password
 from tollway.store.keys import load_secret
-
-
-@pytest.fixture
-def browser(gateway: Gateway) -> Iterator[Browser]:
-    opened = Browser(gateway)
-    yield opened
-    opened.client.close()
 
 
 @pytest.fixture

@@ -15,16 +15,19 @@ from tollway.cli.parameters import option
 from tollway.demo.world import (
     DemoWorld,
     continue_world,
+    curl_line,
     make_world,
     making_alone,
+    note_address,
     saved_world,
+    world_path,
     world_records,
 )
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
-from tollway.store.open import is_shared, key_path, sqlite_path, unverified_links
+from tollway.store.open import is_shared, sqlite_path, unverified_links
 from tollway.store.postgresql.pool import crowding
 from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
@@ -64,10 +67,11 @@ def serve(
     async def prepare(session: Session) -> DemoWorld | None:
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
+            note_address(world_path(settings), settings.address)
             return None
         with _making_alone(settings):
             warnings.extend(await _prepare(session, is_alone=lock is not None))
-            return await _ensure_world(session)
+            return await _ensure_world(session, settings.address)
 
     world = run(session, prepare)
     if session.as_json:
@@ -89,11 +93,11 @@ async def demo(session: Session) -> Output:
     # Waited for before the database is opened: two that open a new file disturb each other.
     with _making_alone(session.settings):
         await migrate(session.open_any())
-        world = await _ensure_world(session)
+        world = await _ensure_world(session, _chosen_address(session))
     return Output(
         world,
         "The demo world is ready. Start it with `tollway serve`, then paste:",
-        _curl_line(world),
+        curl_line(world, world.base_url),
     )
 
 
@@ -138,14 +142,17 @@ def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -
             "`tollway token issue` for it.",
         ]
     else:
-        lines += ["Try a paid call:", "", f"  {_curl_line(world)}"]
+        lines += ["Try a paid call:", "", f"  {curl_line(world, world.base_url)}"]
     return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])
 
 
-async def _ensure_world(session: Session) -> DemoWorld:
-    """The demo world of this database, made now if it was not made before, and up to date."""
+async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
+    """The demo world of this database, made now if it was not made before, and up to date.
+
+    It keeps the address under which it was last served, unless there is another.
+    """
     database, settings = session.open_any(), session.settings
-    path = _world_path(settings)
+    path = world_path(settings)
     made, sealer = saved_world(path), await session.sealer()
     if made is not None:
         return await continue_world(
@@ -153,7 +160,7 @@ async def _ensure_world(session: Session) -> DemoWorld:
             sealer,
             made,
             database_path=path,
-            base_url=settings.address,
+            base_url=address or made.base_url,
             now_s=session.runtime.at_s(),
             zone=settings.zone,
         )
@@ -169,24 +176,15 @@ async def _ensure_world(session: Session) -> DemoWorld:
         )
 
 
+def _chosen_address(session: Session) -> str | None:
+    """The address of the settings, if they name one."""
+    chosen = {each.name for each in session.origins if each.source != "default"}
+    return session.settings.address if chosen & {"host", "port"} else None
+
+
 def _making_alone(settings: Settings) -> AbstractContextManager[None]:
-    path = _world_path(settings)
+    path = world_path(settings)
     if not Path(path).resolve().parent.is_dir():
         # Opening the database says what is wrong.
         return nullcontext()
     return making_alone(path, lambda: typer.echo(_WAITING, err=True))
-
-
-def _world_path(settings: Settings) -> str:
-    """The file that the demo world is written down beside."""
-    if is_shared(settings.database):
-        return str(key_path(settings.database, settings.key_file))
-    return sqlite_path(settings.database)
-
-
-def _curl_line(world: DemoWorld) -> str:
-    query = f"product_id={world.product_id}&query_date={world.query_date}"
-    return (
-        f"curl -H 'Authorization: Bearer {world.token}' "
-        f"'{world.base_url}/papi/tool/accounts/goods-analysis?{query}'"
-    )

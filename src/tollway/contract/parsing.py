@@ -29,7 +29,7 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
         known = values.setdefault(name, value)
         # By type too: JSON's 1 and true are equal in Python, and in no other language.
         if known != value or type(known) is not type(value):
-            raise Refusal(Reason.PARAMETER_REPEATED, field=_shown(name))
+            raise Refusal(Reason.PARAMETER_REPEATED, field=shown(name))
     return values
 
 
@@ -63,7 +63,7 @@ def _unquoted_bytes(quoted: bytes) -> bytes:
     return escaped.decode("unicode_escape").encode("latin-1")
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """A name that a caller chose, cut to what a message can carry."""
     printable = "".join(character for character in name[:256] if character.isprintable())
     return printable[:64]

@@ -35,7 +35,9 @@ from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.demo_data import DemoTarget, midnight_s
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.waybills.demo import WP_CODE, WP_CODE_OUT_OF_NUMBERS
+from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
+from tollway.store.open import is_shared, key_path, sqlite_path
 from tollway.store.sealing import Sealer
 
 PUSH_SOURCE = "demo"
@@ -74,6 +76,22 @@ def demo_file(database_path: str) -> Path:
     return Path(f"{database_path}.demo.json")
 
 
+def world_path(settings: Settings) -> str:
+    """The file that the demo world is written down beside."""
+    if is_shared(settings.database):
+        return str(key_path(settings.database, settings.key_file))
+    return sqlite_path(settings.database)
+
+
+def curl_line(world: DemoWorld, address: str) -> str:
+    """A paid call to try."""
+    query = f"product_id={world.product_id}&query_date={world.query_date}"
+    return (
+        f"curl -H 'Authorization: Bearer {world.token}' "
+        f"'{address}/papi/tool/accounts/goods-analysis?{query}'"
+    )
+
+
 def saved_world(database_path: str) -> DemoWorld | None:
     """The world that was made before, if there is one."""
     path = demo_file(database_path)
@@ -86,6 +104,13 @@ def saved_world(database_path: str) -> DemoWorld | None:
             f"The demo world of {database_path} was made by another version: remove that file and "
             f"{path} to have a new one made."
         ) from None
+
+
+def note_address(database_path: str, address: str) -> None:
+    """Writes down where the world is served, if there is one, for `tollway demo` to show."""
+    made = saved_world(database_path)
+    if made is not None and made.base_url != address:
+        _save(demo_file(database_path), msgspec.structs.replace(made, base_url=address))
 
 
 @contextmanager

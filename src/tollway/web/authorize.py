@@ -18,23 +18,27 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
+from tollway.web.owner import owner_sign_in
 from tollway.web.pages import PageError, Web
 from tollway.web.sign_in import Visit
+from tollway.web.wording import sentence
 
 _NOT_VALID = (
     400,
-    "This link is not valid",
-    "It is incomplete or was changed. Ask for the whole link again. Nothing was allowed.",
+    sentence("This link is not valid"),
+    sentence("It is incomplete or was changed. Ask for the whole link again. Nothing was allowed."),
 )
 _EXPIRED = (
     400,
-    "This link has expired",
-    "Ask the sender for a new one. Nothing was allowed.",
+    sentence("This link has expired"),
+    sentence("Ask the sender for a new one. Nothing was allowed."),
 )
 _SANDBOX = (
     400,
-    "This link is from the sandbox",
-    "It was made with a test token and concerns no real shop: there is nothing to approve.",
+    sentence("This link is from the sandbox"),
+    sentence(
+        "It was made with a test token and concerns no real shop: there is nothing to approve."
+    ),
 )
 
 
@@ -68,7 +72,7 @@ class AuthorizePages:
     async def ask(self, request: Request, visit: Visit) -> Response:
         asked = await self._asked(request.query_params.get("link", ""))
         if visit.owner is None:
-            return self._web.render("sign_in.html", visit, link=asked.link)
+            return owner_sign_in(self._web, visit, link=asked.link)
         self._check_owner(visit, asked)
         now_s = self._web.now_s()
         held = await grants_between(self._database, asked.grant_request)
@@ -128,7 +132,7 @@ class AuthorizePages:
             raise PageError(
                 403,
                 "This link is for another owner",
-                f"It asks another {grant_request.owner_kind}, and you are signed in as "
-                f"{owner.name}. "
-                "If it is meant for you, sign out and sign in with the right login.",
+                "It asks another shop or user, and you are signed in as {name}. If it is meant for "
+                "you, sign out and sign in with the right login.",
+                name=owner.name,
             )

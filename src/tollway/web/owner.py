@@ -22,27 +22,36 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
-from tollway.web.pages import PageError, Web
+from tollway.web.pages import Frame, PageError, Web
 from tollway.web.sign_in import (
+    AT_ONCE,
+    TOO_MANY,
+    WRONG,
     Doorkeeper,
     Sessions,
     TooManyAtOnceError,
     TooManyAttemptsError,
     Visit,
 )
+from tollway.web.wording import sentence
 
 OWNER_PATH = "/owner"
+OWNER_FRAME = Frame(OWNER_PATH, sentence("Your data"), sign_out=f"{OWNER_PATH}/sign-out")
 _READS_SHOWN = 3
 _READS_PAGE = 50
 _SAID = {
-    "approved": "You approved. The account can call from now on, until you revoke it here.",
-    "declined": "You declined. Nothing was allowed.",
-    "revoked": "Revoked. The account's next call is refused.",
-    "signed-out": "You are signed out.",
+    "approved": sentence(
+        "You approved. The account can call from now on, until you revoke it here."
+    ),
+    "declined": sentence("You declined. Nothing was allowed."),
+    "revoked": sentence("Revoked. The account's next call is refused."),
+    "signed-out": sentence("You are signed out."),
 }
-_WRONG = "This login and password do not belong together. Check both and try again."
-_TOO_MANY = "Too many attempts. Wait a quarter of an hour, then try again."
-_AT_ONCE = "Too many people sign in at this moment. Wait a minute, then try again."
+_STATES = {
+    "allowed": sentence("allowed"),
+    "revoked": sentence("revoked"),
+    "expired": sentence("expired"),
+}
 
 
 class ShownGrant(NamedTuple):
@@ -52,6 +61,7 @@ class ShownGrant(NamedTuple):
     account_name: str
     asks: str
     state: str
+    state_text: str
     reads: list[Read]
 
 
@@ -75,14 +85,14 @@ class OwnerPages:
         self._titles = titles
 
     async def home(self, request: Request, visit: Visit) -> Response:
-        notice = _SAID.get(request.query_params.get("said", ""), "")
+        notice = visit.view.say(_SAID.get(request.query_params.get("said", ""), ""))
         if visit.owner is None:
-            return self._web.render("sign_in.html", visit, link="", notice=notice)
+            return owner_sign_in(self._web, visit, notice=notice)
         return self._web.render(
             "owner.html",
             visit,
             notice=notice,
-            grants=await self._shown(visit.owner),
+            grants=await self._shown(visit, visit.owner),
             titles=self._titles,
         )
 
@@ -96,11 +106,11 @@ class OwnerPages:
                     form.get("login", ""), form.get("password", "")
                 )
         except TooManyAttemptsError:
-            return self._web.render("sign_in.html", visit, 429, link=link, problem=_TOO_MANY)
+            return owner_sign_in(self._web, visit, 429, link=link, problem=TOO_MANY)
         except TooManyAtOnceError:
-            return self._web.render("sign_in.html", visit, 429, link=link, problem=_AT_ONCE)
+            return owner_sign_in(self._web, visit, 429, link=link, problem=AT_ONCE)
         if found is None:
-            return self._web.render("sign_in.html", visit, 403, link=link, problem=_WRONG)
+            return owner_sign_in(self._web, visit, 403, link=link, problem=WRONG)
         path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH
         return self._web.redirect(path, self._sessions.start(self._web.now_s(), found))
 
@@ -144,7 +154,7 @@ class OwnerPages:
             raise missing
         return grant
 
-    async def _shown(self, owner: Owner) -> list[ShownGrant]:
+    async def _shown(self, visit: Visit, owner: Owner) -> list[ShownGrant]:
         """Grants that hold first; within each group the newest first."""
         now_s = self._web.now_s()
         shown = []
@@ -158,11 +168,43 @@ class OwnerPages:
                     grant,
                     account_name,
                     need.asks if need else grant.scope,
-                    _state(grant, now_s),
+                    state := _state(grant, now_s),
+                    visit.view.say(_STATES[state]),
                     list(await newest_reads(self._database, grant, _READS_SHOWN)),
                 )
             )
         return sorted(shown, key=lambda each: each.state != "allowed")
+
+
+def owner_sign_in(
+    web: Web,
+    visit: Visit,
+    status: int = 200,
+    *,
+    link: str = "",
+    notice: str = "",
+    problem: str = "",
+) -> Response:
+    """The form by which an owner signs in, because of a link or without one."""
+    say = visit.view.say
+    if link:
+        lead = say(
+            "An account asks for access to your data. Sign in to see which account, and what for; "
+            "nothing is allowed before you approve."
+        )
+    else:
+        lead = say("See who may use your data, what they read, and take it back.")
+    return web.render(
+        "sign_in.html",
+        visit,
+        status,
+        action=f"{OWNER_PATH}/sign-in",
+        lead=lead,
+        link=link,
+        notice=notice,
+        problem=say(problem),
+        forgotten=say("Forgotten? The operator of this gateway can set a new password."),
+    )
 
 
 def _state(grant: Grant, now_s: float) -> str:

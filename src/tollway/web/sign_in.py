@@ -30,7 +30,11 @@ from tollway.consent.owners import (
     is_password,
 )
 from tollway.store.database import Reader
+from tollway.web.wording import PLAIN_VIEW, View, sentence
 
+WRONG = sentence("This login and password do not belong together. Check both and try again.")
+TOO_MANY = sentence("Too many attempts. Wait a quarter of an hour, then try again.")
+AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
 COOKIE = "tollway_owner"
 _LIFETIME_S = 30 * 60
 
@@ -52,6 +56,7 @@ class Visit:
     session: Session
     owner: Owner | None
     is_new: bool = False
+    view: View = PLAIN_VIEW
 
 
 class Sessions:

@@ -8,6 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from tollway.contract.envelope import encode_data
+from tollway.contract.fields import seconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.operation import (
     CouponClaims,
@@ -26,7 +27,10 @@ class CouponClaimsHandler:
         self._zone = zone
 
     async def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
-        window = Window(request.sid, request.type, request.startTime, request.endTime)
+        start_s, end_s = (
+            seconds_of(each, self._zone) for each in (request.startTime, request.endTime)
+        )
+        window = Window(request.sid, request.type, start_s, end_s)
         offset = (request.page - 1) * request.limit
         total, claims = await read_page(self._database, window, offset, request.limit)
         return encode_data(

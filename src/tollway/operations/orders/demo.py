@@ -95,13 +95,7 @@ def _day(
     count = per_year * (number + 1) // YEAR_DAYS - per_year * number // YEAR_DAYS
     status, changed_days = _progress(age)
     prefix = f"{day:%y%m%d}-{owner_id[-2:]}"
-    times = sorted(
-        (
-            _HOURS[drawn % 24] * 3_600_000 + drawn // 24 % 3_600_000
-            for drawn in _draw(chance, count)
-        ),
-        reverse=True,
-    )
+    times = sorted(map(_time_of_day_ms, _draw(chance, count)), reverse=True)
     draws = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * count))
     for position, (time_ms, drawn) in enumerate(zip(times, draws, strict=True)):
         phone, house, serial, saved_fen, deadline, *rest = drawn
@@ -136,6 +130,10 @@ def _day(
             remark_tag=1 + tag % 5 if is_tagged else None,
             remark_tag_name=_TAG_NAMES[tag % 5] if is_tagged else None,
         )
+
+
+def _time_of_day_ms(drawn: int) -> int:
+    return _HOURS[drawn % 24] * 3_600_000 + drawn // 24 % 3_600_000
 
 
 def _draw(chance: Random, count: int) -> tuple[int, ...]:

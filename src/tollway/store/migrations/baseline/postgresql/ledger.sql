@@ -218,7 +218,8 @@ CREATE TABLE refused_call (
     code BIGINT NOT NULL,
     reason VARCHAR COLLATE "C" NOT NULL,
     replay_of VARCHAR COLLATE "C",
-    client_request_id VARCHAR COLLATE "C"
+    client_request_id VARCHAR COLLATE "C",
+    is_test INTEGER NOT NULL
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 
