@@ -47,6 +47,8 @@ class DemoWorld(msgspec.Struct, frozen=True):
     """Everything needed to produce each answer of the specification by hand."""
 
     base_url: str
+    # The address that its pictures and links have.
+    site: str
     token: str
     test_token: str
     token_without_permission: str
@@ -150,6 +152,7 @@ async def make_world(
     owner = await add_demo_owners(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
+        site=base_url,
         token=await token(merchant),
         test_token=await token(merchant, "test"),
         token_without_permission=await token(newcomer),
@@ -203,9 +206,17 @@ async def continue_world(
     days = _days(now_s, zone)
     passed = date.fromisoformat(days["query_date"]) - date.fromisoformat(made.query_date)
     if passed.days >= 0:
-        target = DemoTarget(database, sealer, now_s, zone, base_url, made_days_ago=passed.days)
+        target = DemoTarget(
+            database,
+            sealer,
+            now_s,
+            zone,
+            base_url,
+            made_days_ago=passed.days,
+            made_site=made.site,
+        )
         await fill_all(target)
-    continued = msgspec.structs.replace(made, base_url=base_url, **days)
+    continued = msgspec.structs.replace(made, base_url=base_url, site=base_url, **days)
     _save(demo_file(database_path), continued)
     return continued
 

@@ -152,8 +152,9 @@ class DemoTarget:
     # The address of the gateway that serves pictures and links.
     site: str
     is_sandbox: bool = False
-    # When a world is continued: how many days ago it was made.
+    # When a world is continued: how many days ago it was made, and at which address.
     made_days_ago: int | None = None
+    made_site: str | None = None
     progress: Progress = no_progress
 
     @property

@@ -10,6 +10,8 @@ from struct import Struct, unpack
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from sqlalchemy import BindParameter, String, bindparam, func
+
 from tollway.operations.demo_data import (
     DEMO_SEED,
     PRODUCTS,
@@ -22,8 +24,10 @@ from tollway.operations.demo_data import (
     store_all,
 )
 from tollway.operations.orders.records import OrderRecord, row_of
+from tollway.operations.orders.schema import shop_order
 from tollway.operations.orders.storage import OrderLoader
-from tollway.store.database import Database
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
 # The shares of the shops in all orders, in per cent.
@@ -166,8 +170,21 @@ def world_records() -> int:
     return WORLD.per_year * WORLD.days // YEAR_DAYS
 
 
+def _text(name: str) -> BindParameter[str]:
+    return bindparam(name, type_=String)
+
+
+_MOVE_PICTURES = Query(
+    shop_order.update()
+    .values(goods_img=func.replace(shop_order.c.goods_img, _text("old_site"), _text("new_site")))
+    .where(shop_order.c.goods_img.startswith(_text("old_site")))
+)
+
+
 async def fill(target: DemoTarget) -> None:
     per_year, days = SANDBOX if target.is_sandbox else WORLD
+    if target.made_site not in (None, target.site):
+        await _move_pictures(target.database, f"{target.made_site}/demo/", f"{target.site}/demo/")
     await fill_orders(
         target.database,
         target.sealer,
@@ -198,3 +215,13 @@ async def fill_orders(
     made = make_orders(DEMO_SEED, per_year, first, now_s, zone, products, site)
     rows = (row_of(order, sealer) for order in made)
     await store_all(database, OrderLoader(sealer), rows, progress)
+
+
+async def _move_pictures(database: Database, old_site: str, new_site: str) -> None:
+    """The gateway that shows the pictures of orders is at another address now."""
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.allow_long_statements()
+        await transaction.execute(_MOVE_PICTURES, old_site=old_site, new_site=new_site)
+
+    await database.write(work)
