@@ -161,6 +161,7 @@ async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
             made,
             database_path=path,
             base_url=address or made.base_url,
+            site=settings.public_address if address else made.site,
             now_s=session.runtime.at_s(),
             zone=settings.zone,
         )
@@ -171,6 +172,7 @@ async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
             session.runtime,
             database_path=path,
             base_url=settings.address,
+            site=settings.public_address,
             zone=settings.zone,
             progress=advance,
         )

@@ -135,12 +135,13 @@ async def make_world(
     *,
     database_path: str,
     base_url: str,
+    site: str,
     zone: ZoneInfo,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
     now_s = runtime.at_s()
-    await fill_all(DemoTarget(database, sealer, now_s, zone, base_url, progress=progress))
+    await fill_all(DemoTarget(database, sealer, now_s, zone, site, progress=progress))
     pusher = await add_source(database, sealer, PUSH_SOURCE, runtime.at_s())
     merchant, newcomer, spent = await _open_accounts(database, runtime)
     revoked = await issue_token(database, runtime, merchant, label="revoked")
@@ -152,7 +153,7 @@ async def make_world(
     owner = await add_demo_owners(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
-        site=base_url,
+        site=site,
         token=await token(merchant),
         test_token=await token(merchant, "test"),
         token_without_permission=await token(newcomer),
@@ -199,6 +200,7 @@ async def continue_world(
     *,
     database_path: str,
     base_url: str,
+    site: str,
     now_s: float,
     zone: ZoneInfo,
 ) -> DemoWorld:
@@ -211,12 +213,12 @@ async def continue_world(
             sealer,
             now_s,
             zone,
-            base_url,
+            site,
             made_days_ago=passed.days,
             made_site=made.site,
         )
         await fill_all(target)
-    continued = msgspec.structs.replace(made, base_url=base_url, site=base_url, **days)
+    continued = msgspec.structs.replace(made, base_url=base_url, site=site, **days)
     _save(demo_file(database_path), continued)
     return continued
 

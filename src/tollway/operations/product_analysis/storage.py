@@ -34,7 +34,7 @@ class FigureLoader:
     owner_of = None
 
     def check(self, values: dict[str, object]) -> FigureRow:
-        return _row(checked_figure(values))
+        return row_of(checked_figure(values))
 
     async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
         rows: defaultdict[Table, list[Row]] = defaultdict(list)
@@ -51,7 +51,7 @@ class FigureLoader:
         return changed
 
 
-def _row(record: Record) -> FigureRow:
+def row_of(record: Record) -> FigureRow:
     product_id = record.product_id
     if isinstance(record, ProductRecord):
         return product, (product_id, record.title, record.picture_url, record.shop_name)
