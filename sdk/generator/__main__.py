@@ -4,18 +4,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sdk.generator import python
+from sdk.generator import python, typescript
 
 _RUFF = Path(sys.executable).with_name("ruff")
 SDK = Path(__file__).parents[1]
 _PYTHON = SDK / "python/tollway_client"
+_TYPESCRIPT = SDK / "typescript/src"
 
 
 def generated() -> dict[Path, str]:
     """Every generated file with its content, formatted."""
-    return {
+    made = {
         _PYTHON / name: _formatted(_PYTHON / name, text) for name, text in python.files().items()
     }
+    return made | {_TYPESCRIPT / name: text for name, text in typescript.files().items()}
 
 
 def _formatted(path: Path, source: str) -> str:

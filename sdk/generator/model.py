@@ -76,7 +76,7 @@ def _parameters(operation: Operation) -> tuple[Parameter, ...]:
     hints = get_type_hints(operation.request_type)
     return tuple(
         Parameter(name, _kind(hints[name]), required, field.meaning, field.kind.expected.en)
-        for name, field, required in declared_fields(operation.request_type)
+        for name, field, required, _ in declared_fields(operation.request_type)
     )
 
 

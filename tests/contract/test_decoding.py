@@ -22,7 +22,8 @@ class Parcel(msgspec.Struct, frozen=True):
     remark: Annotated[str | None, Field(Text(max_length=5), "Remark.")] = None
 
 
-DECODE = Decoder(Parcel).decode
+PARCELS = Decoder(Parcel)
+DECODE = PARCELS.decode
 WHOLE_REQUEST = {"order_sn": "12345678", "sender_mobile": "138"}
 
 
@@ -64,7 +65,7 @@ def test_both_spellings_with_one_value_are_taken(one: object, other: object) -> 
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("138", "139"), ("138", ""), ("138", ["138"]), ([], {}), ("1", "01")]
+    ("one", "other"), [("138", "139"), ("138", ["138"]), ([], {}), ("1", "01")]
 )
 def test_both_spellings_with_different_values_are_refused_naming_both(
     one: object, other: object
@@ -86,9 +87,58 @@ def test_values_nested_as_deep_as_json_can_be_read_still_end_in_a_refusal() -> N
     assert refusal(raw).reason is Reason.SPELLINGS_CONFLICT
 
 
-def test_unknown_names_are_ignored_and_case_matters() -> None:
-    assert DECODE({**WHOLE_REQUEST, "Remark": "x" * 99, "": object()}) == DECODE(WHOLE_REQUEST)
-    assert refusal({"Order_sn": "12345678"}).reason is Reason.PARAMETER_MISSING
+def test_what_is_blank_is_the_same_as_not_sent() -> None:
+    blank = {"vvtype": " ", "remark": "", "promotion_id": "\u3000", "sender_phone": ""}
+    assert DECODE({**WHOLE_REQUEST, **blank}) == DECODE(WHOLE_REQUEST)
+    missing = refusal({**WHOLE_REQUEST, "order_sn": "  "})
+    assert missing.reason is Reason.PARAMETER_MISSING and missing.values["field"] == "order_sn"
+
+
+@pytest.mark.parametrize("name", ["senderMobile", "senderPhone"])
+def test_a_name_is_taken_in_the_other_case_too(name: str) -> None:
+    assert DECODE({"orderSn": "12345678", name: "138"}) == DECODE(WHOLE_REQUEST)
+    conflict = refusal({**WHOLE_REQUEST, name: "139"})
+    assert conflict.reason is Reason.SPELLINGS_CONFLICT
+
+
+def test_a_declared_name_is_never_the_other_case_of_another() -> None:
+    class Both(msgspec.Struct, frozen=True):
+        pageSize: Annotated[int, Field(Whole(1, 9), "One.")] = 1  # noqa: N815
+        page_size: Annotated[int, Field(Whole(1, 9), "Another.")] = 2
+
+    assert Decoder(Both).decode({"page_size": 5}) == Both(1, 5)
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ("Remark", "remark"),
+        ("REMARK", "remark"),
+        ("re_mark", "remark"),
+        ("remarks", "remark"),
+        ("remrak", "remark"),
+        ("rmark", "remark"),
+        ("remork", "remark"),
+        ("ordersn", "order_sn"),
+        ("Order-SN", "order_sn"),
+        ("materialid", "promotion_id"),
+        ("vv_type", "vvtype"),
+    ],
+)
+def test_a_name_that_looks_like_a_known_one_is_refused_with_that(sent: str, meant: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        PARCELS.ignored({**WHOLE_REQUEST, sent: "x"})
+    assert refused.value.reason is Reason.PARAMETER_UNKNOWN
+    for language in ("en", "zh"):
+        message = refused.value.message(language)
+        assert sent in message and meant in message
+
+
+@pytest.mark.parametrize("sent", ["", "_", "t", "sign", "app_key", "mark", "remarkable", "order"])
+def test_any_other_name_is_ignored(sent: str) -> None:
+    raw = {**WHOLE_REQUEST, sent: object()}
+    assert PARCELS.ignored(raw) == [sent]
+    assert DECODE(raw) == DECODE(WHOLE_REQUEST)
 
 
 def test_an_unfit_value_names_the_field_the_problem_and_what_to_send() -> None:

@@ -1,17 +1,32 @@
 """Each kind of field: what it takes, what it refuses and with which words."""
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.fields import Choice, Day, Kind, Moment, Text, Unfit, Whole
+from tollway.contract.fields import (
+    Choice,
+    Code,
+    Day,
+    Kind,
+    Moment,
+    Seconds,
+    Text,
+    Unfit,
+    Whole,
+    milliseconds_of,
+    seconds_of,
+)
 
 TEXT = Text(max_length=5, min_length=2)
 WHOLE = Whole(1, 1000)
 CHOICE = Choice(((4, "food delivery"), (6, "flash purchase")))
-KINDS: tuple[Kind, ...] = (TEXT, Day(), WHOLE, CHOICE, Moment())
+KINDS: tuple[Kind, ...] = (TEXT, Day(), WHOLE, CHOICE, Moment(), Seconds())
+AT_8 = datetime(2026, 1, 1, 8)  # noqa: DTZ001 - by the gateway's clock
+EAST_8 = timezone(timedelta(hours=8))
 
 # What a JSON body can hold, and more: half surrogates, infinities, numbers of any size.
 ANYTHING = st.recursive(
@@ -32,7 +47,9 @@ ANYTHING = st.recursive(
         (TEXT, "ab", "ab"),
         (TEXT, "五个汉字呀", "五个汉字呀"),
         (TEXT, "😀😀", "😀😀"),
-        (TEXT, " a ", " a "),
+        (TEXT, " ab\u3000\n", "ab"),
+        (Text(5, keeps_spaces=True), " a ", " a "),
+        (Code(5), " yto", "YTO"),
         (TEXT, 12345, "12345"),
         (Day(), "2024-02-29", date(2024, 2, 29)),
         (Day(), "0001-01-01", date(1, 1, 1)),
@@ -40,12 +57,25 @@ ANYTHING = st.recursive(
         (WHOLE, "1000", 1000),
         (WHOLE, "007", 7),
         (WHOLE, 7.0, 7),
+        (WHOLE, " 7\n", 7),
+        (Day(), " 2026-01-01\n", date(2026, 1, 1)),
         (CHOICE, 4, 4),
         (CHOICE, "6", 6),
         (Moment(), 0, 0),
         (Moment(), "1767225600", 1_767_225_600_000),
         (Moment(), 1_767_225_600_123, 1_767_225_600_123),
-        (Moment(), "2026-01-01 08:00:00", datetime(2026, 1, 1, 8, 0, 0)),  # noqa: DTZ001
+        (Moment(), "2026-01-01 08:00:00", AT_8),
+        (Moment(), "2026-01-01T08:00:00", AT_8),
+        (Moment(), " 2026-01-01 08:00 ", AT_8),
+        (Moment(), "2026-01-01T08:00", AT_8),
+        (Moment(), "2026-01-01", AT_8.replace(hour=0)),
+        (Moment(), "2026-01-01T08:00:00Z", AT_8.replace(tzinfo=UTC)),
+        (Moment(), "2026-01-01T16:00:00.000+08:00", AT_8.replace(hour=16, tzinfo=EAST_8)),
+        # What becomes of the + where a form was encoded by hand.
+        (Moment(), "2026-01-01T16:00 08:00", AT_8.replace(hour=16, tzinfo=EAST_8)),
+        (Moment(), "2026-01-01 16:00:00+0800", AT_8.replace(hour=16, tzinfo=EAST_8)),
+        (Seconds(), "1767225600", 1_767_225_600),
+        (Seconds(), "2026-01-01", AT_8.replace(hour=0)),
     ],
 )
 def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None:
@@ -57,7 +87,8 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
     ("kind", "raw", "problem"),
     [
         (TEXT, "", "empty"),
-        (TEXT, "a", "it has 1 characters"),
+        (TEXT, " a ", "it has 1 characters"),
+        (TEXT, " \u3000", "empty"),
         (TEXT, "abcdef", "it has 6 characters"),
         (TEXT, "a\0b", "NUL"),
         (TEXT, "a\ud800b", "half of a surrogate pair"),
@@ -69,8 +100,6 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (Day(), "2026-13-01", "not a date of the calendar"),
         (Day(), "2026-W01-1", "not a date of the calendar"),
         (Day(), "20260101", "not a date of the calendar"),
-        (Day(), "2026-01-01 ", "not a date of the calendar"),
-        (Day(), "2026-01-01\n", "not a date of the calendar"),
         (Day(), "２026-01-01", "not a date of the calendar"),
         (Day(), "0000-01-01", "not a date of the calendar"),
         (Day(), 20260101, "not a date of the calendar"),
@@ -84,8 +113,6 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (WHOLE, float("nan"), "not a whole number"),
         (WHOLE, "1.0", "not a whole number"),
         (WHOLE, "+1", "not a whole number"),
-        (WHOLE, " 1", "not a whole number"),
-        (WHOLE, "1\n", "not a whole number"),
         (WHOLE, "1_0", "not a whole number"),
         (WHOLE, "１", "not a whole number"),
         (WHOLE, "9" * 19, "not a whole number"),
@@ -94,10 +121,14 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (CHOICE, 5, "not one of the known values"),
         (CHOICE, "waimai", "not a whole number"),
         (Moment(), -1, "not a time"),
-        (Moment(), "2026-01-01", "not a time"),
-        (Moment(), "2026-01-01T08:00:00", "not a time"),
         (Moment(), "2026-02-30 08:00:00", "not a time"),
         (Moment(), "2026-01-01 24:00:00", "not a time"),
+        (Moment(), "2026-01-01 08:60", "not a time"),
+        (Moment(), "2026-01-01T08:00:00+24:00", "not a time"),
+        (Moment(), "2026-01-01T08", "not a time"),
+        (Moment(), "2026-01-01+08:00", "not a time"),
+        (Seconds(), 1_767_225_600_000, "in milliseconds"),
+        (Seconds(), "yesterday", "not a time"),
         (Moment(), "２026-01-01 08:00:00", "not a time"),
         (Moment(), "2026-1-01  08:00:00", "not a time"),
         (Moment(), "2026-01-01  8:00:00", "not a time"),
@@ -143,3 +174,19 @@ def test_bounds_are_reported_to_the_caller() -> None:
     assert "2 to 5" in TEXT.expected.en and "2 到 5" in TEXT.expected.zh
     assert "1 to 1000" in WHOLE.expected.en and "1 到 1000" in WHOLE.expected.zh
     assert "4 (food delivery), 6 (flash purchase)" in CHOICE.expected.en
+
+
+@pytest.mark.parametrize(
+    "written", ["2026-01-01 08:00", "2026-01-01T00:00:00Z", "2026-01-01T09:30:00.5+09:30"]
+)
+def test_a_written_time_is_the_same_moment_in_every_form(written: str) -> None:
+    zone, at_s = ZoneInfo("Asia/Shanghai"), 1_767_225_600
+    assert seconds_of(Seconds().read(written), zone) == at_s
+    assert milliseconds_of(Moment().read(written), zone) // 1000 == at_s
+
+
+@pytest.mark.parametrize("written", ["0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31 23:59"])
+def test_the_first_and_the_last_times_are_times(written: str) -> None:
+    zone = ZoneInfo("Asia/Shanghai")
+    assert seconds_of(Seconds().read(written), zone) >= 0
+    assert milliseconds_of(Moment().read(written), zone) < 253_402_300_800_000

@@ -13,6 +13,7 @@ import pytest
 from tests.docs.pages import (
     CALL,
     CALL_ZH,
+    DOCS,
     README,
     README_ZH,
     ROOT,
@@ -24,7 +25,7 @@ from tests.support.ports import free_port
 from tollway.operations.catalogue import OPERATIONS
 
 both_languages = pytest.mark.parametrize("page", (README, README_ZH), ids=name_of)
-_LINES_MAX = 150
+_LINES_MAX = 190
 
 
 @both_languages
@@ -43,6 +44,19 @@ def test_each_operation_has_one_plain_curl(page: Path) -> None:
     for operation, call in zip(OPERATIONS, calls, strict=True):
         assert call.startswith("curl -s -H")
         assert operation.path.removeprefix("/papi/tool") in call
+
+
+@both_languages
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_five_lines_of_a_program_are_those_that_tests_run(page: Path, language: str) -> None:
+    (shown,) = (block.text for block in blocks_of(page) if block.language == language)
+    run = next(
+        block.text
+        for block in blocks_of(DOCS / f"call/{language}.md")
+        if block.language == language
+    )
+    assert shown == run
+    assert len([line for line in shown.splitlines() if line]) <= 5
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_every_field_is_described_in_every_spelling(operation: Operation) -> Non
         contents = described["requestBody"]["content"].values()
         (names,) = {frozenset(media["schema"]["properties"]) for media in contents}
     expected = set()
-    for name, field, _ in declared_fields(operation.request_type):
+    for name, field, *_ in declared_fields(operation.request_type):
         expected |= {name} | ({field.other_spelling} if field.other_spelling else set())
     assert names == expected
 

@@ -7,7 +7,7 @@ work ends; just after is where the engine gives back its result, which no other 
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 from urllib.parse import parse_qs
@@ -32,7 +32,7 @@ from tollway.carriers.connectors import cainiao_link as cainiao
 from tollway.carriers.connectors import cainiao_link as cainiao_wire
 from tollway.ledger import entries, holds
 from tollway.ledger import idempotency as idempotency_key
-from tollway.store.database import Row, RowValues, Transaction
+from tollway.store.database import Row, Transaction
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import CompiledQuery, Query
 from tollway.store.sqlite.writer import Writer
@@ -92,8 +92,8 @@ class MarkedTransaction:
         self._in_part = False
         self.works: set[str] = set()
 
-    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
-        return await self._inner.fetch_all(query, **values)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
         row = await self._inner.fetch_one(query, **values)
@@ -106,9 +106,6 @@ class MarkedTransaction:
         if changed:
             self._note(query)
         return changed
-
-    async def execute_many(self, query: Query, rows: Iterable[RowValues]) -> int:
-        return await self._inner.execute_many(query, rows)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

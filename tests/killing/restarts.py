@@ -7,7 +7,7 @@ import threading
 
 from tests.killing.boundaries import Boundary
 from tests.support.forks import Fork
-from tests.support.gateway import START_TIMEOUT_S
+from tests.support.gateway import START_TIMEOUT_S, assert_no_hidden_error
 from tests.support.ports import free_port
 from tests.support.stores import Store
 
@@ -72,6 +72,7 @@ class Lives:
             assert self._process.stdout is not None
             self._process.stdout.close()
             self._process = None
+            assert_no_hidden_error(self._log)
 
     def deaths(self) -> list[str]:
         """The boundaries at which the gateway was killed."""

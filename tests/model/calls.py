@@ -30,6 +30,9 @@ _WRONG: dict[str, tuple[dict[str, Any], ...]] = {
         {"vvtype": "3"},
         {"remarkTag": "6"},
         {"start_time": "yesterday"},
+        {"PageSize": "1"},
+        {"remarktag": "1"},
+        {"owner_id": " "},
     ),
     "coupon_claims": (
         {"sid": None},
@@ -38,13 +41,21 @@ _WRONG: dict[str, tuple[dict[str, Any], ...]] = {
         {"page": "0"},
         {"endTime": None},
         {"startTime": "1768406400000"},
+        {"sidd": "s"},
+        {"type": ""},
     ),
-    "product_analysis": ({"query_date": "2026-02-30"}, {"query_date": None}, {"product_id": None}),
+    "product_analysis": (
+        {"query_date": "2026-02-30"},
+        {"query_date": None},
+        {"product_id": None},
+        {"Product_id": "1"},
+    ),
     "promotion_material": (
         {"page_size": 11},
         {"adzone_id": None},
         {"site_id": "x"},
         {"material_id": 1},
+        {"adzoneid": 1},
     ),
 }
 # Parameters that are good, each of them, and are refused together.
@@ -144,7 +155,11 @@ class Calls:
             asked |= self._filters()
         size = chance.choice((1, 2, 7, 20, 50, 99, 100, None))
         if size is not None:
-            asked["pageSize"] = str(size)
+            asked[chance.choice(("pageSize", "page_size"))] = chance.choice(("{}", " {} ")).format(
+                size
+            )
+        elif chance.random() < 0.5:
+            asked |= {"pageSize": "", "vvtype": asked.get("vvtype", " ")}
         if chance.random() < 0.8:
             shop = self._model.shops[asked["owner_id"]].now
             last = len(shop.orders) // (size or 100)
@@ -165,17 +180,19 @@ class Calls:
                 # At least a second after the start, whatever the form of either.
                 asked["end_time"] = self._moment(max(last, first + 2000))
         if chance.random() < 0.25:
-            asked["remarkTag"] = str(chance.randint(1, 5))
+            asked[chance.choice(("remarkTag", "remark_tag"))] = str(chance.randint(1, 5))
         if chance.random() < 0.25:
-            asked["remarkTagName"] = chance.choice([each for each in records.TAG_NAMES if each])
+            name = chance.choice(("remarkTagName", "remark_tag_name"))
+            asked[name] = chance.choice([each for each in records.TAG_NAMES if each])
         if chance.random() < 0.15:
             asked["remark"] = chance.choice(("quick", "Quick", "%", "_", "'", "请", "🎁", "xyz"))
         return asked
 
     def _moment(self, at_ms: int) -> str:
-        """In milliseconds, in seconds, or as the wall has it."""
-        wall = datetime.fromtimestamp(at_ms // 1000, _ZONE).strftime("%Y-%m-%d %H:%M:%S")
-        return self._chance.choice((str(at_ms), str(at_ms // 1000), wall))
+        """In milliseconds, in seconds, as the wall has it, or with an offset."""
+        wall = datetime.fromtimestamp(at_ms // 1000, _ZONE)
+        written = (wall.strftime("%Y-%m-%d %H:%M:%S"), wall.isoformat())
+        return self._chance.choice((str(at_ms), str(at_ms // 1000), *written))
 
     def _claims(self) -> dict[str, Any]:
         chance = self._chance
@@ -188,7 +205,7 @@ class Calls:
             "endTime": str(start_s + span_s),
             "page": str(chance.choice((1, 1, chance.randint(1, pages), pages, 2_147_483_647))),
             "limit": str(limit),
-            "sid": chance.choice((*records.SIDS * 5, "unknown")),
+            "sid": chance.choice((*records.SIDS * 5, "unknown", f" {records.SIDS[0]} ")),
             "type": chance.choice("446"),
         }
 
@@ -208,7 +225,9 @@ class Calls:
             chance.choice(("promotion_id", "material_id")): chance.choice(
                 (*records.PROMOTIONS * 3, 61809)
             ),
-            "platform_user_id": int(chance.choice((*USERS * 8, _UNKNOWN))),
+            chance.choice(("platform_user_id", "taobao_user_id")): int(
+                chance.choice((*USERS * 8, _UNKNOWN))
+            ),
         }
         if chance.random() < 0.7:
             asked["page_size"] = chance.randint(1, 10)

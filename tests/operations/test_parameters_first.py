@@ -1,13 +1,17 @@
-"""Parameters come before consent: a call that no consent could make good is refused with 100."""
+"""Which refusal comes first: the balance before the parameters, unless the call may be free, and
+the parameters before consent, since no consent could make them good."""
 
 import pytest
 
+from tests.support.all_operations import ask
 from tests.support.gateway import Gateway
 from tests.support.ledger import new_caller
 from tests.support.orders import ask_orders
 from tests.support.owners import authorize, shop
 from tests.support.stores import Store
 from tests.support.waybills import issue, request
+from tollway.contract.operation import Operation
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.waybills.operation import WAYBILLS
 
@@ -61,3 +65,21 @@ def test_100_shop_code_of_the_normal_edition(
 def test_a_window_that_begins_a_moment_earlier_passes(gateway: Gateway, stranger: str) -> None:
     fields = {"start_time": "1768406399999", "end_time": "2026-01-15 00:00:00"}
     assert ask_orders(gateway, stranger, owner_id=KNOWN, **fields).code == 302
+
+
+@pytest.mark.parametrize("operation", [COUPON_CLAIMS, ORDERS], ids=lambda each: each.name)
+def test_204_comes_before_the_parameters(
+    gateway: Gateway, store: Store, operation: Operation
+) -> None:
+    poor = new_caller(store, operations=(operation,), credits_=0).token
+    assert ask(gateway, operation, poor, {"page": "wrong"}).code == 204
+
+
+@pytest.mark.parametrize("operation", [COUPON_CLAIMS, WAYBILLS], ids=lambda each: each.name)
+def test_100_comes_before_204_where_it_may_be_free(
+    gateway: Gateway, store: Store, operation: Operation
+) -> None:
+    poor = new_caller(store, operations=(operation,), credits_=0).token
+    key = {} if operation is WAYBILLS else {"Idempotency-Key": "new"}
+    reply = ask(gateway, operation, poor, {"page": "wrong"}, key)
+    assert reply.code == 100

@@ -4,14 +4,15 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import date
 from itertools import pairwise
 
 import pytest
 
-from tests.support.functions import without_limit
-from tests.support.gateway import Gateway
+from tests.support.functions import held_clock, without_limit
+from tests.support.gateway import Gateway, assert_no_hidden_error
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.load import LoadResult, assert_ledger_adds_up, fire, flood
 from tests.support.rates import at_once
@@ -137,6 +138,25 @@ def test_calls_that_fail_are_counted_too_and_the_control(
     assert load.codes[100] >= LIMIT
     assert not (is_counted and is_over_limit(load))
     assert times_ms(shared, caller) == []
+
+
+@pytest.mark.postgresql
+def test_of_30_failing_calls_with_keys_at_once_exactly_10_are_answered(
+    shared: Store, nodes: list[Gateway]
+) -> None:
+    caller = new_caller(shared)
+    # Refused by the handler, when the key is known already.
+    query = {"product_id": "unknown", "query_date": "2026-01-01"}
+
+    def ask(number: int) -> int:
+        key = {"Idempotency-Key": f"key {number}"}
+        return nodes[number % len(nodes)].get(token=caller.token, query=query, headers=key).code
+
+    with held_clock(shared), ThreadPoolExecutor(30) as pool:
+        codes = Counter(pool.map(ask, range(30)))
+    assert codes == {100: LIMIT, 202: 20}
+    for node in nodes:
+        assert_no_hidden_error(node.log_path)
 
 
 @pytest.mark.postgresql

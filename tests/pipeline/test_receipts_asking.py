@@ -6,9 +6,10 @@ import pytest
 
 from tests.support.all_operations import all_operations_caller, ask, good_request
 from tests.support.gateway import Gateway
-from tests.support.ledger import CREDITS, new_caller, newest_entry
+from tests.support.ledger import CREDITS, RUNTIME, new_caller, newest_entry
 from tests.support.receipts import ask_receipt, id_of, notes_of, receipt_of
 from tests.support.stores import Store
+from tollway.ledger.tokens import issue_token
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 
@@ -47,19 +48,22 @@ def test_it_is_asked_with_get(served: Gateway, world: Store) -> None:
     assert "takes the method GET" in reply.msg
 
 
-def test_test_calls_have_no_receipt_and_a_test_token_sees_none(
+def test_test_calls_have_receipts_and_a_test_token_sees_no_others(
     served: Gateway, world: Store, today: date
 ) -> None:
-    tester = all_operations_caller(world, kind="test")
-    failed = ask(served, COUPON_CLAIMS, tester.token, {})
-    fine = ask(served, COUPON_CLAIMS, tester.token, good_request(COUPON_CLAIMS, today))
-    assert (failed.code, fine.code) == (100, 0)
-    # What another account did afterwards is there, so theirs would be as well.
-    later = all_operations_caller(world)
-    receipt_of(served, later.token, ask(served, COUPON_CLAIMS, later.token, {}))
-    for reply in (failed, fine):
-        assert ask_receipt(served, tester.token, id_of(reply)).code == 404
-    assert notes_of(world, tester) == 0
+    live = all_operations_caller(world)
+    test_token = world.do(
+        lambda database: issue_token(database, RUNTIME, live.account_id, kind="test")
+    ).text
+    failed = ask(served, COUPON_CLAIMS, test_token, {})
+    fine = ask(served, COUPON_CLAIMS, test_token, good_request(COUPON_CLAIMS, today))
+    for reply, reason in ((failed, "BODY_UNREADABLE"), (fine, "TEST")):
+        for token in (test_token, live.token):
+            found = receipt_of(served, token, reply)
+            assert (found["reason"], found["is_test"], found["amount"]) == (reason, True, 0)
+    paid = ask(served, COUPON_CLAIMS, live.token, good_request(COUPON_CLAIMS, today))
+    assert receipt_of(served, live.token, paid)["is_test"] is False
+    assert ask_receipt(served, test_token, id_of(paid)).code == 404
 
 
 def test_asking_is_limited_and_free_and_leaves_nothing_behind(

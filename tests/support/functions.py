@@ -1,5 +1,6 @@
 """The functions in a PostgreSQL database, changed for a test: a clock it can move, or a fault."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,11 +36,26 @@ def without_limit(store: Store) -> Iterator[None]:
         change_function(store, "tollway_charge", NO_LIMIT[::-1])
 
 
+_CLOCK_READ = ("clock_timestamp()", f"to_timestamp((SELECT now_us / 1000000.0 FROM {CLOCK}))")
+
+
 def hold_clock(store: Store) -> None:
     """From now on the clock of charging is a row that the test changes."""
     store.run(f"CREATE TABLE {CLOCK} AS SELECT 1000000000::bigint AS now_us")
-    clock = f"to_timestamp((SELECT now_us / 1000000.0 FROM {CLOCK}))"
-    change_function(store, "tollway_charge", ("clock_timestamp()", clock))
+    change_function(store, "tollway_charge", _CLOCK_READ)
+
+
+@contextmanager
+def held_clock(store: Store) -> Iterator[None]:
+    """For charging, no time passes meanwhile."""
+    now_us = int(time.time() * 1_000_000)
+    store.run(f"CREATE TABLE {CLOCK} AS SELECT {now_us}::bigint AS now_us")
+    change_function(store, "tollway_charge", _CLOCK_READ)
+    try:
+        yield
+    finally:
+        change_function(store, "tollway_charge", _CLOCK_READ[::-1])
+        store.run(f"DROP TABLE {CLOCK}")
 
 
 async def set_clock(database: Database, now_us: int) -> None:

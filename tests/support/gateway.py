@@ -53,6 +53,17 @@ def reply_of(response: httpx.Response) -> Reply:
     return Reply(response.status_code, response.headers, envelope)
 
 
+# An error that its caller got as an answer: the test sees that by itself.
+_ANSWERED = "failed unexpectedly"
+
+
+def assert_no_hidden_error(log_path: Path) -> None:
+    """Fails if the gateway went on after an error that it did not expect and no caller saw."""
+    for line in log_path.read_text(encoding="utf-8").splitlines():
+        if '"trace":' in line and _ANSWERED not in line:
+            raise AssertionError(f"an error was logged and hidden: {line}")
+
+
 class Gateway:
     """`tollway serve`, started and stopped for real."""
 
@@ -176,6 +187,7 @@ class Gateway:
             self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(timeout=START_TIMEOUT_S)
         self._wait_for_workers()
+        assert_no_hidden_error(self.log_path)
         return status
 
     def _wait_for_workers(self) -> None:

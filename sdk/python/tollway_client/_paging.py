@@ -17,6 +17,7 @@ is given then. Of a record that arrives while the loop runs, it is open whether 
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Callable, Generic, TypeVar, Union
 
 from tollway_client._core import Call, Outcome, Request, Wait
@@ -81,9 +82,13 @@ def _orders_once(
 
 
 def claim_pages(
-    ask: Callable[..., "Call[Any]"], start: int, end: int, **filters: Any
+    ask: Callable[..., "Call[Any]"],
+    start: Union[int, datetime],
+    end: Union[int, datetime],
+    **filters: Any,
 ) -> "Pages[Any]":
     """All claims of a time as long as you like, newest first."""
+    start, end = _seconds(start), _seconds(end)
     seen: set[str] = set()
     while start < end:
         window_start = max(start, end - _CLAIMS_WINDOW_S)
@@ -94,6 +99,11 @@ def claim_pages(
             if len(in_window) >= total or len(in_window) == before:
                 break
         end = window_start
+
+
+def _seconds(moment: Union[int, datetime]) -> int:
+    """A datetime without a zone is in that of this machine, as Python takes it."""
+    return int(moment.timestamp()) if isinstance(moment, datetime) else moment
 
 
 def _claims_once(

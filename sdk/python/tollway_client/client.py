@@ -62,8 +62,8 @@ class Client(SyncDriver):
     def coupon_claims(
         self,
         *,
-        startTime: int,
-        endTime: int,
+        startTime: Union[int, str, datetime],
+        endTime: Union[int, str, datetime],
         page: int,
         limit: int,
         sid: str,
@@ -74,9 +74,10 @@ class Client(SyncDriver):
         """Coupon-claim query.
 
         startTime: Start of the claim window, seconds timestamp; included. Send a timestamp in
-            seconds.
+            seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         endTime: End of the claim window, seconds timestamp; excluded. At most 7 days after
-            startTime. Send a timestamp in seconds.
+            startTime. Send a timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601
+            with an offset.
         page: Page number, starting at 1. Send a whole number from 1 to 2147483647.
         limit: Rows per page, maximum 1000. Send a whole number from 1 to 1000.
         sid: Channel user identifier. Send a text of 1 to 64 characters.
@@ -249,9 +250,9 @@ class Client(SyncDriver):
             1000000000.
         pageSize: Orders per page; 100 if left out. Send a whole number from 1 to 100.
         start_time: Only orders confirmed at this time or later; enhanced edition. Send seconds,
-            milliseconds, or yyyy-MM-dd HH:mm:ss.
+            milliseconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         end_time: Only orders confirmed before this time; enhanced edition. Send seconds,
-            milliseconds, or yyyy-MM-dd HH:mm:ss.
+            milliseconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         remark: Only orders whose remark contains this; enhanced edition. Send a text of 1 to
             200 characters.
         remarkTag: Only orders with this flag; enhanced edition. Send one of 1 (red), 2
@@ -280,15 +281,16 @@ class Client(SyncDriver):
         )
 
     def iter_coupon_claims(
-        self, *, startTime: int, endTime: int, sid: str, type: int
+        self, *, startTime: Union[int, datetime], endTime: Union[int, datetime], sid: str, type: int
     ) -> Iterator[CouponRecord]:
         """Coupon-claim query: all records, each once, also while others arrive. The time may be
         longer than 7 days.
 
         startTime: Start of the claim window, seconds timestamp; included. Send a timestamp in
-            seconds.
+            seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         endTime: End of the claim window, seconds timestamp; excluded. At most 7 days after
-            startTime. Send a timestamp in seconds.
+            startTime. Send a timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601
+            with an offset.
         sid: Channel user identifier. Send a text of 1 to 64 characters.
         type: 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash
             purchase).
@@ -342,9 +344,9 @@ class Client(SyncDriver):
 
         owner_id: Shop owner id. Send a text of 1 to 64 characters.
         start_time: Only orders confirmed at this time or later; enhanced edition. Send seconds,
-            milliseconds, or yyyy-MM-dd HH:mm:ss.
+            milliseconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         end_time: Only orders confirmed before this time; enhanced edition. Send seconds,
-            milliseconds, or yyyy-MM-dd HH:mm:ss.
+            milliseconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
         remark: Only orders whose remark contains this; enhanced edition. Send a text of 1 to
             200 characters.
         remarkTag: Only orders with this flag; enhanced edition. Send one of 1 (red), 2

@@ -4,6 +4,7 @@ Made by `make sdk` from the gateway's descriptors: do not edit."""
 
 CODES = {
     "PARAMETER_MISSING": 100,
+    "PARAMETER_UNKNOWN": 100,
     "PARAMETER_INVALID": 100,
     "PARAMETER_REPEATED": 100,
     "SPELLINGS_CONFLICT": 100,
@@ -28,6 +29,7 @@ CODES = {
     "OWNER_UNKNOWN": 103,
     "INTERNAL": 200,
     "THROTTLED": 202,
+    "BODIES_TOO_MANY": 202,
     "STORE_UNAVAILABLE": 202,
     "COMMIT_IN_DOUBT": 202,
     "OPERATION_CLOSED": 203,

@@ -90,7 +90,8 @@ async def add_carrier(
     number_format: str | None = None,
     area: ServiceArea | None = None,
 ) -> Carrier:
-    """Adds a carrier, or changes it; a well-known one needs no format."""
+    """Adds a carrier, or changes it; a well-known one needs no format. Codes are in capitals."""
+    wp_code = wp_code.upper()
     if not _CODE.fullmatch(wp_code):
         raise CarrierError("A carrier's code has 1 to 32 letters, digits, _ and -.")
     if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():

@@ -30,7 +30,7 @@ DatabaseOption = Annotated[
 ]
 JsonOption = Annotated[bool, option("Print JSON and nothing else.", "--json")]
 AccountArgument = Annotated[str, argument("ACCOUNT", "The account's name or id.")]
-CarrierArgument = Annotated[str, argument("CARRIER", "The carrier's wp_code.")]
+CarrierArgument = Annotated[str, argument("CARRIER", "The carrier's wp_code.", parser=str.upper)]
 LimitOption = Annotated[int, option("How many at most.", min=1, max=_ROWS_MAX, show_default=True)]
 RejectsOption = Annotated[
     Path | None,

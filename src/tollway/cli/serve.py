@@ -11,12 +11,20 @@ import typer
 from tollway.cli.command import Session, command, run
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
-from tollway.demo.world import DemoWorld, continue_world, make_world, saved_world, world_records
+from tollway.demo.world import (
+    DemoWorld,
+    continue_world,
+    curl_line,
+    make_world,
+    saved_world,
+    world_path,
+    world_records,
+)
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
-from tollway.store.open import is_shared, key_path, sqlite_path, unverified_links
+from tollway.store.open import is_shared, sqlite_path, unverified_links
 from tollway.store.postgresql.pool import crowding
 from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
@@ -77,7 +85,7 @@ async def demo(session: Session) -> Output:
     return Output(
         world,
         "The demo world is ready. Start it with `tollway serve`, then paste:",
-        _curl_line(world),
+        curl_line(world, world.base_url),
     )
 
 
@@ -122,14 +130,14 @@ def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -
             "`tollway token issue` for it.",
         ]
     else:
-        lines += ["Try a paid call:", "", f"  {_curl_line(world)}"]
+        lines += ["Try a paid call:", "", f"  {curl_line(world, world.base_url)}"]
     return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])
 
 
 async def _ensure_world(session: Session) -> DemoWorld:
     """The demo world of this database, made now if it was not made before."""
     database, settings = session.open_any(), session.settings
-    path = _world_path(settings)
+    path = world_path(settings)
     today = datetime.now(settings.zone).date()
     world = saved_world(path)
     if world is None:
@@ -146,18 +154,3 @@ async def _ensure_world(session: Session) -> DemoWorld:
             )
     await continue_world(database, await session.sealer(), world, today, settings.zone)
     return msgspec.structs.replace(world, base_url=settings.address)
-
-
-def _world_path(settings: Settings) -> str:
-    """The file that the demo world is written down beside."""
-    if is_shared(settings.database):
-        return str(key_path(settings.database, settings.key_file))
-    return sqlite_path(settings.database)
-
-
-def _curl_line(world: DemoWorld) -> str:
-    query = f"product_id={world.product_id}&query_date={world.query_date}"
-    return (
-        f"curl -H 'Authorization: Bearer {world.token}' "
-        f"'{world.base_url}/papi/tool/accounts/goods-analysis?{query}'"
-    )

@@ -1,6 +1,12 @@
-"""From raw values to one typed request, by the fields that the request type declares."""
+"""From raw values to one typed request, by the fields that the request type declares.
 
-from collections.abc import Mapping
+Each parameter is taken under its name, under the other spelling that its field may have, and in the
+other case, as answers and clients spell it: `pageSize` and `page_size`. One that is blank counts as
+not sent.
+"""
+
+import re
+from collections.abc import Container, Mapping
 from typing import (
     Annotated,
     Any,
@@ -15,72 +21,135 @@ from typing import (
 import msgspec
 
 from tollway.contract.fields import Field, Unfit
+from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 
 class DeclaredField(NamedTuple):
-    """One field of a request type."""
+    """One field of a request type; it is also taken under its other names."""
 
     name: str
     field: Field
     required: bool
+    other_names: tuple[str, ...]
 
 
 def declared_fields(request_type: type[msgspec.Struct]) -> tuple[DeclaredField, ...]:
     """The fields of a request type, in the order they are written."""
     hints = get_type_hints(request_type, include_extras=True)
-    declared = []
+    fields = {}
     for info in msgspec.structs.fields(request_type):
         hint = hints[info.name]
         markers = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         field = next((marker for marker in markers if isinstance(marker, Field)), None)
         if field is None:
             raise TypeError(f"{request_type.__name__}.{info.name} has no Field annotation")
-        declared.append(DeclaredField(info.name, field, info.required))
-    return tuple(declared)
+        fields[info.name] = field, info.required
+    return tuple(
+        DeclaredField(name, field, required, _other_names(name, field, fields))
+        for name, (field, required) in fields.items()
+    )
+
+
+def _other_names(name: str, field: Field, declared: Container[str]) -> tuple[str, ...]:
+    spelled = [name] if field.other_spelling is None else [name, field.other_spelling]
+    names = dict.fromkeys([*spelled, *map(_in_other_case, spelled)])
+    return tuple(each for each in names if each != name and each not in declared)
+
+
+def _in_other_case(name: str) -> str:
+    """`page_size` for `pageSize`, and the other way round."""
+    if "_" in name:
+        first, *others = name.split("_")
+        return first + "".join(each.capitalize() for each in others)
+    return re.sub("(?<!^)[A-Z]", lambda capital: f"_{capital[0]}", name).lower()
 
 
 class Decoder(Generic[R]):
-    """Decodes the raw values of one request type. Unknown names are ignored."""
+    """Decodes the raw values of one request type."""
 
     def __init__(self, request_type: type[R]) -> None:
         self._request_type = request_type
         self._fields = declared_fields(request_type)
+        names = [(each, name) for name, _, _, others in self._fields for each in (name, *others)]
+        self._known = {each for each, _ in names}
+        self._alike = {_plain(each): name for each, name in names}
+
+    def ignored(self, raw: Mapping[str, object]) -> list[str]:
+        """The names that mean nothing here. One that must be a slip of the pen is refused: the
+        caller would pay for another answer than the one that was asked for."""
+        unknown = [name for name in raw if name not in self._known]
+        for name in unknown:
+            meant = self._meant_by(name)
+            if meant is not None:
+                raise Refusal(Reason.PARAMETER_UNKNOWN, field=shown(name), known=meant)
+        return unknown
+
+    def _meant_by(self, unknown: str) -> str | None:
+        if len(unknown) > _NAME_MAX:
+            return None
+        plain = _plain(unknown)
+        alike = (name for each, name in self._alike.items() if _is_one_letter_off(plain, each))
+        return self._alike.get(plain) or next(alike, None)
 
     def decode(self, raw: Mapping[str, object]) -> R:
         values: dict[str, Any] = {}
-        for name, field, required in self._fields:
-            value = self._raw_value(raw, name, field)
+        for name, field, required, others in self._fields:
+            value = _raw_value(raw, name, others)
             if value is not None:
-                values[name] = self._typed(name, field, value)
+                values[name] = _typed(name, field, value)
             elif required:
                 raise Refusal(Reason.PARAMETER_MISSING, field=name, expected=field.kind.expected)
         return self._request_type(**values)
 
-    @staticmethod
-    def _raw_value(raw: Mapping[str, object], name: str, field: Field) -> object:
-        """The value under either spelling; null counts as not sent."""
-        value = raw.get(name)
-        if field.other_spelling is None:
-            return value
-        other = raw.get(field.other_spelling)
-        if value is None or other is None:
-            return other if value is None else value
-        # The same value may come once as a number and once as its digits.
-        if str(value) != str(other):
-            raise Refusal(Reason.SPELLINGS_CONFLICT, field=name, other=field.other_spelling)
-        return value
 
-    @staticmethod
-    def _typed(name: str, field: Field, value: object) -> Any:
-        try:
-            return field.kind.read(value)
-        except Unfit as unfit:
-            raise Refusal(
-                Reason.PARAMETER_INVALID,
-                field=name,
-                problem=unfit.problem,
-                expected=field.kind.expected,
-            ) from None
+def _raw_value(raw: Mapping[str, object], name: str, others: tuple[str, ...]) -> object:
+    """The value under any of the names; null and a blank text count as not sent."""
+    value, found_as = None, name
+    for each in (name, *others):
+        other = raw.get(each)
+        if other is None or (isinstance(other, str) and not other.strip()):
+            continue
+        # The same value may come once as a number and once as its digits.
+        if value is not None and str(value).strip() != str(other).strip():
+            raise Refusal(Reason.SPELLINGS_CONFLICT, field=found_as, other=each)
+        value, found_as = other, each
+    return value
+
+
+def _typed(name: str, field: Field, value: object) -> Any:
+    try:
+        return field.kind.read(value)
+    except Unfit as unfit:
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field=name,
+            problem=unfit.problem,
+            expected=field.kind.expected,
+        ) from None
+
+
+# Shorter names are all alike; longer ones than the other belong to no operation.
+_ALIKE_FROM, _NAME_MAX = 4, 64
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").replace(" ", "").lower()
+
+
+def _is_one_letter_off(one: str, other: str) -> bool:
+    """Whether one letter is another one, or is missing, or two have changed places."""
+    if min(len(one), len(other)) < _ALIKE_FROM or abs(len(one) - len(other)) > 1:
+        return False
+    start = _common_start(one, other)
+    one, other = one[start:], other[start:]
+    end = _common_start(one[::-1], other[::-1])
+    one, other = one[: len(one) - end], other[: len(other) - end]
+    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
+
+
+def _common_start(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -3,7 +3,7 @@
 A request type declares its fields once, as `Annotated[type, Field(kind, ...)]`. Decoding, error
 messages, the OpenAPI document and the docs are all made from that declaration. A kind takes the
 raw value (a string from a query or form, anything from JSON) and returns the typed one, or raises
-`Unfit` with what was wrong.
+`Unfit` with what was wrong. Spaces around a value are no part of it, unless a `Text` keeps them.
 """
 
 import re
@@ -54,10 +54,14 @@ _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整�
 
 @dataclass(frozen=True)
 class Text:
-    """A string of bounded length. A JSON number is taken as its digits: ids are often sent so."""
+    """A string of bounded length. A JSON number is taken as its digits: ids are often sent so.
+
+    One that is searched for keeps the spaces around it.
+    """
 
     max_length: int
     min_length: int = 1
+    keeps_spaces: bool = False
 
     @property
     def expected(self) -> Phrase:
@@ -69,6 +73,8 @@ class Text:
             raw = str(raw)
         if not isinstance(raw, str):
             raise Unfit(_NOT_TEXT)
+        if not self.keeps_spaces:
+            raw = raw.strip()
         if not raw:
             raise Unfit(_EMPTY)
         if "\0" in raw:
@@ -82,6 +88,14 @@ class Text:
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "minLength": self.min_length, "maxLength": self.max_length}
+
+
+@dataclass(frozen=True)
+class Code(Text):
+    """A short name that is given in capitals, and taken in any case."""
+
+    def read(self, raw: object) -> str:
+        return super().read(raw).upper()
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -99,10 +113,11 @@ class Day:
     def read(self, raw: object) -> date:
         # Matched first because fromisoformat also takes forms that a caller never means here
         # (20260101, 2026-W01-1), and other scripts' digits.
-        if not isinstance(raw, str) or not _DAY.fullmatch(raw):
+        text = raw.strip() if isinstance(raw, str) else ""
+        if not _DAY.fullmatch(text):
             raise Unfit(_NOT_DAY)
         try:
-            return date.fromisoformat(raw)
+            return date.fromisoformat(text)
         except ValueError:
             raise Unfit(_NOT_DAY) from None
 
@@ -120,7 +135,7 @@ def _whole_number(raw: object) -> int:
         return raw
     if isinstance(raw, float) and raw.is_integer():
         return int(raw)
-    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(raw):
+    if isinstance(raw, str) and _WHOLE_NUMBER.fullmatch(raw.strip()):
         return int(raw)
     raise Unfit(_NOT_NUMBER)
 
@@ -170,27 +185,57 @@ class Choice:
         return {"type": "integer", "enum": [value for value, _ in self.meanings]}
 
 
-# Hours up to 23, because newer versions of Python take 24:00:00 for the next day's midnight.
-_WALL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} ([01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}")
+# Hours up to 23, because newer versions of Python take 24:00:00 for the next day's midnight. The +
+# of an offset is a space after a form that was encoded by hand.
+_TIME = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"([ T](?P<minute>([01][0-9]|2[0-3]):[0-9]{2})(?P<second>:[0-9]{2}(\.[0-9]{1,9})?)?"
+    r"(?P<offset>Z|[-+ ][0-9]{2}:?[0-9]{2})?)?"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 # A timestamp of so many digits is in milliseconds: in seconds it would be past the year 5000.
 _MILLISECONDS_FROM = 100_000_000_000
+_TIME_FORMS = "yyyy-MM-dd, yyyy-MM-dd HH:mm:ss"
 _NOT_MOMENT = Phrase("it is not a time", "不是有效时间")
 _NEGATIVE = Phrase("it is less than 0", "小于 0")
 _IN_MILLISECONDS = Phrase("it is in milliseconds", "单位为毫秒")
 
 
+def _written_time(raw: object) -> datetime:
+    """A time that is written out: a day, its minute or its second, with an offset from UTC or, if
+    it has none, by the gateway's clock."""
+    # Matched first because fromisoformat takes many more forms.
+    found = _TIME.fullmatch(raw.strip()) if isinstance(raw, str) else None
+    if found is None:
+        raise Unfit(_NOT_MOMENT)
+    day, minute, second, offset = found.group("day", "minute", "second", "offset")
+    offset = (offset or "").replace(" ", "+")
+    try:
+        return datetime.fromisoformat(f"{day}T{minute or '00:00'}{second or ''}{offset}")
+    except ValueError:
+        raise Unfit(_NOT_MOMENT) from None
+
+
 @dataclass(frozen=True)
 class Seconds:
-    """A point in time as a timestamp in seconds, and in no other unit."""
+    """A point in time: a timestamp in seconds and in no other unit, or a written time.
+
+    A written time stays a datetime, because the zone is a setting: `seconds_of` takes both.
+    """
 
     @property
     def expected(self) -> Phrase:
-        return Phrase("a timestamp in seconds", "秒级时间戳")
+        return Phrase(
+            f"a timestamp in seconds, {_TIME_FORMS}, or ISO 8601 with an offset",
+            f"秒级时间戳，{_TIME_FORMS}，或带时区的 ISO 8601 时间",
+        )
 
-    def read(self, raw: object) -> int:
-        number = _whole_number(raw)
+    def read(self, raw: object) -> int | datetime:
+        try:
+            number = _whole_number(raw)
+        except Unfit:
+            return _written_time(raw)
         if number < 0:
             raise Unfit(_NEGATIVE)
         if number >= _MILLISECONDS_FROM:
@@ -198,42 +243,32 @@ class Seconds:
         return number
 
     def schema(self) -> dict[str, object]:
-        return {"type": "integer", "minimum": 0, "exclusiveMaximum": _MILLISECONDS_FROM}
+        bounds = {"minimum": 0, "exclusiveMaximum": _MILLISECONDS_FROM}
+        return {"type": ["integer", "string"], **bounds}
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A point in time: seconds, milliseconds, or a wall-clock time in the gateway's time zone.
+    """A point in time: seconds, milliseconds, or a written time.
 
-    Timestamps become milliseconds; a wall-clock time stays a naive datetime, because the zone is a
-    setting: `milliseconds_of` takes both.
+    Timestamps become milliseconds; a written time stays a datetime: `milliseconds_of` takes both.
     """
 
     @property
     def expected(self) -> Phrase:
         return Phrase(
-            "seconds, milliseconds, or yyyy-MM-dd HH:mm:ss",
-            "秒级或毫秒级时间戳，或 yyyy-MM-dd HH:mm:ss",
+            f"seconds, milliseconds, {_TIME_FORMS}, or ISO 8601 with an offset",
+            f"秒级或毫秒级时间戳，{_TIME_FORMS}，或带时区的 ISO 8601 时间",
         )
 
     def read(self, raw: object) -> int | datetime:
         try:
             number = _whole_number(raw)
         except Unfit:
-            return self._wall_time(raw)
+            return _written_time(raw)
         if number < 0:
             raise Unfit(_NOT_MOMENT)
         return number if number >= _MILLISECONDS_FROM else number * 1000
-
-    @staticmethod
-    def _wall_time(raw: object) -> datetime:
-        # Matched first because fromisoformat takes many more forms.
-        if not isinstance(raw, str) or not _WALL_TIME.fullmatch(raw):
-            raise Unfit(_NOT_MOMENT)
-        try:
-            return datetime.fromisoformat(raw)
-        except ValueError:
-            raise Unfit(_NOT_MOMENT) from None
 
     def schema(self) -> dict[str, object]:
         return {"type": ["string", "integer"]}
@@ -243,4 +278,12 @@ def milliseconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
     """What a `Moment` was read as, in milliseconds since 1970."""
     if isinstance(moment, int):
         return moment
-    return (moment.replace(tzinfo=zone) - _EPOCH) // _MILLISECOND
+    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+    return (known - _EPOCH) // _MILLISECOND
+
+
+def seconds_of(moment: int | datetime, zone: ZoneInfo) -> int:
+    """What `Seconds` was read as, in seconds since 1970; 0 for what is earlier."""
+    if isinstance(moment, int):
+        return moment
+    return max(0, milliseconds_of(moment, zone) // 1000)

@@ -1,7 +1,7 @@
 """The descriptor of an operation: the one source of its routing, validation, charging and docs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from tollway.contract.reasons import Reason
 
 _OF_ANY_CALL = (
     Reason.PARAMETER_MISSING,
+    Reason.PARAMETER_UNKNOWN,
     Reason.PARAMETER_INVALID,
     Reason.PARAMETER_REPEATED,
     Reason.BODY_UNREADABLE,
@@ -37,6 +38,10 @@ _OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MA
 # Raises a Refusal if parameters that are each valid do not go together. Wall-clock times are in the
 # zone.
 RequestCheck = Callable[[Any, ZoneInfo], None]
+
+
+# A payload that only the sandbox gives, made from the request.
+SandboxOutcome = Callable[[Any], msgspec.Struct]
 
 
 class Encoding(Enum):
@@ -91,6 +96,8 @@ class Operation:
     consent: ConsentNeed | None = None
     # Runs when a request is decoded: what is wrong with the parameters comes before consent.
     check: RequestCheck | None = None
+    # Answers that a test call can ask for by name, each made from the request.
+    sandbox_outcomes: Mapping[str, SandboxOutcome] = field(default_factory=dict)
     # What only this operation can be refused for; `reasons` adds what any call can.
     own_reasons: tuple[Reason, ...] = ()
     # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.
@@ -104,9 +111,7 @@ class Operation:
         """Every reason a call of this operation can be refused for."""
         used_up = Reason.CALLS_USED_UP if self.unit is Unit.CALLS else Reason.CREDITS_USED_UP
         body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
-        has_spellings = any(
-            each.field.other_spelling for each in declared_fields(self.request_type)
-        )
+        has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
         return (*_OF_ANY_CALL, *spellings, *body, *consent, used_up, *self.own_reasons)

@@ -47,6 +47,15 @@ class Reason(Enum):
             "缺少参数 {field}：请传入{expected}。",
         ),
     )
+    PARAMETER_UNKNOWN = Cause(
+        100,
+        400,
+        Phrase(
+            "Parameter {field} is not known, but {known} is: send it under that name, or leave it "
+            "out.",
+            "参数 {field} 不存在，是否为 {known}？请改用该名称，或不要传入。",
+        ),
+    )
     PARAMETER_INVALID = Cause(
         100,
         400,
@@ -348,9 +357,9 @@ class Reason(Enum):
         404,
         404,
         Phrase(
-            "This account has no receipt with this id: check that it is the X-Request-Id of a "
-            "call with a live token, and ask again in a second if the call was just answered.",
-            "该账户没有此编号的凭据：请确认其为正式令牌调用的 X-Request-Id；"
+            "This account has no receipt with this id: check that it is the X-Request-Id of one "
+            "of its calls, and ask again in a second if the call was just answered.",
+            "该账户没有此编号的凭据：请确认其为该账户某次调用的 X-Request-Id；"
             "若调用刚刚完成，请一秒后重试。",
         ),
     )

@@ -36,6 +36,8 @@ class FreeReason(StrEnum):
     FREE = "FREE"
     REPLAYED = "REPLAYED"
     NOT_DONE = "NOT_DONE"
+    DRY_RUN = "DRY_RUN"
+    TEST = "TEST"
 
 
 class ReceiptConsent(msgspec.Struct, frozen=True):
@@ -87,6 +89,7 @@ class Receipt(msgspec.Struct, frozen=True):
     consent: ReceiptConsent | None = None
     hold: ReceiptHold | None = None
     waybill: ReceiptWaybill | None = None
+    is_test: bool = False
 
 
 CHARGED = Phrase("The call succeeded and was charged.", "调用成功，已扣费。")
@@ -114,6 +117,14 @@ FREE_REASONS = {
     FreeReason.REPLAYED: Phrase(
         "The answer of an earlier call was given again: only that call was charged.",
         "返回了先前调用的结果：仅先前的调用扣费。",
+    ),
+    FreeReason.DRY_RUN: Phrase(
+        "The call was a dry run: nothing was done.",
+        "本次为试算调用：未执行任何操作。",
+    ),
+    FreeReason.TEST: Phrase(
+        "The call was made with a test token: such calls are never charged.",
+        "使用测试令牌的调用：不扣费。",
     ),
     FreeReason.NOT_DONE: Phrase(
         "What was asked for was not done; data of the answer said why. Only success is charged.",

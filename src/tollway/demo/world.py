@@ -33,7 +33,9 @@ from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.demo_data import DemoTarget, midnight_s
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.waybills.demo import WP_CODE, WP_CODE_OUT_OF_NUMBERS
+from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
+from tollway.store.open import is_shared, key_path, sqlite_path
 from tollway.store.sealing import Sealer
 
 PUSH_SOURCE = "demo"
@@ -70,6 +72,22 @@ class DemoWorld(msgspec.Struct, frozen=True):
 
 def demo_file(database_path: str) -> Path:
     return Path(f"{database_path}.demo.json")
+
+
+def world_path(settings: Settings) -> str:
+    """The file that the demo world is written down beside."""
+    if is_shared(settings.database):
+        return str(key_path(settings.database, settings.key_file))
+    return sqlite_path(settings.database)
+
+
+def curl_line(world: DemoWorld, address: str) -> str:
+    """A paid call to try."""
+    query = f"product_id={world.product_id}&query_date={world.query_date}"
+    return (
+        f"curl -H 'Authorization: Bearer {world.token}' "
+        f"'{address}/papi/tool/accounts/goods-analysis?{query}'"
+    )
 
 
 def saved_world(database_path: str) -> DemoWorld | None:

@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
+from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
@@ -50,6 +51,8 @@ from tollway.telemetry.requests import (
     RequestLog,
     read_client_ids,
 )
+from tollway.web.front import DemoHints
+from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
 logger = logging.getLogger("tollway.gateway")
@@ -62,6 +65,20 @@ _LAST_ANSWER_BYTES = 16_384
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
+
+
+def _demo_hints(settings: Settings) -> DemoHints | None:
+    """How to sign in to the demo world, if this machine alone can reach the gateway."""
+    if settings.public_url or settings.host not in ("127.0.0.1", "::1", "localhost"):
+        return None
+    try:
+        world = saved_world(world_path(settings))
+    except StoreError:
+        return None
+    if world is None:
+        return None
+    curl = curl_line(world, settings.address)
+    return DemoHints(world.owner_login, world.owner_password, curl)
 
 
 class _Pages:
@@ -169,11 +186,24 @@ class Gateway:
         description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
         return [
             *probe_routes(self._worker.metrics, self.readiness, description),
-            *web_routes(database, settings, resources.secret, self._links),
+            *web_routes(self._web_parts()),
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
         ]
+
+    def _web_parts(self) -> WebParts:
+        async def is_ready() -> bool:
+            return await self.readiness.problem() is None
+
+        return WebParts(
+            database=self._database,
+            settings=self._settings,
+            secret=self._resources.secret,
+            links=self._links,
+            is_ready=is_ready,
+            demo=_demo_hints(self._settings),
+        )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The

@@ -14,6 +14,7 @@ from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
+from tollway.contract.sample_refusal import sample_refusal
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
 
 Json = dict[str, Any]
@@ -25,6 +26,7 @@ _HEADERS = {
     "Retry-After": "After a 202: how many seconds to wait.",
     "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
     "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
+    "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
     "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",
 }
 
@@ -69,36 +71,23 @@ def _example(cause: Cause, msg: str) -> Json:
     return {"summary": f"Code {cause.code}", "value": envelope}
 
 
-def message_of(reason: Reason, operation: Operation, fields: Sequence[DeclaredField]) -> str:
-    """What the message of a reason looks like for this operation."""
-    samples: Json = {
-        "field": "name",
-        "other": "name",
-        "expected": "another value",
-        "problem": "it is empty",
-        "part": "request",
-        "limit": 10,
-        "limit_s": 10,
-        "left": 0,
-        "cost": 1,
-        "today": "2026-01-01",
-        "allowed": operation.method,
-        "fields": "name",
-        "owner": "shop",
-        "start": "startTime",
-        "end": "endTime",
-        "span_s": 700_000,
-    }
-    if fields:
-        doubled = next((each for each in fields if each.field.other_spelling), fields[0])
-        samples["field"] = doubled.name
-        samples["other"] = doubled.field.other_spelling
-        samples["expected"] = doubled.field.kind.expected
-        samples["fields"] = fields[0].name
-    return Refusal(reason, **samples).message("en")
-
-
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
+_DRY_RUN_PARAMETER = {
+    "name": "X-Tollway-Dry-Run",
+    "in": "header",
+    "required": False,
+    "description": "1: answer what the call would cost and whether it would be allowed now. "
+    "Nothing is done or charged.",
+    "schema": {"const": "1"},
+}
+_OUTCOME_PARAMETER = {
+    "name": "X-Tollway-Outcome",
+    "in": "header",
+    "required": False,
+    "description": "With a test token: the reason that the call is to be refused for, by its name, "
+    "or slow:MILLISECONDS. With a live token it is refused.",
+    "schema": {"type": "string"},
+}
 _KEY_PARAMETER = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -109,15 +98,18 @@ _KEY_PARAMETER = {
 }
 
 
+_HEADER_PARAMETERS = (_KEY_PARAMETER, _DRY_RUN_PARAMETER, _OUTCOME_PARAMETER)
+
+
 def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
-        "parameters": [_KEY_PARAMETER],
+        "parameters": [*_HEADER_PARAMETERS],
         "responses": responses_of(
             payload,
-            {each: message_of(each, operation, fields) for each in operation.reasons},
+            {each: sample_refusal(each, operation).message("en") for each in operation.reasons},
             mapped,
         ),
     }
@@ -125,7 +117,7 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
         described["parameters"] = [
             {"name": name, "in": "query", "required": required, "schema": schema}
             for name, required, schema in _spellings(fields)
-        ] + [_KEY_PARAMETER]
+        ] + [*_HEADER_PARAMETERS]
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
         schema = {
@@ -190,10 +182,13 @@ def describe_token(answer: Json) -> Json:
 
 
 def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
-    """Every name of a field; where there are two, neither alone is required."""
+    """Every name of a field; where there are two, neither alone is required. A name in the other
+    case is mentioned only, or a client made from this would have every field twice."""
     spelled = []
-    for name, field, required in fields:
-        schema = {**field.kind.schema(), "description": field.meaning}
+    for name, field, required, others in fields:
+        cased = [each for each in others if each != field.other_spelling]
+        also = f" Also taken as {' and '.join(cased)}." if cased else ""
+        schema = {**field.kind.schema(), "description": f"{field.meaning}{also}"}
         other = field.other_spelling
         spelled.append((name, required and other is None, schema))
         if other is not None:

@@ -107,6 +107,7 @@ def _noted(note: RefusedCall, language: str) -> Receipt:
         why,
         replay_of=note.replay_of,
         client_request_id=note.client_request_id,
+        is_test=bool(note.is_test),
     )
 
 

@@ -39,6 +39,7 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     reason: str
     replay_of: str | None
     client_request_id: str | None = None
+    is_test: int = 0
 
 
 _ADD = Query(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tollway.consent.grant_cache import GrantCache
-from tollway.contract.operation import Operation
+from tollway.contract.operation import Operation, SandboxOutcome
 from tollway.ledger.charges import Act, GrantKey, IdempotencyKey
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
@@ -63,11 +63,16 @@ class Call:
     operation_name: str = "none"
     account_id: str | None = None
     admission: Admission | None = None
+    ignored: str = ""
     is_settled: bool = False
     act: Act | None = None
     grant: GrantKey | None = None
     idempotency_key: IdempotencyKey | None = None
     replay_of: str | None = None
+    # A payload that a test call asked for; the others are simulated refusals and dry runs.
+    sandbox_outcome: SandboxOutcome | None = None
+    is_simulated: bool = False
+    is_dry_run: bool = False
     charged: int = 0
 
     def __init__(

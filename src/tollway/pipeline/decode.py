@@ -1,21 +1,20 @@
 """Stage: from the request's bytes to one typed request. Nothing is parsed before this stage."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import Encoding, Operation
-from tollway.contract.parsing import read_form, read_json, read_query
+from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
-_BODY_READERS: dict[Encoding, Callable[[str, bytes], Mapping[str, object]]] = {
-    Encoding.FORM: read_form,
-    Encoding.JSON: read_json,
-}
 _CACHED_QUERY_MAX = 512
+# At most 4 KB of a header.
+_LISTED_MAX, _NAME_MAX = 10, 32
 
 
 class Decode:
@@ -37,21 +36,35 @@ class Decode:
         # A long one is no usual query, and thousands of them would fill the memory.
         is_cached = len(call.query) <= _CACHED_QUERY_MAX
         decode = self._from_query if is_cached else self._decode_query
-        call.request = decode(call.operation_name, call.query)
+        call.request, call.ignored = decode(call.operation_name, call.query)
         return None
 
-    def _decode_query(self, operation_name: str, query: bytes) -> msgspec.Struct:
+    def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
         return self._decode(operation_name, read_query(query))
 
     async def _read_body(self, call: Call) -> None:
-        body = await call.read_body(call.operation.body_max_bytes, call.caller.account_id)
+        limit = call.operation.body_max_bytes
+        body = await call.read_body(limit, call.caller.account_id)
+        packing = call.headers.get(b"content-encoding")
+        if packing is not None:
+            body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
-        raw = _BODY_READERS[call.operation.encoding](content_type, body)
-        call.request = self._decode(call.operation_name, raw)
+        raw = read_body(content_type, body)
+        call.request, call.ignored = self._decode(call.operation_name, raw)
 
-    def _decode(self, operation_name: str, raw: Mapping[str, object]) -> msgspec.Struct:
-        request = self._decoders[operation_name].decode(raw)
+    def _decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
+        """The request, and which parameters were ignored."""
+        decoder = self._decoders[operation_name]
+        # Before the others are read: a misspelled one is named as such, and not as missing.
+        ignored = decoder.ignored(raw)
+        request = decoder.decode(raw)
         check = self._checks[operation_name]
         if check is not None:
             check(request, self._zone)
-        return request
+        return request, _listed(ignored)
+
+
+def _listed(names: list[str]) -> str:
+    """Names that a caller chose, as a header can carry them."""
+    listed = [quote(name[:_NAME_MAX], safe="", errors="replace") for name in names[:_LISTED_MAX]]
+    return ", ".join(listed if len(names) <= _LISTED_MAX else [*listed, "..."])

@@ -73,8 +73,7 @@ class Enveloper:
                 call.request_id,
                 call.operation_name,
                 call.account_id,
-                cause.code,
-                reason,
+                *_recorded(call, cause.code, reason),
                 call.charged,
                 elapsed_s,
                 call.client_ids,
@@ -88,6 +87,8 @@ class Enveloper:
             headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
+        if call.ignored:
+            headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
                 self._record_refused(call, cause.code, reason)
@@ -103,6 +104,11 @@ class Enveloper:
         return Answer(cause.status if self._mapped else 200, headers, body)
 
 
+def _recorded(call: Call, code: int, reason: str) -> tuple[int, str]:
+    """What logs and metrics say: a fault that a test call asked for is none of the gateway."""
+    return (0, "SIMULATED") if call.is_simulated else (code, reason)
+
+
 def _refusal(call: Call, error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
@@ -112,7 +118,7 @@ def _refusal(call: Call, error: Exception) -> Refusal:
         return Refusal(Reason.TIMED_OUT)
     extra = {"request_id": call.request_id}
     if isinstance(error, StoreDoubtError):
-        logger.error("the database was lost during a commit: %s", error, extra=extra)
+        logger.error("a commit is in doubt: %s", error, extra=extra)
         return Refusal(Reason.COMMIT_IN_DOUBT)
     if isinstance(error, StoreError):
         logger.error("the database is unavailable: %s", error, extra=extra)

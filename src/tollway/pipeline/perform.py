@@ -1,5 +1,6 @@
 """Stage: the operation's own work."""
 
+from tollway.contract.envelope import encode_data
 from tollway.contract.operation import CallInfo
 from tollway.pipeline.call import Call
 
@@ -8,6 +9,9 @@ class Perform:
     """Calls the operation's handler, which returns the payload or an act for Settle."""
 
     async def __call__(self, call: Call) -> None:
+        if call.sandbox_outcome is not None:
+            call.data = encode_data(call.sandbox_outcome(call.request))
+            return
         info = CallInfo(call.caller.account_id, call.price, call.language)
         result = await call.side.handlers[call.operation_name](call.request, info)
         if isinstance(result, bytes):

@@ -25,6 +25,7 @@ from tollway.pipeline.replay import Replay
 from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
 from tollway.pipeline.throttle import SlidingSecond, Throttle
+from tollway.pipeline.trials import DryRun, DryRunDone, Simulate
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
@@ -78,8 +79,10 @@ class Pipeline:
                 self.authenticate,
                 permit,
                 throttle,
+                Simulate(parts.links),
                 Decode(OPERATIONS, parts.settings.zone),
                 Consent(parts.links),
+                DryRun(parts.directory),
                 self._replay,
                 Perform(),
                 self._settle,
@@ -102,6 +105,9 @@ class Pipeline:
                     await waiting
         except AlreadyAnswered as found:
             return await self._answer_again(call, found.kept)
+        except DryRunDone:
+            over_limit = await self._count_failed(call)
+            return enveloper.failure(call, over_limit) if over_limit else enveloper.success(call)
         except (Refusal, ShortageError) as error:
             over_limit = None if is_receipt else await self._count_failed(call)
             return enveloper.failure(call, over_limit or error)

@@ -21,7 +21,7 @@ class RouteReceipt:
 
 
 class ReadReceipt:
-    """Stage: the receipt of one of the account's own calls. A test token has none."""
+    """Stage: the receipt of one of the account's own calls; for a test token, of test calls."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,16 +29,14 @@ class ReadReceipt:
     async def __call__(self, call: Call) -> None:
         wanted = call.path.removeprefix(RECEIPTS_PATH)
         account_id = call.caller.account_id
-        receipt = None
-        if not call.caller.is_test:
-            receipt = await find_receipt(self._database, account_id, wanted, call.language)
-        if receipt is None:
+        receipt = await find_receipt(self._database, account_id, wanted, call.language)
+        if receipt is None or (call.caller.is_test and not receipt.is_test):
             raise Refusal(Reason.RECEIPT_UNKNOWN)
         call.data = encode_data(receipt)
 
 
 class RefusedCallRecorder:
-    """Records the calls of an account that were not charged, except test calls.
+    """Records the calls of an account that were not charged.
 
     The throttle bounds how many calls are admitted. Calls refused by it or before it may be any
     number: of these, each account's first few of every second are recorded.
@@ -54,8 +52,6 @@ class RefusedCallRecorder:
 
     def __call__(self, call: Call, code: int, reason: str) -> None:
         caller = call.caller
-        if caller.is_test:
-            return
         account_id = caller.account_id
         if call.admission is None and self._windows.admit(account_id, self._limit) is None:
             self._metrics.receipt_dropped("too_fast")
@@ -70,11 +66,16 @@ class RefusedCallRecorder:
                 reason if code else _why_not(call),
                 call.replay_of,
                 call.client_ids.request_id or None,
+                int(caller.is_test),
             )
         )
 
 
 def _why_not(call: Call) -> str:
+    if call.is_dry_run:
+        return FreeReason.DRY_RUN.value
     if call.replay_of is not None:
         return FreeReason.REPLAYED.value
+    if call.caller.is_test:
+        return FreeReason.TEST.value
     return (FreeReason.NOT_DONE if call.price else FreeReason.FREE).value

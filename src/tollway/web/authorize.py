@@ -13,28 +13,33 @@ from starlette.responses import Response
 
 from tollway.consent.grants import GrantRequest, give_grant, grants_between
 from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.consent.owners import Owner
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
+from tollway.web.owner import owner_sign_in
 from tollway.web.pages import PageError, Web
 from tollway.web.sign_in import Visit
+from tollway.web.wording import sentence
 
 _NOT_VALID = (
     400,
-    "This link is not valid",
-    "It is incomplete or was changed. Ask for the whole link again. Nothing was allowed.",
+    sentence("This link is not valid"),
+    sentence("It is incomplete or was changed. Ask for the whole link again. Nothing was allowed."),
 )
 _EXPIRED = (
     400,
-    "This link has expired",
-    "Ask the sender for a new one. Nothing was allowed.",
+    sentence("This link has expired"),
+    sentence("Ask the sender for a new one. Nothing was allowed."),
 )
 _SANDBOX = (
     400,
-    "This link is from the sandbox",
-    "It was made with a test token and concerns no real shop: there is nothing to approve.",
+    sentence("This link is from the sandbox"),
+    sentence(
+        "It was made with a test token and concerns no real shop: there is nothing to approve."
+    ),
 )
 
 
@@ -52,7 +57,7 @@ class AuthorizePages:
 
     def __init__(
         self,
-        web: Web,
+        web: Web[Owner],
         database: Database,
         links: ConsentLinks,
         needs: Mapping[tuple[str, str], ConsentNeed],
@@ -65,10 +70,10 @@ class AuthorizePages:
         self._needs = needs
         self._grant_s = grant_days * 86_400
 
-    async def ask(self, request: Request, visit: Visit) -> Response:
+    async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         asked = await self._asked(request.query_params.get("link", ""))
-        if visit.owner is None:
-            return self._web.render("sign_in.html", visit, link=asked.link)
+        if visit.person is None:
+            return owner_sign_in(self._web, visit, link=asked.link)
         self._check_owner(visit, asked)
         now_s = self._web.now_s()
         held = await grants_between(self._database, asked.grant_request)
@@ -84,10 +89,10 @@ class AuthorizePages:
             ),
         )
 
-    async def answer(self, request: Request, visit: Visit) -> Response:
+    async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
         asked = await self._asked(form.get("link", ""))
-        if visit.owner is None:
+        if visit.person is None:
             # The session ended while the page was open: sign in, and see the question again.
             return self._web.redirect(f"{AUTHORIZE_PATH}?{urlencode({'link': asked.link})}")
         self._check_owner(visit, asked)
@@ -121,14 +126,14 @@ class AuthorizePages:
         return Asked(link, grant_request, account, need)
 
     @staticmethod
-    def _check_owner(visit: Visit, asked: Asked) -> None:
-        owner, grant_request = visit.owner, asked.grant_request
+    def _check_owner(visit: Visit[Owner], asked: Asked) -> None:
+        owner, grant_request = visit.person, asked.grant_request
         assert owner is not None
         if (owner.kind, owner.id) != (grant_request.owner_kind, grant_request.owner_id):
             raise PageError(
                 403,
                 "This link is for another owner",
-                f"It asks another {grant_request.owner_kind}, and you are signed in as "
-                f"{owner.name}. "
-                "If it is meant for you, sign out and sign in with the right login.",
+                "It asks another shop or user, and you are signed in as {name}. If it is meant for "
+                "you, sign out and sign in with the right login.",
+                name=owner.name,
             )

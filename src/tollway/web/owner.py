@@ -16,33 +16,64 @@ from tollway.consent.grants import (
     revoke_grant,
 )
 from tollway.consent.links import AUTHORIZE_PATH
-from tollway.consent.owners import Owner
+from tollway.consent.owners import (
+    Owner,
+    credential_of,
+    credential_of_login,
+    sign_out_everywhere,
+)
 from tollway.contract.operation import ConsentNeed
+from tollway.identity.passwords import StoredPassword
+from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Database
-from tollway.web.pages import PageError, Web
+from tollway.store.database import Database, Reader
+from tollway.web.pages import Frame, PageError, Web
 from tollway.web.sign_in import (
+    AT_ONCE,
+    TOO_MANY,
+    WRONG,
+    Area,
     Doorkeeper,
     Sessions,
     TooManyAtOnceError,
-    TooManyAttemptsError,
     Visit,
 )
+from tollway.web.wording import sentence
 
 OWNER_PATH = "/owner"
+OWNER_FRAME = Frame(OWNER_PATH, sentence("Your data"), sign_out=f"{OWNER_PATH}/sign-out")
 _READS_SHOWN = 3
 _READS_PAGE = 50
 _SAID = {
-    "approved": "You approved. The account can call from now on, until you revoke it here.",
-    "declined": "You declined. Nothing was allowed.",
-    "revoked": "Revoked. The account's next call is refused.",
-    "signed-out": "You are signed out.",
+    "approved": sentence(
+        "You approved. The account can call from now on, until you revoke it here."
+    ),
+    "declined": sentence("You declined. Nothing was allowed."),
+    "revoked": sentence("Revoked. The account's next call is refused."),
+    "signed-out": sentence("You are signed out."),
 }
-_WRONG = "This login and password do not belong together. Check both and try again."
-_TOO_MANY = "Too many attempts. Wait a quarter of an hour, then try again."
-_AT_ONCE = "Too many people sign in at this moment. Wait a minute, then try again."
+_STATES = {
+    "allowed": sentence("allowed"),
+    "revoked": sentence("revoked"),
+    "expired": sentence("expired"),
+}
+
+
+async def _person(reader: Reader, kind: str, owner_id: str) -> Owner | None:
+    found = await credential_of(reader, kind, owner_id)
+    return None if found is None else found.owner
+
+
+async def _password(reader: Reader, login: str) -> StoredPassword | None:
+    found = await credential_of_login(reader, login)
+    if found is None:
+        return None
+    return StoredPassword(found.owner.kind, found.owner.id, found.password_hash)
+
+
+OWNERS = Area("owner", _person, _password)
 
 
 class ShownGrant(NamedTuple):
@@ -52,6 +83,7 @@ class ShownGrant(NamedTuple):
     account_name: str
     asks: str
     state: str
+    state_text: str
     reads: list[Read]
 
 
@@ -60,68 +92,75 @@ class OwnerPages:
 
     def __init__(
         self,
-        web: Web,
+        web: Web[Owner],
         database: Database,
-        sessions: Sessions,
+        sessions: Sessions[Owner],
+        doorkeeper: Doorkeeper,
         needs: Mapping[tuple[str, str], ConsentNeed],
         titles: Mapping[str, str],
     ) -> None:
         self._web = web
         self._database = database
         self._sessions = sessions
-        self._doorkeeper = Doorkeeper(database)
+        self._doorkeeper = doorkeeper
         self._runtime = Runtime(now_s=web.now_s)
         self._needs = needs
         self._titles = titles
 
-    async def home(self, request: Request, visit: Visit) -> Response:
-        notice = _SAID.get(request.query_params.get("said", ""), "")
-        if visit.owner is None:
-            return self._web.render("sign_in.html", visit, link="", notice=notice)
+    async def home(self, request: Request, visit: Visit[Owner]) -> Response:
+        notice = visit.view.say(_SAID.get(request.query_params.get("said", ""), ""))
+        if visit.person is None:
+            return owner_sign_in(self._web, visit, notice=notice)
         return self._web.render(
             "owner.html",
             visit,
             notice=notice,
-            grants=await self._shown(visit.owner),
+            grants=await self._shown(visit, visit.person),
             titles=self._titles,
         )
 
-    async def sign_in(self, request: Request, visit: Visit) -> Response:
+    async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
         link = form.get("link", "")
         try:
             # Outside the page slots: a password check delays no other reader.
             async with self._web.aside():
+                attempt = self._sessions.attempt(request, form.get("login", ""))
                 found = await self._doorkeeper.admit(
-                    form.get("login", ""), form.get("password", "")
+                    self._sessions.area, attempt, form.get("password", ""), self._web.now_s()
                 )
         except TooManyAttemptsError:
-            return self._web.render("sign_in.html", visit, 429, link=link, problem=_TOO_MANY)
+            return owner_sign_in(self._web, visit, 429, link=link, problem=TOO_MANY)
         except TooManyAtOnceError:
-            return self._web.render("sign_in.html", visit, 429, link=link, problem=_AT_ONCE)
+            return owner_sign_in(self._web, visit, 429, link=link, problem=AT_ONCE)
         if found is None:
-            return self._web.render("sign_in.html", visit, 403, link=link, problem=_WRONG)
+            return owner_sign_in(self._web, visit, 403, link=link, problem=WRONG)
         path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH
-        return self._web.redirect(path, self._sessions.start(self._web.now_s(), found))
+        response = self._web.redirect(path)
+        await self._sessions.sign_in(response, attempt, found, self._web.now_s())
+        return response
 
-    async def sign_out(self, request: Request, visit: Visit) -> Response:
-        await self._web.form(request, visit)
-        path = f"{OWNER_PATH}?said=signed-out"
-        return self._web.redirect(path, self._sessions.start(self._web.now_s()))
-
-    async def revoke(self, request: Request, visit: Visit) -> Response:
+    async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
-        if visit.owner is None:
+        if visit.person is not None and form.get("where") == "everywhere":
+            owner = visit.person
+            await sign_out_everywhere(self._database, self._runtime, owner.login)
+        path = f"{OWNER_PATH}?said=signed-out"
+        return self._web.redirect(path, await self._sessions.sign_out(visit, self._web.now_s()))
+
+    async def revoke(self, request: Request, visit: Visit[Owner]) -> Response:
+        form = await self._web.form(request, visit)
+        if visit.person is None:
             return self._web.redirect(OWNER_PATH)
-        grant = await self._own_grant(visit.owner, form.get("grant", ""))
+        grant = await self._own_grant(visit.person, form.get("grant", ""))
         await revoke_grant(self._database, self._runtime, grant.id)
         return self._web.redirect(f"{OWNER_PATH}?said=revoked")
 
-    async def reads(self, request: Request, visit: Visit) -> Response:
-        if visit.owner is None:
+    async def reads(self, request: Request, visit: Visit[Owner]) -> Response:
+        if visit.person is None:
             return self._web.redirect(OWNER_PATH)
         query = request.query_params
-        grant = await self._own_grant(visit.owner, query.get("grant", ""))
+        grant = await self._own_grant(visit.person, query.get("grant", ""))
         reads = await newest_reads(self._database, grant, _READS_PAGE, query.get("before", ""))
         return self._web.render(
             "reads.html",
@@ -144,7 +183,7 @@ class OwnerPages:
             raise missing
         return grant
 
-    async def _shown(self, owner: Owner) -> list[ShownGrant]:
+    async def _shown(self, visit: Visit[Owner], owner: Owner) -> list[ShownGrant]:
         """Grants that hold first; within each group the newest first."""
         now_s = self._web.now_s()
         shown = []
@@ -158,11 +197,43 @@ class OwnerPages:
                     grant,
                     account_name,
                     need.asks if need else grant.scope,
-                    _state(grant, now_s),
+                    state := _state(grant, now_s),
+                    visit.view.say(_STATES[state]),
                     list(await newest_reads(self._database, grant, _READS_SHOWN)),
                 )
             )
         return sorted(shown, key=lambda each: each.state != "allowed")
+
+
+def owner_sign_in(
+    web: Web[Owner],
+    visit: Visit[Owner],
+    status: int = 200,
+    *,
+    link: str = "",
+    notice: str = "",
+    problem: str = "",
+) -> Response:
+    """The form by which an owner signs in, because of a link or without one."""
+    say = visit.view.say
+    if link:
+        lead = say(
+            "An account asks for access to your data. Sign in to see which account, and what for; "
+            "nothing is allowed before you approve."
+        )
+    else:
+        lead = say("See who may use your data, what they read, and take it back.")
+    return web.render(
+        "sign_in.html",
+        visit,
+        status,
+        action=f"{OWNER_PATH}/sign-in",
+        lead=lead,
+        link=link,
+        notice=notice,
+        problem=say(problem),
+        forgotten=say("Forgotten? The operator of this gateway can set a new password."),
+    )
 
 
 def _state(grant: Grant, now_s: float) -> str:

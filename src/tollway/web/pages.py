@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from time import time
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,8 +18,10 @@ from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Reader, StoreBusyError, StoreError
+from tollway.store.database import StoreBusyError, StoreError
+from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.sign_in import Sessions, Visit
+from tollway.web.wording import THEMES, Say, View, sentence, view_of
 
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10
@@ -27,47 +31,88 @@ _PAGES_AT_ONCE = 2
 _PAGE_WAIT_S = 3.0
 _RETRY_AFTER_S = 5
 _TOO_MANY = "Too many pages are asked for at this moment. Please try again in a few seconds.\n"
-# The page may show its own style sheet and send its own forms: nothing else, from nowhere.
+# A page may use its own style sheet, script and pictures, fetch itself again and send its own
+# forms: nothing else, from nowhere.
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; "
-        "frame-ancestors 'none'; base-uri 'none'"
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_THEME_NAMES = {
+    "auto": sentence("As the device"),
+    "light": sentence("Light"),
+    "dark": sentence("Dark"),
+}
 
 logger = logging.getLogger("tollway.web")
 
 
 class PageError(Exception):
-    """Ends a page with a title and a text for its reader."""
+    """Ends a page with a title and a text for its reader, both sentences of the catalogue."""
 
-    def __init__(self, status: int, title: str, text: str) -> None:
+    def __init__(self, status: int, title: str, text: str, **values: object) -> None:
         super().__init__(title)
         self.status = status
         self.title = title
         self.text = text
+        self.values = values
 
 
-Page = Callable[[Request, Visit], Awaitable[Response]]
+class Named(Protocol):
+    """A person who can be signed in."""
+
+    @property
+    def name(self) -> str: ...
 
 
-class Web:
-    """Renders pages, reads forms."""
+P = TypeVar("P", bound=Named)
+Page = Callable[[Request, Visit[P]], Awaitable[Response]]
+
+
+class RailLink(NamedTuple):
+    """One page of an area's rail; `text` is a sentence of the catalogue."""
+
+    href: str
+    text: str
+    icon: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is around the pages of one area."""
+
+    home: str = "/"
+    title: str = ""
+    links: Sequence[RailLink] = ()
+    search: str = ""
+    search_hint: str = ""
+    sign_out: str = ""
+
+    def said(self, say: Say) -> "Frame":
+        links = [link._replace(text=say(link.text)) for link in self.links]
+        title, hint = say(self.title), say(self.search_hint)
+        return replace(self, title=title, links=links, search_hint=hint)
+
+
+class Web(Generic[P]):
+    """Renders the pages of one area, reads their forms."""
 
     def __init__(
         self,
-        reader: Reader,
-        sessions: Sessions,
+        sessions: Sessions[P],
         zone: ZoneInfo,
         now_s: Callable[[], float] = time,
+        frame: Frame | None = None,
     ) -> None:
         self.now_s = now_s
-        self._reader = reader
+        self.zone = zone
         self._sessions = sessions
+        self._frame = frame or Frame()
         self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
         self._templates = Environment(
             loader=PackageLoader("tollway.web"),
@@ -81,20 +126,73 @@ class Web:
             "%Y-%m-%d %H:%M"
         )
 
-    def render(self, template: str, visit: Visit, status: int = 200, **values: object) -> Response:
+    def render(
+        self, template: str, visit: Visit[P], status: int = 200, **values: object
+    ) -> Response:
+        view = visit.view
+        theme = THEMES[(THEMES.index(view.theme) + 1) % len(THEMES)]
         page = self._templates.get_template(template).render(
-            owner=visit.owner, form_token=self._sessions.form_token(visit), **values
+            {
+                "_": view.say,
+                "view": view,
+                "frame": self._frame.said(view.say) if visit.person else Frame(self._frame.home),
+                "current": view.address.partition("?")[0],
+                "next_theme": theme,
+                "theme_label": view.say("Colours: {theme}", theme=view.say(_THEME_NAMES[theme])),
+                "person": visit.person,
+                "signed_in": visit.person.name if visit.person else "",
+                "form_token": self._sessions.form_token(visit),
+                **values,
+            }
         )
         return Response(page, status, media_type="text/html")
 
-    def redirect(self, path: str, visit: Visit | None = None) -> Response:
+    def page(
+        self,
+        visit: Visit[P],
+        title: str,
+        blocks: Sequence[Block],
+        *,
+        status: int = 200,
+        lead: str = "",
+        crumbs: Sequence[Link] = (),
+        actions: Sequence[Link] = (),
+        live_s: int = 0,
+    ) -> Response:
+        """A page that is made of blocks."""
+        return self.render(
+            "page.html",
+            visit,
+            status,
+            title=title,
+            lead=lead,
+            crumbs=crumbs,
+            actions=actions,
+            shown=blocks,
+            live_s=live_s,
+        )
+
+    def ask_once(
+        self, visit: Visit[P], form: Mapping[str, str], question: str, button: str
+    ) -> Response | None:
+        """Asks before an act that cannot be undone; None once the reader has confirmed it."""
+        if form.get("sure") == "yes":
+            return None
+        hidden = {name: value for name, value in form.items() if name != "form_token"}
+        say = visit.view.say
+        asked = Form(
+            visit.view.address, button, hidden={**hidden, "sure": "yes"}, note=question, tone="warn"
+        )
+        return self.page(visit, say("Are you sure?"), [asked])
+
+    def redirect(self, path: str, visit: Visit[P] | None = None) -> Response:
         """To another of our pages; with a visit, its cookie is set."""
         response = RedirectResponse(path, 303)
         if visit is not None:
             self._sessions.remember(response, visit)
         return response
 
-    def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, page: Page[P]) -> Callable[[Request], Awaitable[Response]]:
         """The page once a slot is free, or else a fixed sentence."""
 
         async def answer(request: Request) -> Response:
@@ -120,23 +218,29 @@ class Web:
             # Shielded: a cancelled page takes its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None))
 
-    async def _answer(self, page: Page, request: Request) -> Response:
+    async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""
-        visit = self._sessions.start(self.now_s())
+        view = view_of(request)
+        visit = replace(self._sessions.visitor(), view=view)
         try:
-            visit = await self._sessions.visit(request, self._reader, self.now_s())
+            visit = await self._sessions.visit(request, self.now_s())
+            visit = replace(visit, view=view)
             response = await page(request, visit)
         except Exception as error:
-            shown = _page_error(error)
-            response = self.render(
-                "message.html", visit, shown.status, title=shown.title, text=shown.text
-            )
+            response = self._error_page(visit, _page_error(error, view))
         response.headers.update(HEADERS)
         if visit.is_new and "set-cookie" not in response.headers:
             self._sessions.remember(response, visit)
         return response
 
-    async def form(self, request: Request, visit: Visit) -> dict[str, str]:
+    def _error_page(self, visit: Visit[P], error: PageError) -> Response:
+        say = visit.view.say
+        text = say(error.text, **error.values)
+        home = Link(say("Back to the start"), self._frame.home)
+        blocks = [Notice(text, "bad" if error.status >= 500 else "soon", home)]
+        return self.page(visit, say(error.title), blocks, status=error.status)
+
+    async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form that was sent from one of our own pages."""
         async with self.aside():
             body = await _body(request)
@@ -151,11 +255,11 @@ class Web:
         return fields
 
 
-def _page_error(error: Exception) -> PageError:
+def _page_error(error: Exception, view: View) -> PageError:
     if isinstance(error, PageError):
         return error
     if isinstance(error, Refusal):
-        return PageError(400, "This form cannot be read", error.message("en"))
+        return PageError(400, "This form cannot be read", error.message(view.language))
     if isinstance(error, LedgerError):
         # Its text is for the operator, and names commands.
         return PageError(

@@ -1,5 +1,7 @@
-"""All paths for people: the pages of owners, their style sheet, and the templates of labels."""
+"""All paths for people: the front page, the pages of each area, and the templates of labels."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 
@@ -9,45 +11,69 @@ from starlette.routing import Route
 
 from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
 from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.consent.owners import Owner
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.authorize import AuthorizePages
-from tollway.web.owner import OWNER_PATH, OwnerPages
+from tollway.web.front import DemoHints, FrontPage
+from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.pages import HEADERS, Page, Web
-from tollway.web.sign_in import Sessions, Visit
+from tollway.web.sign_in import Doorkeeper, Sessions, Visit
+
+_ASSETS = {
+    "pages.css": "text/css",
+    "pages.js": "text/javascript",
+    "pages.svg": "image/svg+xml",
+}
 
 
-def web_routes(
-    database: Database, settings: Settings, secret: bytes, links: ConsentLinks
-) -> list[Route]:
-    sessions = Sessions(secret, is_secure=settings.public_address.startswith("https:"))
-    web = Web(database, sessions, settings.zone)
+@dataclass(frozen=True)
+class Parts:
+    """What the pages take from the gateway."""
+
+    database: Database
+    settings: Settings
+    secret: bytes
+    links: ConsentLinks
+    is_ready: Callable[[], Awaitable[bool]]
+    demo: DemoHints | None
+
+
+def web_routes(parts: Parts) -> list[Route]:
+    database, settings = parts.database, parts.settings
+    sessions = Sessions(
+        database,
+        OWNERS,
+        parts.secret,
+        is_secure=settings.public_address.startswith("https:"),
+        proxies=settings.proxies,
+    )
+    web = Web(sessions, settings.zone, frame=OWNER_FRAME)
     needs = {
         (operation.consent.whose.value, operation.consent.scope): operation.consent
         for operation in OPERATIONS
         if operation.consent is not None
     }
     titles = {operation.name: operation.title for operation in OPERATIONS}
-    authorize = AuthorizePages(web, database, links, needs, settings.consent_days)
-    owner = OwnerPages(web, database, sessions, needs, titles)
-    style = files("tollway.web").joinpath("pages.css").read_bytes()
+    authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
+    owner = OwnerPages(web, database, sessions, Doorkeeper(database), needs, titles)
+    front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
 
-    async def show_style(_: Request) -> Response:
-        return Response(style, media_type="text/css", headers=HEADERS)
-
-    def page(path: str, shown: Page, posted: Page) -> Route:
-        async def answer(request: Request, visit: Visit) -> Response:
+    def page(path: str, shown: Page[Owner], posted: Page[Owner]) -> Route:
+        async def answer(request: Request, visit: Visit[Owner]) -> Response:
             return await (posted if request.method == "POST" else shown)(request, visit)
 
         return Route(path, web.endpoint(answer), methods=["GET", "POST"])
 
-    async def go_home(_: Request, __: Visit) -> Response:
+    async def go_home(_: Request, __: Visit[Owner]) -> Response:
         # After a refused form its address stays in the browser, and people load it again.
         return web.redirect(OWNER_PATH)
 
     return [
-        Route("/pages.css", show_style),
+        *(asset_route(name, kind) for name, kind in _ASSETS.items()),
+        page("/", front.show, front.show),
+        page("/view", front.show, front.choose_view),
         page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
         page(OWNER_PATH, owner.home, go_home),
         page(f"{OWNER_PATH}/reads", owner.reads, go_home),
@@ -55,6 +81,16 @@ def web_routes(
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
     ]
+
+
+def asset_route(name: str, kind: str) -> Route:
+    content = files("tollway.web").joinpath(name).read_bytes()
+    headers = {**HEADERS, "Cache-Control": "max-age=300"}
+
+    async def show(_: Request) -> Response:
+        return Response(content, media_type=kind, headers=headers)
+
+    return Route(f"/{name}", show)
 
 
 def template_routes() -> list[Route]:

@@ -1,7 +1,8 @@
 """What a call is answered with, given everything that decides it at one moment.
 
 It passes these stages, and the first that refuses it decides: path and method, token, permission,
-parameters, consent, Idempotency-Key, data, payment.
+balance, parameters, consent, Idempotency-Key, data. The balance is looked at once more when the
+call is charged, and may be known less exactly before.
 """
 
 from collections.abc import Iterator, Mapping
@@ -99,11 +100,12 @@ class Decision:
         return refused(204, f"{unit}_USED_UP")
 
     def _or_short(self, error: RefusedError, facts: Facts) -> Iterator[Outcome]:
-        """Whether a call can be paid is looked at before its parameters are, and again after."""
-        yield refused(error.code, error.reason)
+        """An account that is short is refused for that first. Another process may have taken the
+        last of its balance a moment ago: then the parameters decide."""
         short = self._shortage(facts)
         if short is not None:
             yield short
+        yield refused(error.code, error.reason)
 
     def _sandbox(self, asked: dict[str, Any]) -> Outcome:
         """Made-up data, which is not compared."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -12,7 +13,20 @@ Parameters = Mapping[str, Any]
 _ZONE = ZoneInfo("Asia/Shanghai")
 _MILLISECONDS_FROM = 100_000_000_000
 _WEEK_S = 604_800
+_WALL_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+# The names of answers, and the older name of a user; each means one of the interface.
+_OTHER_NAMES = {
+    "material_id": "promotion_id",
+    "taobao_user_id": "platform_user_id",
+    "page_size": "pageSize",
+    "remark_tag": "remarkTag",
+    "remark_tag_name": "remarkTagName",
+    "start_time": "startTime",
+    "end_time": "endTime",
+    "pageNum": "page_num",
+}
 _ENHANCED_ONLY = ("start_time", "end_time", "remark", "remarkTag", "remarkTagName")
+_MISSPELLED = ("PageSize", "remarktag", "sidd", "Product_id", "adzoneid")
 
 
 class Field(NamedTuple):
@@ -23,8 +37,13 @@ class Field(NamedTuple):
 
 
 def _text(raw: str) -> str:
-    if not raw or "\0" in raw:
+    if "\0" in raw:
         raise invalid()
+    return raw
+
+
+def _searched(raw: str) -> str:
+    """What is searched for keeps its spaces."""
     return raw
 
 
@@ -56,15 +75,16 @@ def _day(raw: str) -> date:
 
 
 def _moment_ms(raw: str) -> int:
-    """Seconds, milliseconds, or a time on the wall."""
+    """Seconds, milliseconds, or a written time: on the wall, or with an offset."""
     if re.fullmatch("[0-9]{1,18}", raw):
         number = int(raw)
         return number if number >= _MILLISECONDS_FROM else number * 1000
-    try:
-        wall = datetime.strptime(raw, "%Y-%m-%d %H:%M:%S").replace(tzinfo=_ZONE)
-    except ValueError:
-        raise invalid() from None
-    return int(wall.timestamp() * 1000)
+    for form in _WALL_FORMS:
+        with suppress(ValueError):
+            wall = datetime.strptime(raw, form)  # noqa: DTZ007 - one form has an offset
+            known = wall if wall.tzinfo is not None else wall.replace(tzinfo=_ZONE)
+            return int(known.timestamp() * 1000)
+    raise invalid()
 
 
 _SECONDS = _whole(0, _MILLISECONDS_FROM - 1)
@@ -94,20 +114,22 @@ _FIELDS: dict[str, dict[str, Field]] = {
         "pageSize": Field(_whole(1, 100), 100),
         "start_time": Field(_moment_ms, None),
         "end_time": Field(_moment_ms, None),
-        "remark": Field(_text, None),
+        "remark": Field(_searched, None),
         "remarkTag": Field(_one_of(1, 2, 3, 4, 5), None),
-        "remarkTagName": Field(_text, None),
+        "remarkTagName": Field(_searched, None),
     },
 }
 
 
 def read_parameters(operation: str, sent: Parameters) -> dict[str, Any]:
     """The values of a request's parameters; raises RefusedError."""
-    sent = _one_spelling(sent) if operation == "promotion_material" else sent
+    fields = _FIELDS[operation]
+    sent = _by_own_name(sent, fields)
     asked: dict[str, Any] = {}
-    for name, field in _FIELDS[operation].items():
+    for name, field in fields.items():
         if name in sent:
-            asked[name] = field.read(str(sent[name]))
+            value = sent[name]
+            asked[name] = field.read(value if field.read is _searched else value.strip())
         elif field.otherwise is ...:
             raise RefusedError(100, "PARAMETER_MISSING")
         else:
@@ -116,13 +138,18 @@ def read_parameters(operation: str, sent: Parameters) -> dict[str, Any]:
     return asked
 
 
-def _one_spelling(sent: Parameters) -> Parameters:
-    """`material_id` is another spelling of `promotion_id`."""
-    if "material_id" not in sent:
-        return sent
-    if sent.get("promotion_id", sent["material_id"]) != sent["material_id"]:
-        raise RefusedError(100, "SPELLINGS_CONFLICT")
-    return {**sent, "promotion_id": sent["material_id"]}
+def _by_own_name(sent: Parameters, fields: Mapping[str, Field]) -> dict[str, str]:
+    """What was sent, by the interface's names; what is blank was not."""
+    found: dict[str, str] = {}
+    for name, value in sent.items():
+        own = name if name in fields else _OTHER_NAMES.get(name, name)
+        text = str(value)
+        if own not in fields:
+            if name in _MISSPELLED:
+                raise RefusedError(100, "PARAMETER_UNKNOWN")
+        elif text.strip() and found.setdefault(own, text) != text:
+            raise RefusedError(100, "SPELLINGS_CONFLICT")
+    return found
 
 
 def _check_together(operation: str, asked: Mapping[str, Any]) -> None:

@@ -81,6 +81,9 @@ class GuardedConnector:
             except ConnectorError as error:
                 _log.warning("%s at carrier %s: %s", what, wp_code, error)
                 raise
+            except TimeoutError:
+                _log.warning("%s at carrier %s had no answer before its deadline", what, wp_code)
+                raise OutcomeUnknownError("There was no answer before the deadline.") from None
             except Exception:
                 _log.exception("%s at carrier %s failed on this side", what, wp_code)
                 raise OutcomeUnknownError("The message failed on this side.") from None

@@ -1,11 +1,12 @@
 """The coupon-claim query: its request, its response, and its descriptor."""
 
+from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Seconds, Text, Whole
+from tollway.contract.fields import Choice, Field, Seconds, Text, Whole, seconds_of
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 
@@ -17,10 +18,10 @@ _PAGE_MAX = 2_147_483_647
 
 class CouponClaimsRequest(msgspec.Struct, frozen=True):
     startTime: Annotated[
-        int, Field(Seconds(), "Start of the claim window, seconds timestamp; included.")
+        int | datetime, Field(Seconds(), "Start of the claim window, seconds timestamp; included.")
     ]
     endTime: Annotated[
-        int,
+        int | datetime,
         Field(
             Seconds(),
             "End of the claim window, seconds timestamp; excluded. At most 7 days after startTime.",
@@ -61,8 +62,8 @@ class CouponClaims(msgspec.Struct, frozen=True):
     withholding_money: int
 
 
-def check_window(request: CouponClaimsRequest, _: ZoneInfo) -> None:
-    span_s = request.endTime - request.startTime
+def check_window(request: CouponClaimsRequest, zone: ZoneInfo) -> None:
+    span_s = seconds_of(request.endTime, zone) - seconds_of(request.startTime, zone)
     if span_s <= 0:
         raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
     if span_s > WINDOW_MAX_S:

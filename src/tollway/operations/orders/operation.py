@@ -37,14 +37,19 @@ class OrdersRequest(msgspec.Struct, frozen=True):
     ] = None
     remark: Annotated[
         str | None,
-        Field(Text(max_length=200), "Only orders whose remark contains this; enhanced edition."),
+        Field(
+            Text(200, keeps_spaces=True),
+            "Only orders whose remark contains this; enhanced edition.",
+        ),
     ] = None
     remarkTag: Annotated[
         int | None, Field(_TAGS, "Only orders with this flag; enhanced edition.")
     ] = None
     remarkTagName: Annotated[
         str | None,
-        Field(Text(max_length=64), "Only orders whose flag has this text; enhanced edition."),
+        Field(
+            Text(64, keeps_spaces=True), "Only orders whose flag has this text; enhanced edition."
+        ),
     ] = None
 
 

@@ -24,7 +24,9 @@ class PromotionMaterialRequest(msgspec.Struct, frozen=True):
         ),
     ]
     site_id: Annotated[int, Field(_ID, "Second segment of the promotion slot code.")]
-    platform_user_id: Annotated[int, Field(_ID, "Id of the authorizing user.")]
+    platform_user_id: Annotated[
+        int, Field(_ID, "Id of the authorizing user.", other_spelling="taobao_user_id")
+    ]
     page_size: Annotated[int, Field(Whole(least=1, most=10), "Page size; default 10.")] = 10
     page_num: Annotated[
         int, Field(Whole(least=1, most=1_000_000), "Page number; the first page is 1, the default.")

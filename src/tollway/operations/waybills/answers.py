@@ -4,7 +4,7 @@ from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill
 from tollway.contract.envelope import encode_data
 from tollway.ledger.charges import ActResult
-from tollway.operations.waybills.operation import WaybillResult
+from tollway.operations.waybills.operation import WaybillResult, refused_waybill
 
 
 def issued(stored: StoredWaybill, vault: Vault) -> bytes:
@@ -24,14 +24,4 @@ def issued(stored: StoredWaybill, vault: Vault) -> bytes:
 
 def refused(order_sn: str, why: str) -> ActResult:
     """The answer if the carrier refuses: nothing is issued, nothing is paid."""
-    result = WaybillResult(
-        orderSn=order_sn,
-        objectId="",
-        printData="",
-        waybillCode="",
-        parentWaybillCode=None,
-        code=0,
-        errorMsg=why,
-        withholding_money=0,
-    )
-    return ActResult(encode_data(result), is_paid=False)
+    return ActResult(encode_data(refused_waybill(order_sn, why)), is_paid=False)

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Field, Text
+from tollway.contract.fields import Choice, Code, Field, Text
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
 from tollway.contract.reasons import Reason, Refusal
 
@@ -40,7 +40,7 @@ class WaybillRequest(msgspec.Struct, frozen=True):
     sender_detail: Annotated[
         str, Field(_STREET, "Sender street address, without province, city and district.")
     ]
-    wp_code: Annotated[str, Field(Text(max_length=32), "Carrier short code.")]
+    wp_code: Annotated[str, Field(Code(max_length=32), "Carrier short code.")]
     waybill_type: Annotated[int, Field(_TYPES, "Kind of label.")]
     receiver_province: Annotated[str, Field(_REGION, "Receiver province.")]
     receiver_city: Annotated[str, Field(_REGION, "Receiver city.")]
@@ -67,6 +67,24 @@ class WaybillResult(msgspec.Struct, frozen=True):
     withholding_money: int
 
 
+def refused_waybill(order_sn: str, why: str) -> WaybillResult:
+    """The payload if the carrier refuses."""
+    return WaybillResult(
+        orderSn=order_sn,
+        objectId="",
+        printData="",
+        waybillCode="",
+        parentWaybillCode=None,
+        code=0,
+        errorMsg=why,
+        withholding_money=0,
+    )
+
+
+def _refused_by_carrier(request: WaybillRequest) -> WaybillResult:
+    return refused_waybill(request.order_sn, "The carrier refuses, as the test call asked for.")
+
+
 def check_shop_code(request: WaybillRequest, _: ZoneInfo) -> None:
     if request.vvtype == NORMAL and request.shopCode is None:
         expected = _SHOP_CODE.expected
@@ -90,6 +108,7 @@ WAYBILLS = Operation(
         asks="issue waybills for your shop",
     ),
     check=check_shop_code,
+    sandbox_outcomes={"carrier:refused": _refused_by_carrier},
     own_reasons=(
         Reason.SHOP_CODE_WRONG,
         Reason.CARRIER_UNKNOWN,

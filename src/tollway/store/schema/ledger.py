@@ -6,6 +6,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Index,
+    Integer,
     LargeBinary,
     String,
     Table,
@@ -190,6 +191,8 @@ refused_call = Table(
     Column("replay_of", String),
     # What the client named its request by, if it did.
     Column("client_request_id", String),
+    # 1 if the token was a test token.
+    Column("is_test", Integer, nullable=False),
     Index("refused_call_at", "at_ms"),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,

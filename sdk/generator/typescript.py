@@ -1,0 +1,175 @@
+"""The generated files of the TypeScript SDK."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from sdk.generator.model import (
+    Described,
+    Parameter,
+    codes,
+    described,
+    members_of,
+    payload_types,
+)
+
+_HEAD = """\
+/**
+ * {purpose}
+ *
+ * Made by `make sdk` from the gateway's descriptors: do not edit.
+ */
+"""
+_SENT = {"text": "string", "whole": "Whole", "day": "Day", "moment": "Moment"}
+_RECEIVED: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean"}
+_CARRIER_NOTE = "Throws CarrierRefusedError if the carrier issues none; nothing is charged then."
+_LOOP_NOTE = "all records, each once, also while others arrive."
+
+
+def files() -> dict[str, str]:
+    """Every file by its name in `src`."""
+    return {"types.ts": _types(), "reasons.ts": _reasons(), "client.ts": _client()}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _types() -> str:
+    lines = [_HEAD.format(purpose="The answers of the operations, in the spellings of the wire.")]
+    for kind in payload_types():
+        text = (kind.__doc__ or "").strip()
+        lines.append("\n")
+        if text and not text.startswith(f"{kind.__name__}("):
+            lines += _comment(textwrap.wrap(text, 94), "")
+        lines.append(f"export interface {kind.__name__} {{\n")
+        hints = get_type_hints(kind)
+        for field in msgspec.structs.fields(kind):
+            mark = "" if field.required else "?"
+            lines.append(f"  {field.name}{mark}: {_received(field.name, hints[field.name])};\n")
+        lines.append("}\n")
+    return "".join(lines)
+
+
+def _received(name: str, hint: Any) -> str:
+    inner, is_optional = members_of(hint)
+    if get_origin(inner) is list:
+        found = f"{_received('', get_args(inner)[0])}[]"
+    else:
+        found = _RECEIVED.get(inner, inner.__name__)
+    if inner is int and name.endswith("_id"):
+        # Some ids are larger than what a number holds exactly.
+        found = "number | string"
+    return f"{found} | null" if is_optional else found
+
+
+def _reasons() -> str:
+    head = _HEAD.format(purpose="The code of every reason that a call can be refused for.")
+    rows = "".join(f"  {name}: {code},\n" for name, code in codes().items())
+    names = "export type ReasonName = keyof typeof CODES;\n"
+    return f"{head}\nexport const CODES = {{\n{rows}}} as const;\n\n{names}"
+
+
+def _client() -> str:
+    loops = [each for each in described() if each.loop]
+    pages = sorted(_camel(each.loop.pages) for each in loops if each.loop)
+    types = {each.payload for each in described()}
+    types |= {each.loop.record for each in loops if each.loop}
+    return "".join(
+        [
+            _HEAD.format(purpose="The client."),
+            '\nimport { type CallOptions, Core, type Operation } from "./core.js";\n',
+            'import { CarrierRefusedError } from "./errors.js";\n',
+            'import type { Answer, Day, Moment, Whole } from "./json.js";\n',
+            f'import {{ {", ".join(pages)} }} from "./paging.js";\n',
+            "import type {\n",
+            *(f"  {name},\n" for name in sorted(types)),
+            '} from "./types.js";\n\n',
+            *map(_constant, described()),
+            *map(_request_type, described()),
+            *(_request_type(each, is_loop=True) for each in loops),
+            "\n/** Calls the operations of a gateway. */\nexport class Client extends Core {\n",
+            "\n".join([*map(_method, described()), *map(_loop, loops)]),
+            "}\n",
+        ]
+    )
+
+
+def _constant(each: Described) -> str:
+    it = each.operation
+    return (
+        f"const {it.name.upper()}: Operation = {{\n"
+        f'  name: "{it.name}",\n  method: "{it.method}",\n'
+        f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n}};\n'
+    )
+
+
+def _type_name(each: Described, *, is_loop: bool = False) -> str:
+    name = "".join(part.capitalize() for part in each.operation.name.split("_"))
+    return f"{name}{'Filter' if is_loop else 'Request'}"
+
+
+def _request_type(each: Described, *, is_loop: bool = False) -> str:
+    parameters = _loop_parameters(each) if is_loop else each.parameters
+    lines = [f"\nexport interface {_type_name(each, is_loop=is_loop)} {{\n"]
+    for one in parameters:
+        text = f"{one.meaning.rstrip('.')}. Send {one.expected}."
+        lines += _comment(textwrap.wrap(text, 92), "  ")
+        kind = "number" if one.name in _COUNTED_HERE and is_loop else _SENT[one.kind]
+        lines.append(f"  {one.name}{'' if one.required else '?'}: {kind};\n")
+    return "".join([*lines, "}\n"])
+
+
+# The loop over claims computes with these.
+_COUNTED_HERE = {"startTime", "endTime"}
+
+
+def _loop_parameters(each: Described) -> Sequence[Parameter]:
+    assert each.loop is not None
+    return [one for one in each.parameters if one.name not in each.loop.fixed]
+
+
+def _method(each: Described) -> str:
+    is_waybill = each.operation.name == "waybills"
+    title = f"{each.operation.title}."
+    call = f"this.call<{each.payload}>({each.operation.name.upper()}, request, options)"
+    body = f"    return {call};\n"
+    if is_waybill:
+        body = (
+            f"    const result = await {call};\n"
+            "    if (result.code !== 1) throw new CarrierRefusedError(result);\n"
+            "    return result;\n"
+        )
+    return "".join(
+        [
+            *_comment(textwrap.wrap(f"{title} {_CARRIER_NOTE}" if is_waybill else title, 90), "  "),
+            f"  {'async ' if is_waybill else ''}{_camel(each.method)}(\n"
+            f"    request: {_type_name(each)},\n    options?: CallOptions,\n"
+            f"  ): Promise<Answer<{each.payload}>> {{\n{body}  }}\n",
+        ]
+    )
+
+
+def _loop(each: Described) -> str:
+    assert each.loop is not None
+    name = each.operation.name.upper()
+    return "".join(
+        [
+            *_comment(textwrap.wrap(f"{each.operation.title}: {_LOOP_NOTE}", 90), "  "),
+            f"  {_camel(each.loop.method)}(\n    filter: {_type_name(each, is_loop=True)},\n"
+            "    options?: CallOptions,\n"
+            f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
+            "    const ask = (values: object) =>\n"
+            f"      this.call<{each.payload}>({name}, values, options);\n"
+            f"    return this.each({_camel(each.loop.pages)}(ask, filter));\n  }}\n",
+        ]
+    )
+
+
+def _comment(lines: Sequence[str], indent: str) -> list[str]:
+    if len(lines) == 1:
+        return [f"{indent}/** {lines[0]} */\n"]
+    return [f"{indent}/**\n", *(f"{indent} * {line}\n" for line in lines), f"{indent} */\n"]

@@ -1,0 +1,320 @@
+/**
+ * The client.
+ *
+ * Made by `make sdk` from the gateway's descriptors: do not edit.
+ */
+
+import { type CallOptions, Core, type Operation } from "./core.js";
+import { CarrierRefusedError } from "./errors.js";
+import type { Answer, Day, Moment, Whole } from "./json.js";
+import { claimPages, materialPages, orderPages } from "./paging.js";
+import type {
+  CouponClaims,
+  CouponRecord,
+  Material,
+  OrderEntry,
+  OrderPage,
+  ProductAnalysis,
+  PromotionMaterial,
+  WaybillResult,
+} from "./types.js";
+
+const PRODUCT_ANALYSIS: Operation = {
+  name: "product_analysis",
+  method: "GET",
+  path: "/papi/tool/accounts/goods-analysis",
+  encoding: "query",
+};
+const COUPON_CLAIMS: Operation = {
+  name: "coupon_claims",
+  method: "POST",
+  path: "/papi/tool/waimai/partner_couponList",
+  encoding: "form",
+};
+const PROMOTION_MATERIAL: Operation = {
+  name: "promotion_material",
+  method: "POST",
+  path: "/papi/tool/affiliate/promotion",
+  encoding: "json",
+};
+const WAYBILLS: Operation = {
+  name: "waybills",
+  method: "POST",
+  path: "/papi/tool/erps/getwaybillfreewn",
+  encoding: "json",
+};
+const ORDERS: Operation = {
+  name: "orders",
+  method: "POST",
+  path: "/papi/tool/erps/paging-orders",
+  encoding: "form",
+};
+
+export interface ProductAnalysisRequest {
+  /** Product id; the service finds the shop from it. Send a text of 1 to 64 characters. */
+  product_id: string;
+  /** Date to query; today or earlier. Send a date as YYYY-MM-DD. */
+  query_date: Day;
+}
+
+export interface CouponClaimsRequest {
+  /**
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  startTime: Moment;
+  /**
+   * End of the claim window, seconds timestamp; excluded. At most 7 days after startTime. Send a
+   * timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  endTime: Moment;
+  /** Page number, starting at 1. Send a whole number from 1 to 2147483647. */
+  page: Whole;
+  /** Rows per page, maximum 1000. Send a whole number from 1 to 1000. */
+  limit: Whole;
+  /** Channel user identifier. Send a text of 1 to 64 characters. */
+  sid: string;
+  /** 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash purchase). */
+  type: Whole;
+}
+
+export interface PromotionMaterialRequest {
+  /**
+   * Third segment of the promotion slot code, which has the form mm_x_x_x. Send a whole number
+   * from 1 to 999999999999999999.
+   */
+  adzone_id: Whole;
+  /**
+   * Official benefit material id: 37104 paid coupon, 37116 large shop coupon, 62191 mall shop
+   * coupon, 61809 stacked coupon. Send a whole number from 1 to 999999999999999999.
+   */
+  promotion_id: Whole;
+  /** Second segment of the promotion slot code. Send a whole number from 1 to 999999999999999999. */
+  site_id: Whole;
+  /** Id of the authorizing user. Send a whole number from 1 to 999999999999999999. */
+  platform_user_id: Whole;
+  /** Page size; default 10. Send a whole number from 1 to 10. */
+  page_size?: Whole;
+  /** Page number; the first page is 1, the default. Send a whole number from 1 to 1000000. */
+  page_num?: Whole;
+}
+
+export interface WaybillsRequest {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /** Order number, as the caller defines it. Send a text of 8 to 64 characters. */
+  order_sn: string;
+  /** Sender name. Send a text of 1 to 39 characters. */
+  sender_name: string;
+  /** Sender mobile. Send a text of 1 to 32 characters. */
+  sender_mobile: string;
+  /** Sender province. Send a text of 1 to 64 characters. */
+  sender_province: string;
+  /** Sender city. Send a text of 1 to 64 characters. */
+  sender_city: string;
+  /** Sender district. Send a text of 1 to 64 characters. */
+  sender_town: string;
+  /**
+   * Sender street address, without province, city and district. Send a text of 1 to 255
+   * characters.
+   */
+  sender_detail: string;
+  /** Carrier short code. Send a text of 1 to 32 characters. */
+  wp_code: string;
+  /**
+   * Kind of label. Send one of 1 (single-part waybill, 76×130 mm), 2 (two-part waybill, 100×180
+   * mm), 3 (other, 100×150 mm).
+   */
+  waybill_type: Whole;
+  /** Receiver province. Send a text of 1 to 64 characters. */
+  receiver_province: string;
+  /** Receiver city. Send a text of 1 to 64 characters. */
+  receiver_city: string;
+  /** Receiver district. Send a text of 1 to 64 characters. */
+  receiver_town: string;
+  /** Receiver street address. Send a text of 1 to 255 characters. */
+  receiver_address: string;
+  /** Receiver phone. Send a text of 1 to 32 characters. */
+  receiver_phone: string;
+  /** Receiver name. Send a text of 1 to 39 characters. */
+  receiver_name: string;
+  /** Shop association code; required when vvtype is 2. Send a text of 1 to 64 characters. */
+  shopCode?: string;
+  /** Edition; the enhanced one when left out. Send one of 1 (enhanced), 2 (normal). */
+  vvtype?: Whole;
+}
+
+export interface OrdersRequest {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /**
+   * Edition; the enhanced one if left out. Filters are for the enhanced one only. Send one of 1
+   * (enhanced), 2 (normal).
+   */
+  vvtype?: Whole;
+  /** Page number; the first page is 0, and the default. Send a whole number from 0 to 1000000000. */
+  page?: Whole;
+  /** Orders per page; 100 if left out. Send a whole number from 1 to 100. */
+  pageSize?: Whole;
+  /**
+   * Only orders confirmed at this time or later; enhanced edition. Send seconds, milliseconds,
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  start_time?: Moment;
+  /**
+   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  end_time?: Moment;
+  /**
+   * Only orders whose remark contains this; enhanced edition. Send a text of 1 to 200
+   * characters.
+   */
+  remark?: string;
+  /**
+   * Only orders with this flag; enhanced edition. Send one of 1 (red), 2 (yellow), 3 (green), 4
+   * (blue), 5 (purple).
+   */
+  remarkTag?: Whole;
+  /** Only orders whose flag has this text; enhanced edition. Send a text of 1 to 64 characters. */
+  remarkTagName?: string;
+}
+
+export interface CouponClaimsFilter {
+  /**
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  startTime: number;
+  /**
+   * End of the claim window, seconds timestamp; excluded. At most 7 days after startTime. Send a
+   * timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  endTime: number;
+  /** Channel user identifier. Send a text of 1 to 64 characters. */
+  sid: string;
+  /** 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash purchase). */
+  type: Whole;
+}
+
+export interface PromotionMaterialFilter {
+  /**
+   * Third segment of the promotion slot code, which has the form mm_x_x_x. Send a whole number
+   * from 1 to 999999999999999999.
+   */
+  adzone_id: Whole;
+  /**
+   * Official benefit material id: 37104 paid coupon, 37116 large shop coupon, 62191 mall shop
+   * coupon, 61809 stacked coupon. Send a whole number from 1 to 999999999999999999.
+   */
+  promotion_id: Whole;
+  /** Second segment of the promotion slot code. Send a whole number from 1 to 999999999999999999. */
+  site_id: Whole;
+  /** Id of the authorizing user. Send a whole number from 1 to 999999999999999999. */
+  platform_user_id: Whole;
+}
+
+export interface OrdersFilter {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /**
+   * Only orders confirmed at this time or later; enhanced edition. Send seconds, milliseconds,
+   * yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  start_time?: Moment;
+  /**
+   * Only orders confirmed before this time; enhanced edition. Send seconds, milliseconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  end_time?: Moment;
+  /**
+   * Only orders whose remark contains this; enhanced edition. Send a text of 1 to 200
+   * characters.
+   */
+  remark?: string;
+  /**
+   * Only orders with this flag; enhanced edition. Send one of 1 (red), 2 (yellow), 3 (green), 4
+   * (blue), 5 (purple).
+   */
+  remarkTag?: Whole;
+  /** Only orders whose flag has this text; enhanced edition. Send a text of 1 to 64 characters. */
+  remarkTagName?: string;
+}
+
+/** Calls the operations of a gateway. */
+export class Client extends Core {
+  /** Product analysis. */
+  productAnalysis(
+    request: ProductAnalysisRequest,
+    options?: CallOptions,
+  ): Promise<Answer<ProductAnalysis>> {
+    return this.call<ProductAnalysis>(PRODUCT_ANALYSIS, request, options);
+  }
+
+  /** Coupon-claim query. */
+  couponClaims(
+    request: CouponClaimsRequest,
+    options?: CallOptions,
+  ): Promise<Answer<CouponClaims>> {
+    return this.call<CouponClaims>(COUPON_CLAIMS, request, options);
+  }
+
+  /** Affiliate promotion material. */
+  promotionMaterial(
+    request: PromotionMaterialRequest,
+    options?: CallOptions,
+  ): Promise<Answer<PromotionMaterial>> {
+    return this.call<PromotionMaterial>(PROMOTION_MATERIAL, request, options);
+  }
+
+  /**
+   * Waybill issuing. Throws CarrierRefusedError if the carrier issues none; nothing is charged
+   * then.
+   */
+  async issueWaybill(
+    request: WaybillsRequest,
+    options?: CallOptions,
+  ): Promise<Answer<WaybillResult>> {
+    const result = await this.call<WaybillResult>(WAYBILLS, request, options);
+    if (result.code !== 1) throw new CarrierRefusedError(result);
+    return result;
+  }
+
+  /** Paged order query. */
+  orders(
+    request: OrdersRequest,
+    options?: CallOptions,
+  ): Promise<Answer<OrderPage>> {
+    return this.call<OrderPage>(ORDERS, request, options);
+  }
+
+  /** Coupon-claim query: all records, each once, also while others arrive. */
+  iterCouponClaims(
+    filter: CouponClaimsFilter,
+    options?: CallOptions,
+  ): AsyncGenerator<CouponRecord, void, undefined> {
+    const ask = (values: object) =>
+      this.call<CouponClaims>(COUPON_CLAIMS, values, options);
+    return this.each(claimPages(ask, filter));
+  }
+
+  /** Affiliate promotion material: all records, each once, also while others arrive. */
+  iterPromotionMaterial(
+    filter: PromotionMaterialFilter,
+    options?: CallOptions,
+  ): AsyncGenerator<Material, void, undefined> {
+    const ask = (values: object) =>
+      this.call<PromotionMaterial>(PROMOTION_MATERIAL, values, options);
+    return this.each(materialPages(ask, filter));
+  }
+
+  /** Paged order query: all records, each once, also while others arrive. */
+  iterOrders(
+    filter: OrdersFilter,
+    options?: CallOptions,
+  ): AsyncGenerator<OrderEntry, void, undefined> {
+    const ask = (values: object) =>
+      this.call<OrderPage>(ORDERS, values, options);
+    return this.each(orderPages(ask, filter));
+  }
+}

@@ -1,0 +1,208 @@
+/** How one call is made: paced, repeated where that is safe, with errors by reason. */
+
+import {
+  type Envelope,
+  RefusedError,
+  TollwayError,
+  TransportError,
+  UnexpectedAnswerError,
+  refused,
+} from "./errors.js";
+import { type Answer, onTheWire, readJson } from "./json.js";
+import { Pacer } from "./pacing.js";
+import type { Page } from "./paging.js";
+
+const FIRST_DELAY_MS = 500;
+const DELAY_MAX_MS = 20_000;
+// From a proxy in front of the gateway.
+const PASSING = [429, 502, 503, 504];
+
+/** Where an operation is, and how its parameters travel. */
+export interface Operation {
+  name: string;
+  method: string;
+  path: string;
+  encoding: "query" | "form" | "json";
+}
+
+export interface ClientOptions {
+  token: string;
+  /** Where the gateway is, for example `https://gateway.example`. */
+  baseUrl: string;
+  /** How often a call is repeated that may succeed then; 4 if left out. */
+  retries?: number;
+  /** How long one attempt may take; 30 seconds if left out. */
+  timeoutMs?: number;
+  /** The language of messages, such as `zh`; English if left out. */
+  language?: string;
+  /** What sends requests; the global `fetch` if left out. */
+  fetch?: typeof fetch;
+}
+
+export interface CallOptions {
+  /** Repeating a call with the same key within a day is not charged again. */
+  idempotencyKey?: string;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+/** The base of the client: what all operations have in common. */
+export class Core {
+  private readonly baseUrl: string;
+  private readonly headers: Record<string, string>;
+  private readonly retries: number;
+  private readonly timeoutMs: number;
+  private readonly send: typeof fetch;
+  private readonly pacer = new Pacer();
+
+  constructor(options: ClientOptions) {
+    this.baseUrl = options.baseUrl.replace(/\/+$/, "");
+    this.headers = {
+      Authorization: `Bearer ${options.token}`,
+      "Accept-Language": options.language ?? "en",
+    };
+    this.retries = options.retries ?? 4;
+    this.timeoutMs = options.timeoutMs ?? 30_000;
+    this.send = options.fetch ?? ((input, init) => fetch(input, init));
+  }
+
+  /**
+   * A call of an operation.
+   *
+   * It always has an Idempotency-Key, so that a repetition is answered with the stored answer and
+   * not charged again, whether or not the first attempt arrived.
+   */
+  protected async call<P>(
+    operation: Operation,
+    values: object,
+    options: CallOptions = {},
+  ): Promise<Answer<P>> {
+    const key = options.idempotencyKey ?? globalThis.crypto?.randomUUID?.() ?? randomKey();
+    const headers = { ...this.headers, "Idempotency-Key": key, ...options.headers };
+    for (let attempt = 0; ; attempt += 1) {
+      await wait(this.pacer.reserve(operation.name), options.signal);
+      try {
+        return await this.attempt<P>(operation, values, headers, options.signal);
+      } catch (error) {
+        if (attempt >= this.retries || !isPassing(error)) throw error;
+        await wait(delayMs(attempt, error), options.signal);
+      }
+    }
+  }
+
+  /** The records of all pages, one by one. */
+  protected async *each<T>(pages: AsyncGenerator<Page<T>>): AsyncGenerator<T, void, undefined> {
+    for await (const page of pages) yield* page.records;
+  }
+
+  private async attempt<P>(
+    operation: Operation,
+    values: object,
+    headers: Record<string, string>,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer<P>> {
+    const timeout = AbortSignal.timeout(this.timeoutMs);
+    const [url, init] = requestOf(this.baseUrl, operation, values, headers);
+    let response: Response;
+    let text: string;
+    try {
+      response = await this.send(url, { ...init, signal: eitherOf(timeout, signal) });
+      text = await response.text();
+    } catch (cause) {
+      if (signal?.aborted) throw cause;
+      throw new TransportError(`No answer: ${String(cause)}`, { cause });
+    }
+    this.pacer.learn(operation.name, response.headers.get("ratelimit-policy") ?? "");
+    const envelope = envelopeOf(response, text);
+    if (envelope.code !== 0) throw refused(envelope, response);
+    const meta = {
+      requestId: response.headers.get("x-request-id") ?? "",
+      msec: envelope.msec,
+      time: envelope.time,
+      replayOf: response.headers.get("x-replay-of"),
+      headers: response.headers,
+    };
+    // Not enumerable: printing, comparing and storing a payload leave it out.
+    return Object.defineProperty(envelope.data, "meta", { value: meta }) as Answer<P>;
+  }
+}
+
+function requestOf(
+  baseUrl: string,
+  operation: Operation,
+  values: object,
+  headers: Record<string, string>,
+): [string, RequestInit] {
+  const sent = Object.entries(values)
+    .filter(([, value]) => value !== undefined && value !== null)
+    .map(([name, value]) => [name, onTheWire(value)] as const);
+  const url = baseUrl + operation.path;
+  const { method } = operation;
+  if (operation.encoding === "json") {
+    const typed = { ...headers, "Content-Type": "application/json" };
+    return [url, { method, headers: typed, body: JSON.stringify(Object.fromEntries(sent)) }];
+  }
+  const pairs = new URLSearchParams(sent.map(([name, value]) => [name, String(value)]));
+  if (operation.encoding === "query") return [`${url}?${pairs}`, { method, headers }];
+  return [url, { method, headers, body: pairs }];
+}
+
+function envelopeOf(response: Response, text: string): Envelope {
+  let found: unknown;
+  try {
+    found = readJson(text);
+  } catch {
+    throw new UnexpectedAnswerError(response.status, text);
+  }
+  if (typeof found !== "object" || found === null || !("code" in found) || !("data" in found)) {
+    throw new UnexpectedAnswerError(response.status, text);
+  }
+  return found as Envelope;
+}
+
+function isPassing(error: unknown): error is TollwayError {
+  if (error instanceof RefusedError) return error.isRetryable;
+  if (error instanceof UnexpectedAnswerError) return PASSING.includes(error.status);
+  return error instanceof TransportError;
+}
+
+/** Longer each time, and different for each client, or all would come back together. */
+function delayMs(attempt: number, error: TollwayError): number {
+  const longest = Math.min(DELAY_MAX_MS, FIRST_DELAY_MS * 2 ** attempt);
+  const delay = longest / 2 + (Math.random() * longest) / 2;
+  const asked = error instanceof RefusedError ? error.retryAfterS : null;
+  return asked === null ? delay : Math.max(delay, asked * 1000);
+}
+
+function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted();
+  if (ms <= 0) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+/** A signal that aborts with either of two. `AbortSignal.any` is not in Node 18. */
+function eitherOf(timeout: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
+  if (signal === undefined) return timeout;
+  const both = new AbortController();
+  for (const each of [timeout, signal]) {
+    if (each.aborted) both.abort(each.reason);
+    each.addEventListener("abort", () => both.abort(each.reason), { once: true });
+  }
+  return both.signal;
+}
+
+/** For Node 18 and pages without TLS, which have no `crypto.randomUUID`. */
+function randomKey(): string {
+  const part = (): string => Math.random().toString(36).slice(2);
+  return `${Date.now().toString(36)}-${part()}${part()}${part()}`;
+}

@@ -1,0 +1,144 @@
+/**
+ * What a call can fail with.
+ *
+ * TollwayError
+ * ├── TransportError            no answer arrived; the gateway may have done what was asked
+ * ├── UnexpectedAnswerError     an answer without the envelope, for example from a proxy
+ * ├── RefusedError              an envelope with another code than 0
+ * │   ├── ParameterError        100: the request is wrong
+ * │   ├── TimedOutError         101
+ * │   ├── OwnerUnknownError     103: no such shop or user
+ * │   ├── SystemFaultError      200
+ * │   ├── RetryLaterError       202
+ * │   │   └── ThrottledError    202: too many calls in a second
+ * │   ├── OperationClosedError  203
+ * │   ├── PermissionMissingError  204: the account may not call this
+ * │   ├── UsedUpError           204: too few calls or credits left
+ * │   ├── NotAuthorizedError    302: the owner has not approved; has the link to ask for it
+ * │   ├── CredentialInvalidError  401
+ * │   └── UnknownPathError      404
+ * ├── CarrierRefusedError       the call succeeded, but the carrier issued no waybill
+ * └── SignatureError            a webhook that the gateway did not send, or sent long ago
+ */
+
+import type { ReasonName } from "./reasons.js";
+import type { WaybillResult } from "./types.js";
+
+/** An answer of the gateway around its payload. */
+export interface Envelope {
+  code: number;
+  msg: string;
+  msec: number;
+  time: number;
+  data: Record<string, unknown>;
+}
+
+/** The base of all errors of this package. */
+export class TollwayError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** No answer arrived, also after the retries. */
+export class TransportError extends TollwayError {}
+
+/** An answer that is not an envelope. */
+export class UnexpectedAnswerError extends TollwayError {
+  constructor(
+    readonly status: number,
+    readonly body: string,
+  ) {
+    super(`HTTP status ${status}, and no envelope: ${body.slice(0, 200)}`);
+  }
+}
+
+/** The gateway answered with a code other than 0. */
+export class RefusedError extends TollwayError {
+  readonly code: number;
+  readonly data: Record<string, unknown>;
+
+  constructor(
+    readonly envelope: Envelope,
+    /** The name of the reason, or null if the gateway sent none. */
+    readonly reason: ReasonName | null,
+    readonly requestId: string,
+    readonly status: number,
+    readonly retryAfterS: number | null,
+  ) {
+    super(`${envelope.code} ${reason ?? ""}: ${envelope.msg} (request ${requestId})`);
+    this.code = envelope.code;
+    this.data = envelope.data;
+  }
+
+  /** Whether the same request can succeed later without a change. */
+  get isRetryable(): boolean {
+    return [101, 200, 202].includes(this.code);
+  }
+}
+
+export class ParameterError extends RefusedError {}
+export class TimedOutError extends RefusedError {}
+export class OwnerUnknownError extends RefusedError {}
+export class SystemFaultError extends RefusedError {}
+export class RetryLaterError extends RefusedError {}
+export class ThrottledError extends RetryLaterError {}
+export class OperationClosedError extends RefusedError {}
+export class PermissionMissingError extends RefusedError {}
+export class UsedUpError extends RefusedError {}
+export class CredentialInvalidError extends RefusedError {}
+export class UnknownPathError extends RefusedError {}
+
+export class NotAuthorizedError extends RefusedError {
+  /** What the shop or user opens to approve. */
+  get authorizeUrl(): string {
+    return String(this.data["authorize_url"]);
+  }
+
+  /** Until when the link can be opened, in seconds since 1970. */
+  get expiresAt(): number {
+    return Number(this.data["expires_at"]);
+  }
+}
+
+/** The carrier issued no waybill, and nothing was charged; `result` is the whole answer. */
+export class CarrierRefusedError extends TollwayError {
+  constructor(readonly result: WaybillResult) {
+    super(String(result.errorMsg));
+  }
+}
+
+/** The signature of a webhook is missing, wrong or too old. */
+export class SignatureError extends TollwayError {}
+
+const BY_CODE: Record<number, typeof RefusedError> = {
+  100: ParameterError,
+  101: TimedOutError,
+  103: OwnerUnknownError,
+  200: SystemFaultError,
+  202: RetryLaterError,
+  203: OperationClosedError,
+  204: UsedUpError,
+  302: NotAuthorizedError,
+  401: CredentialInvalidError,
+  404: UnknownPathError,
+};
+const BY_REASON: Record<string, typeof RefusedError> = {
+  THROTTLED: ThrottledError,
+  PERMISSION_MISSING: PermissionMissingError,
+};
+
+/** The error of an answer. */
+export function refused(envelope: Envelope, response: Response): RefusedError {
+  const reason = response.headers.get("x-tollway-reason") as ReasonName | null;
+  const kind = BY_REASON[reason ?? ""] ?? BY_CODE[envelope.code] ?? RefusedError;
+  const retryAfter = response.headers.get("retry-after") ?? "";
+  return new kind(
+    envelope,
+    reason,
+    response.headers.get("x-request-id") ?? "",
+    response.status,
+    /^\d+$/.test(retryAfter) ? Number(retryAfter) : null,
+  );
+}

@@ -1,0 +1,38 @@
+/** Between JSON and the types of `types.ts`. */
+
+/** A time: a Date, seconds or milliseconds, or a text in the gateway's time zone. */
+export type Moment = Date | number | string;
+/** A day: a text as YYYY-MM-DD. */
+export type Day = string;
+/** A whole number. Give a bigint or a text where a number would not be exact. */
+export type Whole = number | bigint | string;
+
+/** What came around a payload. */
+export interface Meta {
+  requestId: string;
+  msec: number;
+  time: number;
+  /** The request whose stored answer this is; null if this call did the work. */
+  replayOf: string | null;
+  headers: Headers;
+}
+
+/** A payload with what came around it. */
+export type Answer<P> = P & { readonly meta: Meta };
+
+const TEXT_OR_LONG_NUMBER = /"(?:[^"\\]|\\.)*"|-?\b\d{16,}\b(?![.eE])/g;
+
+/** Reads JSON. A whole number that a `number` cannot hold exactly is read as a text. */
+export function readJson(text: string): unknown {
+  const safe = text.replace(TEXT_OR_LONG_NUMBER, (found) =>
+    found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${found}"`,
+  );
+  return JSON.parse(safe);
+}
+
+/** A parameter as it is sent. */
+export function onTheWire(value: unknown): string | number | boolean {
+  if (value instanceof Date) return value.getTime();
+  if (typeof value === "bigint") return value.toString();
+  return value as string | number | boolean;
+}

@@ -1,0 +1,37 @@
+"""What a refusal looks like for each reason, where none has happened: in the OpenAPI document, in
+the reference, and in the sandbox."""
+
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason, Refusal
+
+
+def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
+    """A refusal of this operation, with values that fit its fields."""
+    values: dict[str, object] = {
+        "field": "name",
+        "other": "name",
+        "known": "name",
+        "expected": "another value",
+        "problem": "it is empty",
+        "part": "request",
+        "limit": 10,
+        "limit_s": 10,
+        "left": 0,
+        "cost": 1,
+        "today": "2026-01-01",
+        "allowed": operation.method,
+        "fields": "name",
+        "owner": "shop",
+        "start": "startTime",
+        "end": "endTime",
+        "span_s": 700_000,
+    }
+    fields = declared_fields(operation.request_type)
+    if fields:
+        doubled = next((each for each in fields if each.other_names), fields[0])
+        values["field"] = values["known"] = doubled.name
+        values["other"] = next(iter(doubled.other_names), doubled.name)
+        values["expected"] = doubled.field.kind.expected
+        values["fields"] = fields[0].name
+    return Refusal(reason, **values)

@@ -1,0 +1,123 @@
+"""Stages for callers who try things out: an outcome chosen by a test call, and a dry run."""
+
+import asyncio
+import re
+from collections.abc import Awaitable
+
+import msgspec
+
+from tollway.consent.grants import GrantRequest
+from tollway.consent.links import ConsentLinks
+from tollway.contract.envelope import encode_data
+from tollway.contract.language import Phrase
+from tollway.contract.operation import OwnerKind
+from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.sample_refusal import sample_refusal
+from tollway.ledger.directory import Directory
+from tollway.pipeline.call import Call
+from tollway.pipeline.permit import cannot_pay
+
+OUTCOME_HEADER = b"x-tollway-outcome"
+DRY_RUN_HEADER = b"x-tollway-dry-run"
+SLOW_MAX_MS = 10_000
+
+_SLOW = re.compile(r"slow:([0-9]{1,5})")
+_NOT_KNOWN = Phrase("it is no outcome of this operation", "不是该接口的结果")
+_NOT_A_TEST = Phrase("the token is not a test token", "令牌不是测试令牌")
+_NOT_ONE = Phrase("it is not 1", "不是 1")
+_ONE_OR_NOTHING = Phrase("1, or leave it out", "1，或不传")
+
+
+class Simulate:
+    """Gives a test call the outcome that its header asks for.
+
+    A live call with the header is refused: it would be charged where its sender expects a test.
+    """
+
+    def __init__(self, links: ConsentLinks) -> None:
+        self._links = links
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        header = call.headers.get(OUTCOME_HEADER)
+        if header is None:
+            return None
+        if not call.caller.is_test:
+            raise _invalid(call, _NOT_A_TEST)
+        wanted = header.decode("latin-1")
+        if slow := _SLOW.fullmatch(wanted):
+            return asyncio.sleep(min(int(slow[1]), SLOW_MAX_MS) / 1000)
+        if wanted in Reason.__members__:
+            call.is_simulated = True
+            raise self._refusal(call, Reason[wanted])
+        call.sandbox_outcome = call.operation.sandbox_outcomes.get(wanted)
+        if call.sandbox_outcome is None:
+            raise _invalid(call, _NOT_KNOWN)
+        return None
+
+    def _refusal(self, call: Call, reason: Reason) -> Refusal:
+        refusal = sample_refusal(reason, call.operation)
+        if reason is Reason.NOT_AUTHORIZED:
+            need = call.operation.consent
+            whose = OwnerKind.SHOP if need is None else need.whose
+            asked = GrantRequest(call.caller.account_id, whose, "sandbox", call.operation_name)
+            link = self._links.make(asked, call.at_s, is_sandbox=True)
+            refusal.data = {"authorize_url": link.url, "expires_at": link.expires_at_s}
+        return refusal
+
+
+def _invalid(call: Call, problem: Phrase) -> Refusal:
+    own = ", ".join(call.operation.sandbox_outcomes)
+    expected = Phrase(
+        f"with a test token the name of a reason, slow:MILLISECONDS{own and ', '}{own}",
+        f"测试令牌下的原因名称、slow:毫秒数{own and '、'}{own}",
+    )
+    return Refusal(
+        Reason.PARAMETER_INVALID, field="X-Tollway-Outcome", problem=problem, expected=expected
+    )
+
+
+class DryRunAnswer(msgspec.Struct, frozen=True):
+    """The payload of a dry run. `cost` is what a success takes at most; `left` is the balance."""
+
+    dry_run: bool
+    cost: int
+    unit: str
+    left: int
+
+
+class DryRunDone(Exception):  # noqa: N818 - it is an answer, not a fault
+    """Ends a dry run that found nothing against the call."""
+
+
+class DryRun:
+    """Ends a call before anything is done, and answers what it would cost.
+
+    The stages before have refused what would be refused now; whether the data exist that it asks
+    for is known only when it is done.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def __call__(self, call: Call) -> Awaitable[None] | None:
+        header = call.headers.get(DRY_RUN_HEADER)
+        if header is None:
+            return None
+        if header != b"1":
+            # A call whose sender expects a dry run must not be charged.
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field="X-Tollway-Dry-Run",
+                problem=_NOT_ONE,
+                expected=_ONE_OR_NOTHING,
+            )
+        return self._answer(call)
+
+    async def _answer(self, call: Call) -> None:
+        unit = call.operation.balance_unit
+        left = await self._directory.amount_left(call.caller.account_id, unit)
+        if left < call.price:
+            raise cannot_pay(call.operation, left, call.price)
+        call.is_dry_run = True
+        call.data = encode_data(DryRunAnswer(True, call.price, unit, left))
+        raise DryRunDone

@@ -1,0 +1,188 @@
+"""What pages are made of: figures, tables, forms, facts and notices, declared as data.
+
+A page names its blocks; `templates/page.html` draws them. So a list or a form needs no template of
+its own. Texts are in the reader's language already, and every value is escaped when it is drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+
+class Link(NamedTuple):
+    """A text that leads somewhere."""
+
+    text: str
+    href: str
+
+
+class Cell(NamedTuple):
+    """One value of a table. `kind` is number, mono or time; a tone draws it as a state."""
+
+    text: str
+    kind: str = ""
+    href: str = ""
+    title: str = ""
+    tone: str = ""
+    share: int | None = None
+
+
+class Column(NamedTuple):
+    title: str
+    kind: str = ""
+
+
+class Empty(NamedTuple):
+    """What an empty list says: why, the one act that fills it, and the equal command."""
+
+    text: str
+    action: Link | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a form or filter. `kind` is a type of input, or select or textarea."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    value: str = ""
+    choices: Sequence[tuple[str, str]] = ()
+    help: str = ""
+    is_required: bool = False
+    length_max: int = 200
+    placeholder: str = ""
+    autocomplete: str = "off"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form that is sent by POST; `tone` is act or warn."""
+
+    kind: ClassVar[str] = "form"
+    action: str
+    button: str
+    fields: Sequence[Field] = ()
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    note: str = ""
+    problem: str = ""
+    tone: str = "act"
+    is_line: bool = False
+    is_folded: bool = False
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The fields that choose the rows of a table; sent by GET, so that an address says them."""
+
+    action: str
+    fields: Sequence[Field]
+    hidden: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    kind: ClassVar[str] = "table"
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    empty: Empty
+    title: str = ""
+    filters: Filters | None = None
+    links: Sequence[Link] = ()
+    older: str = ""
+    newest: str = ""
+    note: str = ""
+
+
+class Figure(NamedTuple):
+    """One number with its label; `spark` is an SVG that was drawn by `charts`."""
+
+    label: str
+    value: str
+    unit: str = ""
+    note: str = ""
+    tone: str = ""
+    href: str = ""
+    spark: object = ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    kind: ClassVar[str] = "figures"
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values; a value is a cell."""
+
+    kind: ClassVar[str] = "facts"
+    facts: Sequence[tuple[str, Cell]]
+    title: str = ""
+    links: Sequence[Link] = ()
+
+
+@dataclass(frozen=True)
+class Notice:
+    kind: ClassVar[str] = "notice"
+    text: str
+    tone: str = ""
+    link: Link | None = None
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that is shown this once, to be copied."""
+
+    kind: ClassVar[str] = "secret"
+    title: str
+    text: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Texts to copy: each with a name."""
+
+    kind: ClassVar[str] = "code"
+    title: str
+    samples: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing by `charts`, and the same values as a table."""
+
+    kind: ClassVar[str] = "chart"
+    title: str
+    drawing: object
+    table: Table
+    legend: Sequence[tuple[str, str]] = ()
+
+
+class Stage(NamedTuple):
+    """One stage of a call: passed, stopped or unused, and what it found."""
+
+    name: str
+    state: str
+    found: str = ""
+
+
+@dataclass(frozen=True)
+class Stages:
+    kind: ClassVar[str] = "stages"
+    title: str
+    stages: Sequence[Stage]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Blocks side by side, where there is space."""
+
+    kind: ClassVar[str] = "columns"
+    blocks: Sequence["Block"]
+
+
+Block = Form | Table | Figures | Facts | Notice | Secret | Code | Chart | Stages | Columns

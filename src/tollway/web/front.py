@@ -1,0 +1,97 @@
+"""The front page: what this gateway sells, whether it is well, and where each person goes in."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tollway.consent.owners import Owner
+from tollway.contract.operation import Operation
+from tollway.ledger.permissions import operation_states
+from tollway.store.database import Database
+from tollway.web.pages import Web
+from tollway.web.sign_in import Visit
+from tollway.web.wording import (
+    LANGUAGE_COOKIE,
+    LANGUAGES,
+    THEME_COOKIE,
+    THEMES,
+    amount,
+    is_own_address,
+)
+
+_YEAR_S = 365 * 86_400
+
+
+class DemoHints(NamedTuple):
+    """How to sign in to the demo world; shown by a gateway that only this machine can reach."""
+
+    owner_login: str
+    owner_password: str
+    curl: str
+
+
+class Offer(NamedTuple):
+    """One operation and what it costs."""
+
+    title: str
+    address: str
+    price: str
+    is_open: bool
+
+
+class FrontPage:
+    def __init__(
+        self,
+        web: Web[Owner],
+        database: Database,
+        operations: Sequence[Operation],
+        is_ready: Callable[[], Awaitable[bool]],
+        demo: DemoHints | None,
+    ) -> None:
+        self._web = web
+        self._database = database
+        self._operations = operations
+        self._is_ready = is_ready
+        self._demo = demo
+
+    async def show(self, _: Request, visit: Visit[Owner]) -> Response:
+        return self._web.render(
+            "front.html",
+            visit,
+            offers=await self._offers(visit),
+            is_ready=await self._is_ready(),
+            demo=self._demo,
+        )
+
+    async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
+        say, states = visit.view.say, await operation_states(self._database)
+        offers = []
+        for operation in self._operations:
+            state = states.get(operation.name)
+            price = operation.default_price
+            if state is not None and state.price is not None:
+                price = state.price
+            offers.append(
+                Offer(
+                    say(operation.title),
+                    f"{operation.method} {operation.path}",
+                    amount(say, operation.balance_unit, price),
+                    state is None or not state.is_closed,
+                )
+            )
+        return offers
+
+    async def choose_view(self, request: Request, visit: Visit[Owner]) -> Response:
+        """Stores the reader's language or colours, and leads back."""
+        form = await self._web.form(request, visit)
+        back = form.get("back", "")
+        response = self._web.redirect(back if is_own_address(back) else "/")
+        for cookie, chosen, known in (
+            (LANGUAGE_COOKIE, form.get("language", ""), LANGUAGES),
+            (THEME_COOKIE, form.get("theme", ""), THEMES),
+        ):
+            if chosen in known:
+                response.set_cookie(cookie, chosen, max_age=_YEAR_S, path="/", samesite="lax")
+        return response

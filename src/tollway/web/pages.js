@@ -1,0 +1,59 @@
+// Makes pages nicer; none needs it. `/` searches, `?` lists the keys, a press copies, live pages
+// refresh themselves, and an act that cannot be undone is asked for once more.
+"use strict";
+
+const inField = (target) => target.closest("input, select, textarea, [contenteditable]");
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || inField(event.target)) return;
+  const search = document.querySelector(".find input");
+  if (event.key === "/" && search) {
+    event.preventDefault();
+    search.focus();
+    search.select();
+  }
+  const keys = document.getElementById("keys");
+  if (event.key === "?" && keys) {
+    if (keys.open) keys.close();
+    else keys.showModal();
+  }
+});
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  event.preventDefault();
+  const source = button.dataset.copy;
+  const found = source.startsWith("#") ? document.querySelector(source) : null;
+  const text = found ? found.textContent.trim() : source;
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = button.dataset.done;
+  } catch {
+    if (found) getSelection().selectAllChildren(found);
+  }
+  setTimeout(() => { button.textContent = before; }, 1500);
+});
+
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form.filters");
+  if (form && event.target.matches("select")) form.requestSubmit();
+});
+
+for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+
+// A live part is fetched again from the page's own address.
+const live = document.querySelector("[data-live]");
+if (live) {
+  setInterval(async () => {
+    if (document.hidden || live.contains(document.activeElement)) return;
+    try {
+      const answer = await fetch(location.href, { headers: { "X-Live": "1" } });
+      if (!answer.ok || answer.redirected) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const part = page.querySelector("[data-live]");
+      if (part) live.replaceChildren(...part.childNodes);
+    } catch { /* The next attempt follows. */ }
+  }, Number(live.dataset.live) * 1000);
+}

@@ -1,0 +1,124 @@
+"""The sentences of the pages in each language, and how numbers and times are written.
+
+A sentence is written in English where it is used, as `_("...")` in a template or `say("...")` in
+code. `words/zh.toml` has each of them in Chinese; a test fails on one that is missing or unused.
+"""
+
+import tomllib
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+
+from tollway.contract.language import preferred_language
+
+LANGUAGES = {"en": "English", "zh": "中文"}
+THEMES = ("auto", "light", "dark")
+LANGUAGE_COOKIE = "tollway_language"
+THEME_COOKIE = "tollway_theme"
+_HTML_TAGS = {"en": "en", "zh": "zh-CN"}
+
+
+@cache
+def catalogue(language: str) -> dict[str, str]:
+    """Every sentence in a language, by the English one; English needs none."""
+    if language == "en":
+        return {}
+    text = files("tollway.web").joinpath(f"words/{language}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+class View(NamedTuple):
+    """How a reader sees pages: the language, light or dark, and the address to come back to."""
+
+    language: str
+    theme: str
+    address: str
+
+    @property
+    def html_tag(self) -> str:
+        return _HTML_TAGS[self.language]
+
+    def say(self, sentence: str, **values: object) -> str:
+        """A sentence in the reader's language, with its values filled in."""
+        text = catalogue(self.language).get(sentence, sentence)
+        return text.format_map(values) if values else text
+
+
+def sentence(text: str) -> str:
+    """Marks a sentence that is said elsewhere, for the test of the catalogue."""
+    return text
+
+
+PLAIN_VIEW = View("en", "auto", "/")
+Say = Callable[..., str]
+
+
+def view_of(request: Request) -> View:
+    """What a browser asks for, unless the reader chose otherwise."""
+    language = request.cookies.get(LANGUAGE_COOKIE, "")
+    if language not in LANGUAGES:
+        language = preferred_language(request.headers.get("accept-language", ""))
+    theme = request.cookies.get(THEME_COOKIE, "")
+    scope = request.scope
+    address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
+    if query:
+        address += f"?{query}"
+    return View(language, theme if theme in THEMES else "auto", address)
+
+
+def is_own_address(address: str) -> bool:
+    """Whether a redirect to it stays on these pages: a second slash would name another host."""
+    return (
+        address.startswith("/")
+        and not address.startswith(("//", "/\\"))
+        and address.isprintable()
+        and len(address) <= 2000
+    )
+
+
+def grouped(number: float) -> str:
+    return f"{number:,}"
+
+
+def amount(say: Say, unit: str, number: int) -> str:
+    """A number of credits or calls."""
+    if unit == "credits":
+        one, many = sentence("{count} credit"), sentence("{count} credits")
+    else:
+        one, many = sentence("{count} call"), sentence("{count} calls")
+    return say(one if abs(number) == 1 else many, count=grouped(number))
+
+
+def exact_time(at_s: float, zone: ZoneInfo) -> str:
+    return datetime.fromtimestamp(at_s, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def relative_time(at_s: float, now_s: float, zone: ZoneInfo, say: Say) -> str:
+    """How long ago or how soon; beyond a week the day."""
+    past_s = now_s - at_s
+    span_s = abs(past_s)
+    if span_s < 45:
+        return say("just now") if past_s >= 0 else say("in a moment")
+    if span_s < 3600:
+        count = round(span_s / 60) or 1
+        return (
+            say("{count} min ago", count=count)
+            if past_s > 0
+            else say("in {count} min", count=count)
+        )
+    if span_s < 2 * 86_400:
+        count = round(span_s / 3600)
+        return say("{count} h ago", count=count) if past_s > 0 else say("in {count} h", count=count)
+    if span_s < 7 * 86_400:
+        count = round(span_s / 86_400)
+        return (
+            say("{count} days ago", count=count)
+            if past_s > 0
+            else say("in {count} days", count=count)
+        )
+    return datetime.fromtimestamp(at_s, zone).strftime("%Y-%m-%d")

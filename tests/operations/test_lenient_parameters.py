@@ -1,0 +1,222 @@
+"""What clients send besides the plain form: blanks, spaces, other spellings, written times, names
+that are not known. Asked of a small world through real HTTP."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.gateway import Gateway, Reply, reply_of
+from tests.support.ledger import Caller, amount_left
+from tests.support.stores import Store
+from tollway.contract.operation import Operation
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, today: date) -> Store:
+    store = Store(tmp_path_factory.mktemp("lenient") / "tollway.db")
+    small_world(store, today)
+    return store
+
+
+@pytest.fixture(scope="module")
+def served(world: Store) -> Iterator[Gateway]:
+    gateway = Gateway(world)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def caller(world: Store) -> Caller:
+    return all_operations_caller(world, rate_limit=1000)
+
+
+class Asker:
+    """Asks with a good request, and changes to it."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, today: date) -> None:
+        self._gateway, self._caller, self._today = gateway, caller, today
+
+    def __call__(self, name: str, **changes: Any) -> Reply:
+        operation = BY_NAME[name]
+        sent = {**good_request(operation, self._today), **changes}
+        sent = {name: value for name, value in sent.items() if value is not ...}
+        return ask(self._gateway, operation, self._caller.token, sent)
+
+
+@pytest.fixture
+def asking(served: Gateway, caller: Caller, today: date) -> Asker:
+    return Asker(served, caller, today)
+
+
+def test_an_optional_parameter_that_is_blank_is_left_out(asking: Asker) -> None:
+    every = ("vvtype", "page", "pageSize", "start_time", "end_time")
+    filters = ("remark", "remarkTag", "remarkTagName")
+    plain = asking("orders").data
+    assert asking("orders", **dict.fromkeys((*every, *filters), "")).data == plain
+    assert asking("orders", **dict.fromkeys((*every, *filters), "  ")).data == plain
+    # No filter was sent, so the normal edition takes it too.
+    assert asking("orders", vvtype="2", **dict.fromkeys(filters, "")).code == 0
+    assert asking("promotion_material", page_size="", page_num=" ").code == 0
+    issued = asking("waybills", vvtype="", shopCode="")
+    assert (issued.code, issued.data["code"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("operation", "field"),
+    [
+        ("product_analysis", "product_id"),
+        ("coupon_claims", "sid"),
+        ("orders", "owner_id"),
+        ("promotion_material", "site_id"),
+        ("waybills", "receiver_name"),
+        ("waybills", "receiver_town"),
+    ],
+)
+def test_100_a_required_parameter_that_is_blank_is_missing(
+    asking: Asker, operation: str, field: str
+) -> None:
+    for blank in ("", "  "):
+        reply = asking(operation, **{field: blank})
+        assert (reply.code, reply.data) == (100, {})
+        assert f"{field} is missing" in reply.msg
+
+
+def test_spaces_around_a_value_are_no_part_of_it(asking: Asker, today: date) -> None:
+    for operation in OPERATIONS:
+        sent = good_request(operation, today)
+        spaced = {name: f" {value}\u3000" for name, value in sent.items()}
+        # Each waybill is for an order of its own; all else is what the plain request gets.
+        plain = asking(operation.name).data
+        found = asking(operation.name, **spaced).data
+        if operation.name == "waybills":
+            assert found["code"] == 1 and found["orderSn"].strip() == found["orderSn"]
+        else:
+            assert found == plain
+
+
+def test_a_carriers_code_is_taken_in_any_case(asking: Asker, today: date) -> None:
+    sent = good_request(BY_NAME["waybills"], today)
+    first = asking("waybills", **{**sent, "wp_code": sent["wp_code"].lower()})
+    again = asking("waybills", **sent)
+    assert first.data["code"] == 1
+    assert again.data["waybillCode"] == first.data["waybillCode"]
+
+
+def test_a_filter_under_the_answers_own_name_is_a_filter(asking: Asker) -> None:
+    shown = asking("orders").data
+    flagged = [each for each in shown["content"] if each["remark_tag"]]
+    tag, name = flagged[0]["remark_tag"], flagged[0]["remark_tag_name"]
+    by_wire_name = asking("orders", remarkTag=tag, remarkTagName=name, pageSize="5").data
+    by_answers = asking("orders", remark_tag=tag, remark_tag_name=name, page_size="5").data
+    assert by_answers == by_wire_name
+    assert by_answers["pageSize"] == 5 and by_answers["totalElements"] < shown["totalElements"]
+    wrong = asking("waybills", shop_code="no-such-code")
+    assert wrong.code == 100 and "shopCode" in wrong.msg
+    assert asking("waybills", order_sn=..., orderSn="WIRE-0000001").data["orderSn"]
+
+
+def test_100_one_parameter_under_two_names_with_two_values(asking: Asker) -> None:
+    reply = asking("orders", pageSize="5", page_size="6")
+    assert (reply.code, reply.data) == (100, {})
+    assert "pageSize" in reply.msg and "page_size" in reply.msg
+
+
+@pytest.mark.parametrize("name", ["Pagesize", "pagesize", "page_sise", "pageSizes", "PAGE_SIZE"])
+def test_100_a_name_that_looks_like_a_known_one(
+    asking: Asker, world: Store, caller: Caller, name: str
+) -> None:
+    before = amount_left(world, caller, "credits")
+    reply = asking("orders", **{name: "5"})
+    assert (reply.code, reply.data) == (100, {})
+    assert name in reply.msg and "pageSize" in reply.msg
+    assert amount_left(world, caller, "credits") == before
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_a_name_that_is_not_known_is_ignored_and_listed(
+    asking: Asker, operation: Operation
+) -> None:
+    assert "x-ignored-parameters" not in asking(operation.name).headers
+    # The same query twice: its request is cached, and what it said of the names too.
+    for _ in range(2):
+        reply = asking(operation.name, app_key="1", **{"名, 值": "2"})
+        assert reply.code == 0
+        listed = "app_key, %E5%90%8D%2C%20%E5%80%BC"
+        assert reply.headers["x-ignored-parameters"] == listed
+
+
+def test_many_names_that_are_not_known_are_listed_shortly(asking: Asker) -> None:
+    names = [f"unknown-{n}-{'名' * 35}" for n in range(20)]
+    reply = asking("promotion_material", **dict.fromkeys(names, 1))
+    listed = reply.headers["x-ignored-parameters"].split(", ")
+    assert reply.code == 0 and len(listed) == 11 and listed[-1] == "..."
+
+
+def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
+    day = today - timedelta(days=1)
+    whole = asking("orders", start_time=f"{day}", pageSize="1").data
+    assert 0 < whole["totalElements"] < asking("orders", pageSize="1").data["totalElements"]
+    for written in (f"{day} 00:00", f"{day}T00:00:00", f"{day}T00:00:00+08:00"):
+        assert asking("orders", start_time=written, pageSize="1").data == whole
+    # The window begins two days ago.
+    plain, start = asking("coupon_claims").data, today - timedelta(days=2)
+    assert plain["total"] > 0
+    assert asking("coupon_claims", startTime=f"{start}").data == plain
+    assert asking("coupon_claims", startTime=f"{start}T00:00+08:00").data == plain
+
+
+def posted(
+    served: Gateway, caller: Caller, operation: Operation, body: bytes, **headers: str
+) -> Reply:
+    sent = {"Authorization": f"Bearer {caller.token}"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    request = served.client.build_request("POST", operation.path, content=body, headers=sent)
+    return reply_of(served.client.send(request))
+
+
+def test_bodies_come_in_other_encodings(served: Gateway, caller: Caller, today: date) -> None:
+    orders, waybills = BY_NAME["orders"], BY_NAME["waybills"]
+    form = urlencode(good_request(orders, today)).encode()
+    plain = posted(served, caller, orders, form, Content_Type=FORM)
+    assert plain.data["totalElements"] > 0
+    text = json.dumps(good_request(waybills, today), ensure_ascii=False)
+    issued = posted(served, caller, waybills, text.encode(), Content_Type="application/json")
+    assert issued.data["code"] == 1
+    for again in (
+        posted(served, caller, orders, form),
+        posted(served, caller, orders, json.dumps(good_request(orders, today)).encode()),
+        posted(served, caller, orders, gzip.compress(form), Content_Encoding="gzip"),
+    ):
+        assert again.data == plain.data
+    # What curl -d declares, what a script without a library sends, and what Windows saves.
+    for again in (
+        posted(served, caller, waybills, text.encode(), Content_Type=FORM),
+        posted(served, caller, waybills, text.encode(), Content_Type="text/plain"),
+        posted(served, caller, waybills, text.encode()),
+        posted(served, caller, waybills, b"\xef\xbb\xbf" + text.encode()),
+        posted(
+            served,
+            caller,
+            waybills,
+            text.encode("gbk"),
+            Content_Type="application/json;charset=GBK",
+        ),
+        posted(served, caller, waybills, gzip.compress(text.encode()), Content_Encoding="gzip"),
+    ):
+        assert again.data["waybillCode"] == issued.data["waybillCode"]
+
+
+def test_100_a_packed_body_is_no_way_around_the_limit(served: Gateway, caller: Caller) -> None:
+    body = gzip.compress(b"owner_id=" + b"x" * 5_000_000)
+    reply = posted(served, caller, BY_NAME["orders"], body[:16_000], Content_Encoding="gzip")
+    assert (reply.code, reply.data) == (100, {})
+    assert "larger than" in reply.msg

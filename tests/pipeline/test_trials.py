@@ -1,0 +1,150 @@
+"""Outcomes that a test call asks for, and dry runs."""
+
+from datetime import date
+from time import monotonic
+
+import pytest
+
+from tests.support.all_operations import all_operations_caller, ask, good_request
+from tests.support.gateway import Gateway
+from tests.support.ledger import CREDITS, Caller, amount_left, credits_left, new_caller
+from tests.support.receipts import notes_of, receipt_of
+from tests.support.stores import Store
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+ORDERS, WAYBILLS = BY_NAME["orders"], BY_NAME["waybills"]
+every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+
+
+@pytest.fixture(scope="module")
+def tester(world: Store) -> Caller:
+    """A test token of an account that was never charged."""
+    return new_caller(world, operations=OPERATIONS, kind="test", rate_limit=100_000)
+
+
+def _outcome(value: str) -> dict[str, str]:
+    return {"X-Tollway-Outcome": value}
+
+
+@every_operation
+def test_every_reason_of_the_table_can_be_had(
+    served: Gateway, tester: Caller, operation: Operation
+) -> None:
+    for reason in Reason:
+        reply = ask(served, operation, tester.token, {}, _outcome(reason.name))
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (reason.value.code, reason.name)
+        assert "{" not in reply.msg
+        if reason is Reason.THROTTLED:
+            assert reply.headers["retry-after"] == "1"
+        if reason is Reason.NOT_AUTHORIZED:
+            page = served.client.get(reply.data["authorize_url"])
+            assert "sandbox" in page.text and reply.data["expires_at"] > reply.envelope["time"]
+        else:
+            assert reply.data == {}
+
+
+def test_a_simulated_fault_raises_no_alert_and_has_a_receipt(
+    served: Gateway, tester: Caller
+) -> None:
+    reply = ask(served, WAYBILLS, tester.token, {}, _outcome("INTERNAL"))
+    found = receipt_of(served, tester.token, reply)
+    assert (found["code"], found["reason"], found["is_test"]) == (200, "INTERNAL", True)
+    metrics = served.client.get("/metrics").text
+    assert 'reason="SIMULATED"' in metrics and 'reason="INTERNAL"' not in metrics
+
+
+def test_an_answer_can_be_slow(served: Gateway, tester: Caller, today: date) -> None:
+    began_s = monotonic()
+    reply = ask(served, ORDERS, tester.token, good_request(ORDERS, today), _outcome("slow:300"))
+    assert reply.code == 0 and reply.data["content"]
+    assert monotonic() - began_s >= 0.3
+
+
+def test_a_carrier_can_refuse(served: Gateway, tester: Caller, today: date) -> None:
+    request = good_request(WAYBILLS, today)
+    reply = ask(served, WAYBILLS, tester.token, request, _outcome("carrier:refused"))
+    assert (reply.code, reply.data["code"], reply.data["waybillCode"]) == (0, 0, "")
+    assert reply.data["orderSn"] == request["order_sn"] and reply.data["errorMsg"]
+
+
+@pytest.mark.parametrize(
+    "value", ["", "NO_SUCH_REASON", "calls_used_up", "slow:", "slow:-1", "slow:1e3", "__class__"]
+)
+def test_an_outcome_that_does_not_exist_is_refused(
+    served: Gateway, tester: Caller, today: date, value: str
+) -> None:
+    reply = ask(served, ORDERS, tester.token, good_request(ORDERS, today), _outcome(value))
+    assert reply.code == 100 and "X-Tollway-Outcome" in reply.msg
+
+
+def test_only_waybills_have_a_carrier(served: Gateway, tester: Caller, today: date) -> None:
+    request = good_request(ORDERS, today)
+    assert ask(served, ORDERS, tester.token, request, _outcome("carrier:refused")).code == 100
+
+
+def test_a_live_call_that_asks_for_an_outcome_is_refused_and_not_charged(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world)
+    for value in ("INTERNAL", "slow:1", "carrier:refused"):
+        reply = ask(served, WAYBILLS, caller.token, good_request(WAYBILLS, today), _outcome(value))
+        assert reply.code == 100 and "test token" in reply.msg
+    assert credits_left(world, caller) == 1000
+
+
+DRY_RUN = {"X-Tollway-Dry-Run": "1"}
+
+
+@every_operation
+def test_a_dry_run_says_what_a_call_costs_and_does_nothing(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    caller = all_operations_caller(world)
+    before = amount_left(world, caller, operation.balance_unit)
+    # Also with a key, which must not be used up.
+    headers = {**DRY_RUN, "Idempotency-Key": "dry"}
+    reply = ask(served, operation, caller.token, good_request(operation, today), headers)
+    assert reply.code == 0
+    assert reply.data == {
+        "dry_run": True,
+        "cost": operation.default_price,
+        "unit": operation.balance_unit,
+        "left": before,
+    }
+    assert amount_left(world, caller, operation.balance_unit) == before
+    assert receipt_of(served, caller.token, reply)["reason"] == "DRY_RUN"
+    real = ask(
+        served, operation, caller.token, good_request(operation, today), {"Idempotency-Key": "dry"}
+    )
+    assert real.code == 0 and "x-replay-of" not in real.headers
+    left = amount_left(world, caller, operation.balance_unit)
+    assert left == before - operation.default_price
+
+
+@every_operation
+def test_a_dry_run_is_refused_as_the_call_would_be(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    request = good_request(operation, today)
+    spent = all_operations_caller(world, credits_=0, calls=0)
+    assert ask(served, operation, spent.token, request, DRY_RUN).code == 204
+    paying = all_operations_caller(world)
+    assert ask(served, operation, paying.token, {}, DRY_RUN).code == 100
+    if operation.consent is not None:
+        stranger = new_caller(world, operations=(operation,), credits_=100)
+        reply = ask(served, operation, stranger.token, request, DRY_RUN)
+        assert reply.code == 302 and reply.data["authorize_url"]
+
+
+@pytest.mark.parametrize("value", ["", "0", "true", "yes"])
+def test_a_dry_run_that_is_not_understood_is_not_charged(
+    served: Gateway, world: Store, today: date, value: str
+) -> None:
+    caller = all_operations_caller(world)
+    headers = {"X-Tollway-Dry-Run": value}
+    reply = ask(served, ORDERS, caller.token, good_request(ORDERS, today), headers)
+    assert reply.code == 100 and "X-Tollway-Dry-Run" in reply.msg
+    assert amount_left(world, caller, CREDITS) == 1000
+    assert notes_of(world, caller) <= 1

@@ -1,0 +1,295 @@
+"""The TypeScript SDK: compiled, and run by Node against a real gateway."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, blocks_of
+from tests.support.all_operations import all_operations_caller, good_request
+from tests.support.gateway import Gateway
+from tests.support.ledger import credits_left, new_caller
+from tests.support.orders import OWNER, START_MS, new_shopper, order, put_orders
+from tests.support.stores import Store
+from tollway.demo.owners import SHOP
+from tollway.intake.push_signature import sign
+from tollway.intake.sources import key_of
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+_SDK = ROOT / "sdk/typescript"
+_PAGE, _PAGE_ZH = DOCS / "call/javascript.md", DOCS / "call/javascript.zh.md"
+_BLOCKS = [block.text for block in blocks_of(_PAGE) if block.language == "javascript"]
+_METHODS = {
+    "product_analysis": "productAnalysis",
+    "coupon_claims": "couponClaims",
+    "promotion_material": "promotionMaterial",
+    "waybills": "issueWaybill",
+    "orders": "orders",
+}
+Run = Callable[..., list[Any]]
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `import "tollway-client"` finds the compiled package."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("the TypeScript SDK is tested where node and npm are installed")
+    base = tmp_path_factory.getbasetemp()
+    # The processes of a run share one.
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "typescript"
+    with Path(f"{folder}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _compile(folder)
+    return folder
+
+
+def _compile(folder: Path) -> None:
+    inside = folder / "node_modules/tollway-client"
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(_SDK, inside, ignore=ignored)
+    command = ["npm", "ci", "--no-audit", "--no-fund"]
+    installed = subprocess.run(command, cwd=inside, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        shutil.rmtree(folder)
+        pytest.skip(f"npm cannot install the compiler: {installed.stderr[-300:]}")
+    done = subprocess.run(
+        ["npm", "run", "build"], cwd=inside, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def run(package: Path, tmp_path: Path) -> Run:
+    """Runs a script; what it prints, line by line as JSON. `at` answers lines that ask for it."""
+
+    def run(script: str, at: Callable[[Any], object] | None = None, **names: Any) -> list[Any]:
+        file = package / f"{tmp_path.name}-{len(list(package.iterdir()))}.mjs"
+        constants = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in names.items())
+        file.write_text(f"{_IMPORTS}{constants}{script}\nprocess.stdin.destroy();\n")
+        with subprocess.Popen(
+            ["node", str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            found = []
+            for line in process.stdout:
+                found.append(json.loads(line))
+                if at is not None:
+                    at(found[-1])
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+        assert process.returncode == 0, "its errors are in this test's output"
+        return found
+
+    return run
+
+
+_IMPORTS = """
+import { once } from "node:events";
+import * as tollway from "tollway-client";
+const print = (value) => console.log(JSON.stringify(value));
+const pause = async (value) => { print(value); await once(process.stdin, "data"); };
+"""
+
+
+def test_every_operation_answers(world: Gateway, today: date, run: Run) -> None:
+    caller = all_operations_caller(world.store)
+    requests = [[_METHODS[each.name], good_request(each, today)] for each in OPERATIONS]
+    script = """
+    const client = new tollway.Client({ token, baseUrl });
+    for (const [method, request] of requests) {
+      const answer = await client[method](request);
+      print([Object.keys(answer), answer.meta.requestId.length > 20, answer.meta.replayOf]);
+    }"""
+    found = run(script, token=caller.token, baseUrl=world.base_url, requests=requests)
+    assert len(found) == len(OPERATIONS)
+    for operation, (fields, has_id, replay_of) in zip(OPERATIONS, found, strict=True):
+        declared = operation.response_type.__struct_fields__
+        assert set(fields) <= set(declared) and "meta" not in fields
+        assert has_id and replay_of is None
+
+
+def test_an_answer_that_is_lost_is_had_again_and_paid_once(world: Gateway, run: Run) -> None:
+    caller = all_operations_caller(world.store)
+    script = """
+    const keys = [];
+    const lossy = async (url, init) => {
+      const response = await fetch(url, init);
+      keys.push(init.headers["Idempotency-Key"]);
+      if (keys.length > 2) return response;
+      await response.text();
+      throw new TypeError("lost");
+    };
+    const client = new tollway.Client({ token, baseUrl, fetch: lossy });
+    const page = await client.orders({ owner_id: shop });
+    print([keys.length, new Set(keys).size, page.meta.replayOf !== null, page.content.length > 0]);
+    """
+    found = run(script, token=caller.token, baseUrl=world.base_url, shop=SHOP.id)
+    assert found == [[3, 1, True, True]]
+    assert credits_left(world.store, caller) == 999
+
+
+def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
+    poor = all_operations_caller(world.store, credits_=0)
+    stranger = new_caller(world.store, granted=False)
+    asker = new_caller(world.store, operations=(BY_NAME["orders"],), credits_=10)
+    script = """
+    for (const [token, request] of attempts) {
+      const client = new tollway.Client({ token, baseUrl });
+      try { await client.orders(request); print("no error"); }
+      catch (error) {
+        print([error.name, error.code, error.reason, error.requestId.length > 20,
+               error.authorizeUrl?.startsWith(baseUrl) ?? null]);
+      }
+    }"""
+    attempts = [
+        [poor.token, {"owner_id": SHOP.id}],
+        [stranger.token, {"owner_id": SHOP.id}],
+        [asker.token, {"owner_id": SHOP.id}],
+        [asker.token, {"owner_id": "1"}],
+        [asker.token, {"owner_id": SHOP.id, "pageSize": 101}],
+        ["tw_live_", {"owner_id": SHOP.id}],
+    ]
+    found = run(script, baseUrl=world.base_url, attempts=attempts)
+    assert [each[:3] for each in found] == [
+        ["UsedUpError", 204, "CREDITS_USED_UP"],
+        ["PermissionMissingError", 204, "PERMISSION_MISSING"],
+        ["NotAuthorizedError", 302, "NOT_AUTHORIZED"],
+        ["OwnerUnknownError", 103, "OWNER_UNKNOWN"],
+        ["ParameterError", 100, "PARAMETER_INVALID"],
+        ["CredentialInvalidError", 401, "CREDENTIAL_INVALID"],
+    ]
+    assert all(each[3] for each in found) and found[2][4]
+
+
+def test_it_stays_under_the_limit_by_itself(world: Gateway, today: date, run: Run) -> None:
+    caller = new_caller(world.store, rate_limit=3)
+    script = """
+    const sent = [];
+    const timed = (url, init) => { sent.push(performance.now()); return fetch(url, init); };
+    const client = new tollway.Client({ token, baseUrl, fetch: timed });
+    await client.productAnalysis(request);
+    await new Promise((done) => setTimeout(done, 1100));
+    sent.length = 0;
+    await Promise.all(Array.from({ length: 7 }, () => client.productAnalysis(request)));
+    print(sent);"""
+    request = good_request(BY_NAME["product_analysis"], today)
+    (sent,) = run(script, token=caller.token, baseUrl=world.base_url, request=request)
+    # By when they were sent, which a busy machine does not change.
+    assert len(sent) >= 7
+    assert all(later - sooner >= 1000 for sooner, later in zip(sent, sent[3:], strict=False))
+
+
+def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
+    tmp_path: Path, run: Run
+) -> None:
+    gateway = Gateway(Store(tmp_path / "tollway.db"))
+    store, minute_ms = gateway.store, 60_000
+
+    def put(numbers: range, **changes: Any) -> None:
+        put_orders(
+            store,
+            [
+                order(f"order-{n:06}", **{"confirm_time": START_MS + n * minute_ms, **changes})
+                for n in numbers
+            ],
+        )
+
+    put(range(5000))
+    put(range(5000, 10_000))
+    caller = new_shopper(store)
+
+    def change(at: Any) -> None:
+        if at == 150:
+            put(range(10_000, 10_130))
+        elif at == 5000:
+            put(range(0, 6000, 50), order_status=2, updated_at=START_MS + 1)
+            put_orders(store, [order("late", confirm_time=START_MS + 9000 * minute_ms)])
+
+    script = """
+    const client = new tollway.Client({ token, baseUrl });
+    const found = [];
+    for await (const order of client.iterOrders({ owner_id: owner })) {
+      found.push(order.order_sn);
+      if (found.length === 150 || found.length === 5000) await pause(found.length);
+    }
+    print(found);"""
+    *_, found = run(script, change, token=caller.token, baseUrl=gateway.base_url, owner=OWNER)
+    assert len(found) == len(set(found))
+    assert {f"order-{n:06}" for n in range(10_000)} <= set(found)
+    assert gateway.stop() == 0
+
+
+@pytest.mark.sqlite
+def test_long_numbers_stay_exact_and_texts_as_they_are(package: Path, run: Run) -> None:
+    script = """
+    const { readJson } = await import("./node_modules/tollway-client/dist/json.js");
+    print(texts.map(readJson));"""
+    texts = [
+        '{"item_id":734567890123456789,"a":"12345678901234567890","b":1.5}',
+        '["\\\\\\"99999999999999999999",-99999999999999999999,1700000000000]',
+    ]
+    assert run(script, texts=texts) == [
+        [
+            {"item_id": "734567890123456789", "a": "12345678901234567890", "b": 1.5},
+            ['\\"99999999999999999999', "-99999999999999999999", 1_700_000_000_000],
+        ]
+    ]
+
+
+@pytest.mark.sqlite
+def test_webhooks_are_verified(run: Run) -> None:
+    secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", '{"type": "balance.low", "data": 5}'
+    signature = sign(key_of(secret), "msg_1", "1614265330", body.encode())
+    headers = {
+        "Webhook-Id": "msg_1",
+        "Webhook-Timestamp": "1614265330",
+        "Webhook-Signature": f"v1,AAAA {signature}",
+    }
+    script = """
+    const attempts = [
+      [body, 1614265330], [body + " ", 1614265330], [body, 1614265330 + 301],
+    ];
+    for (const [text, nowS] of attempts) {
+      try { print((await tollway.verify(text, headers, ["whsec_AAAA", secret], { nowS })).type); }
+      catch (error) { print(error.name); }
+    }"""
+    found = run(script, body=body, headers=headers, secret=secret)
+    assert found == ["balance.low", "SignatureError", "SignatureError"]
+
+
+@pytest.mark.sqlite
+def test_the_examples_of_the_page_run(world: Gateway, run: Run) -> None:
+    token = new_caller(world.store, operations=OPERATIONS, kind="test").token
+    script = "\n".join(_BLOCKS).replace("tw_test_…", token)
+    script = script.replace("https://gateway.example", world.base_url)
+    script = script.replace("console.log(", "log(")
+    head = "const lines = []; const log = (...each) => lines.push(each.join(' '));\n"
+    (printed,) = run(f"{head}{script}\nprint([lines, orders.length, claims.length]);")
+    lines, orders, claims = printed
+    assert orders > 100 and claims > 0
+    assert any(line.startswith("Ask the owner to open http") for line in lines)
+
+
+@pytest.mark.sqlite
+def test_the_first_example_has_five_lines_and_the_chinese_page_the_same_ones() -> None:
+    assert len([line for line in _BLOCKS[0].splitlines() if line]) <= 5
+    assert [
+        block.text for block in blocks_of(_PAGE_ZH) if block.language == "javascript"
+    ] == _BLOCKS
+
+
+@pytest.mark.sqlite
+def test_its_lock_file_has_digests_and_no_addresses() -> None:
+    packages = json.loads((_SDK / "package-lock.json").read_text())["packages"]
+    locked = [each for name, each in packages.items() if name]
+    assert locked and all("integrity" in each and "resolved" not in each for each in locked)
+    assert not json.loads((_SDK / "package.json").read_text()).get("dependencies")
+    assert os.access(_SDK / ".npmrc", os.R_OK)

@@ -1,0 +1,70 @@
+"""Every sentence of the pages exists in Chinese, with the same values; none is left over."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, nodes
+
+import tollway.web
+from tollway.operations.catalogue import OPERATIONS
+from tollway.web.wording import catalogue, is_own_address
+
+_WEB = Path(tollway.web.__file__).parent
+_SAID_BY = {"say", "sentence", "PageError", "RailLink"}
+
+
+def _in_code(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if name in _SAID_BY:
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            if name == "RailLink":
+                texts = texts[-2:-1]
+            yield from (each for each in texts if isinstance(each, str) and each)
+
+
+def _in_template(path: Path) -> Iterator[str]:
+    parsed = Environment(autoescape=True).parse(path.read_text(encoding="utf-8"))
+    for call in parsed.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name) and call.node.name == "_":
+            first = call.args[0]
+            if isinstance(first, nodes.Const):
+                yield first.value
+
+
+@cache
+def sentences() -> frozenset[str]:
+    found = {each for path in _WEB.rglob("*.py") for each in _in_code(path)}
+    found |= {each for path in _WEB.rglob("*.html") for each in _in_template(path)}
+    found |= {operation.title for operation in OPERATIONS}
+    found |= {operation.consent.asks for operation in OPERATIONS if operation.consent}
+    return frozenset(found)
+
+
+def test_every_sentence_is_in_the_catalogue() -> None:
+    missing = sorted(sentences() - catalogue("zh").keys())
+    assert not missing, "\n".join(missing)
+
+
+def test_no_sentence_of_the_catalogue_is_left_over() -> None:
+    assert sorted(catalogue("zh").keys() - sentences()) == []
+
+
+def test_both_languages_have_the_same_values() -> None:
+    def values(text: str) -> set[str]:
+        return set(re.findall(r"\{(\w+)\}", text))
+
+    different = [each for each, said in catalogue("zh").items() if values(each) != values(said)]
+    assert different == []
+
+
+def test_a_redirect_stays_on_these_pages() -> None:
+    assert is_own_address("/operator/accounts?q=a")
+    for address in ("", "//evil.example", "/\\evil.example", "https://evil.example", "/a\nb"):
+        assert not is_own_address(address)
