@@ -1,5 +1,6 @@
 """Whatever bytes arrive, reading them ends in values or in a refusal with a message."""
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.envelope import encode_data
-from tollway.contract.parsing import read_form, read_json, read_query
+from tollway.contract.parsing import read_body, read_form, read_query, unpacked
 from tollway.contract.reasons import Refusal
 from tollway.operations.product_analysis.operation import ProductAnalysisRequest
 
@@ -41,6 +42,20 @@ def test_of_a_form(content_type: str, body: bytes) -> None:
 
 
 @given(
+    st.sampled_from(["", "text/plain", "application/json; charset=gbk"]),
+    st.binary() | st.lists(st.sampled_from([b"--x\r\n", b"{", b"=", b"&", b"a"])).map(b"".join),
+)
+def test_of_a_body_of_any_kind(content_type: str, body: bytes) -> None:
+    is_read_or_refused(lambda: read_body(content_type, body))
+
+
+@given(st.binary(), st.integers(0, 20))
+def test_of_a_packed_body(body: bytes, cut: int) -> None:
+    for packed in (body, gzip.compress(body)[: -cut or None]):
+        is_read_or_refused(lambda packed=packed: read_body("", unpacked("gzip", packed, 50)))
+
+
+@given(
     st.text(st.characters(max_codepoint=255)),
     st.lists(
         st.sampled_from(
@@ -56,12 +71,12 @@ def test_of_a_form_made_of_what_matters_in_one(parameter: str, pieces: list[byte
 
 @given(st.binary())
 def test_of_a_json_body(body: bytes) -> None:
-    is_read_or_refused(lambda: read_json("application/json", body))
+    is_read_or_refused(lambda: read_body("application/json", body))
 
 
 @given(st.lists(st.sampled_from('{}[],:"\\0e.-1') | st.sampled_from(["NaN", "null", "\\ud800"])))
 def test_of_a_json_body_made_of_what_matters_in_one(pieces: list[str]) -> None:
-    is_read_or_refused(lambda: read_json("application/json", "".join(pieces).encode()))
+    is_read_or_refused(lambda: read_body("application/json", "".join(pieces).encode()))
 
 
 @given(
@@ -81,4 +96,4 @@ def test_of_a_json_body_made_of_what_matters_in_one(pieces: list[str]) -> None:
 )
 def test_of_a_json_object_with_names_that_repeat(pairs: list[tuple[str, object]]) -> None:
     members = ",".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in pairs)
-    is_read_or_refused(lambda: read_json("application/json", f"{{{members}}}".encode()))
+    is_read_or_refused(lambda: read_body("application/json", f"{{{members}}}".encode()))

@@ -1,5 +1,6 @@
 """Reading takes time in proportion to what was sent, and little of it: all other calls wait."""
 
+import gzip
 from collections.abc import Callable
 from contextlib import suppress
 from time import thread_time
@@ -7,13 +8,14 @@ from time import thread_time
 import pytest
 
 from tollway.contract.language import preferred_language
-from tollway.contract.parsing import read_form, read_json, read_query
+from tollway.contract.parsing import read_body, read_form, read_query, unpacked
 from tollway.contract.reasons import Refusal
 
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=cut"
 PART = b'--cut\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
 SIZE = 2**20
+PACKED = gzip.compress(bytes(64 * SIZE), 1)
 HOSTILE: dict[str, Callable[[], object]] = {
     "percents": lambda: read_form(URLENCODED, b"a=" + b"%41" * (SIZE // 3)),
     "percents in a query": lambda: read_query(b"a=" + b"%41" * (SIZE // 3)),
@@ -23,8 +25,12 @@ HOSTILE: dict[str, Callable[[], object]] = {
     "line ends in a part": lambda: read_form(MULTIPART, PART + b"\r\n" * (SIZE // 2)),
     "half boundaries": lambda: read_form(MULTIPART, PART + b"\r\n--cu" * (SIZE // 6)),
     "options of a type": lambda: read_form(MULTIPART + ";a=b" * (SIZE // 16), b""),
-    "empty objects": lambda: read_json("", b'{"a":[' + b"{}," * (SIZE // 3) + b"{}]}"),
-    "opened lists": lambda: read_json("", b"[" * SIZE),
+    "empty objects": lambda: read_body("", b'{"a":[' + b"{}," * (SIZE // 3) + b"{}]}"),
+    "opened lists": lambda: read_body("", b"[" * SIZE),
+    "nearly a form": lambda: read_body("", b"a=b&" * (SIZE // 4) + b" "),
+    "equal signs": lambda: read_body("text/plain", b"=" * SIZE),
+    "spaces": lambda: read_body("", b" " * SIZE),
+    "packed": lambda: unpacked("gzip", PACKED, SIZE),
     "languages": lambda: preferred_language("zh;q=0.1," * (SIZE // 9)),
 }
 

@@ -1,10 +1,13 @@
 """Parameters in a form body: multipart and urlencoded, whole and broken."""
 
+import gzip
+from urllib.parse import urlencode
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.parsing import read_form
+from tollway.contract.parsing import read_body, read_form, unpacked
 from tollway.contract.reasons import Reason, Refusal
 
 MULTIPART = "multipart/form-data; boundary=cut"
@@ -111,3 +114,70 @@ def test_a_name_with_two_values_is_refused_by_name(content_type: str, body: byte
 def test_what_a_client_sends_in_parts_comes_back(values: dict[str, str]) -> None:
     body = b"".join(part(name, value.encode()) for name, value in values.items()) + END
     assert read_form(MULTIPART, body) == values
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/json", "; ;=;"])
+def test_a_form_that_is_not_declared_is_read_if_it_plainly_is_one(content_type: str) -> None:
+    assert read_body(content_type, b"a=1&b=%E4%BD%A0+x") == {"a": "1", "b": "你 x"}
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "multipart/mixed; boundary=cut"])
+def test_parts_that_are_not_declared_are_read_by_their_first_line(content_type: str) -> None:
+    assert read_body(content_type, ONE + END) == {"a": "1"}
+
+
+def test_no_body_at_all_has_no_parameters() -> None:
+    assert read_body("", b"") == {}
+
+
+@pytest.mark.parametrize(
+    "body", [b"hello", b"a=1\nb=2", b"<a b=1>", b"--\r\n", b"a b=1", b"=1", b"a=1&&b=2"]
+)
+def test_what_is_neither_a_form_nor_json_is_refused(body: bytes) -> None:
+    with pytest.raises(Refusal) as refused:
+        read_body("text/plain", body)
+    assert refused.value.reason is Reason.BODY_UNREADABLE
+
+
+@pytest.mark.parametrize("kind", ["GBK", "gb18030"])
+def test_a_form_in_a_chinese_charset_is_read(kind: str) -> None:
+    named = {"城市": "深圳 \\&=+%"}
+    whole = part("x", "深圳 \\&=+%".encode("gbk")).replace(b'"x"', '"城市"'.encode("gbk")) + END
+    assert read_form(f"{MULTIPART}; charset={kind}", whole) == named
+    own = part("a", "深圳".encode("gbk")).replace(
+        b"\r\n\r\n", f"\r\nContent-Type: text/plain; charset={kind}\r\n\r\n".encode()
+    )
+    assert read_form(MULTIPART, own + part("b", "深圳".encode()) + END) == dict.fromkeys(
+        "ab", "深圳"
+    )
+    quoted = urlencode({"城市": "深圳 \\&=+%"}, encoding="gbk").encode()
+    assert read_form(f"{URLENCODED}; charset={kind}", quoted) == named
+    assert read_form(f"{URLENCODED}; charset={kind}", "a=深圳".encode("gbk")) == {"a": "深圳"}
+
+
+@pytest.mark.parametrize("packing", ["gzip", " X-GZIP "])
+def test_a_packed_body_is_unpacked_within_the_limit(packing: str) -> None:
+    packed = gzip.compress(b"a" * 1000)
+    assert unpacked(packing, packed, 1000) == b"a" * 1000
+    with pytest.raises(Refusal) as refused:
+        unpacked(packing, packed, 999)
+    assert refused.value.reason is Reason.BODY_TOO_LARGE
+    assert unpacked("identity", b"x", 10) == b"x"
+
+
+@pytest.mark.parametrize(
+    ("packing", "body"),
+    [
+        ("gzip", gzip.compress(b"a=1")[:-1]),
+        ("gzip", gzip.compress(b"a=1") + b"x"),
+        ("gzip", b"a=1"),
+        ("gzip", b""),
+        ("br", b"a=1"),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"a=1"))),
+    ],
+)
+def test_a_body_that_cannot_be_unpacked_is_refused(packing: str, body: bytes) -> None:
+    with pytest.raises(Refusal) as refused:
+        unpacked(packing, body, 1000)
+    assert refused.value.reason is Reason.BODY_UNREADABLE
+    assert "gzip" in refused.value.message("en") and "gzip" in refused.value.message("zh")

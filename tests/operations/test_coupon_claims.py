@@ -112,7 +112,8 @@ def test_100_parameter_repeated_with_another_value(gateway: Gateway, unpaid: Cal
 @pytest.mark.parametrize(
     ("content_type", "body", "problem"),
     [
-        ("application/json", b"{}", "Content-Type"),
+        ("application/json", b"{", "JSON"),
+        ("text/plain", b"hello", "Content-Type"),
         ("multipart/form-data; boundary=x", b"--x\r\n", "multipart"),
         ("multipart/form-data", b"--x--\r\n", "multipart"),
         ("application/x-www-form-urlencoded", b"sid=%ff", "UTF-8"),

@@ -1,18 +1,23 @@
 """What clients send besides the plain form: blanks, spaces, other spellings, written times, names
 that are not known. Asked of a small world through real HTTP."""
 
+import gzip
+import json
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
-from tests.support.gateway import Gateway, Reply
+from tests.support.gateway import Gateway, Reply, reply_of
 from tests.support.ledger import Caller, amount_left
 from tests.support.stores import Store
 from tollway.contract.operation import Operation
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +172,51 @@ def test_a_time_may_be_written_out(asking: Asker, today: date) -> None:
     assert plain["total"] > 0
     assert asking("coupon_claims", startTime=f"{start}").data == plain
     assert asking("coupon_claims", startTime=f"{start}T00:00+08:00").data == plain
+
+
+def posted(
+    served: Gateway, caller: Caller, operation: Operation, body: bytes, **headers: str
+) -> Reply:
+    sent = {"Authorization": f"Bearer {caller.token}"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    request = served.client.build_request("POST", operation.path, content=body, headers=sent)
+    return reply_of(served.client.send(request))
+
+
+def test_bodies_come_in_other_encodings(served: Gateway, caller: Caller, today: date) -> None:
+    orders, waybills = BY_NAME["orders"], BY_NAME["waybills"]
+    form = urlencode(good_request(orders, today)).encode()
+    plain = posted(served, caller, orders, form, Content_Type=FORM)
+    assert plain.data["totalElements"] > 0
+    text = json.dumps(good_request(waybills, today), ensure_ascii=False)
+    issued = posted(served, caller, waybills, text.encode(), Content_Type="application/json")
+    assert issued.data["code"] == 1
+    for again in (
+        posted(served, caller, orders, form),
+        posted(served, caller, orders, json.dumps(good_request(orders, today)).encode()),
+        posted(served, caller, orders, gzip.compress(form), Content_Encoding="gzip"),
+    ):
+        assert again.data == plain.data
+    # What curl -d declares, what a script without a library sends, and what Windows saves.
+    for again in (
+        posted(served, caller, waybills, text.encode(), Content_Type=FORM),
+        posted(served, caller, waybills, text.encode(), Content_Type="text/plain"),
+        posted(served, caller, waybills, text.encode()),
+        posted(served, caller, waybills, b"\xef\xbb\xbf" + text.encode()),
+        posted(
+            served,
+            caller,
+            waybills,
+            text.encode("gbk"),
+            Content_Type="application/json;charset=GBK",
+        ),
+        posted(served, caller, waybills, gzip.compress(text.encode()), Content_Encoding="gzip"),
+    ):
+        assert again.data["waybillCode"] == issued.data["waybillCode"]
+
+
+def test_100_a_packed_body_is_no_way_around_the_limit(served: Gateway, caller: Caller) -> None:
+    body = gzip.compress(b"owner_id=" + b"x" * 5_000_000)
+    reply = posted(served, caller, BY_NAME["orders"], body[:16_000], Content_Encoding="gzip")
+    assert (reply.code, reply.data) == (100, {})
+    assert "larger than" in reply.msg

@@ -5,7 +5,10 @@ values are checked later, by the fields of the request (`decoding.py`).
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
 from multipart import MultipartError, PushMultipartParser, parse_options_header
@@ -17,7 +20,12 @@ V = TypeVar("V")
 
 PARAMETERS_MAX = 100
 BODY = Phrase("request body", "请求体")
+UTF8, GB18030 = "utf-8", "gb18030"
 NOT_UTF8 = Phrase("it is not valid UTF-8", "不是有效的 UTF-8")
+_NOT_DECODED = {UTF8: NOT_UTF8, GB18030: Phrase("it is not valid GBK", "不是有效的 GBK")}
+# Each is part of GB18030. A declaration of any other charset is not believed: clients that send
+# UTF-8 or ASCII declare all kinds.
+_CHINESE = {"gbk", "gb2312", "gb18030", "cp936", "x-gbk"}
 TOO_MANY = Phrase(f"it has more than {PARAMETERS_MAX} parameters", f"参数超过 {PARAMETERS_MAX} 个")
 _BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分号编码不完整")
 
@@ -33,25 +41,32 @@ def collect(pairs: Iterable[tuple[str, V]]) -> dict[str, V]:
     return values
 
 
-def urlencoded_pairs(content: bytes, part: Phrase) -> Iterable[tuple[str, str]]:
+def urlencoded_pairs(
+    content: bytes, part: Phrase, charset: str = UTF8
+) -> Iterable[tuple[str, str]]:
     """The pairs of a query string or of a body that is written like one."""
     pieces = [piece for piece in content.split(b"&") if piece]
     if len(pieces) > PARAMETERS_MAX:
         raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=TOO_MANY)
     for piece in pieces:
         name, _, value = piece.partition(b"=")
-        yield _unquote(name, part), _unquote(value, part)
+        yield _unquote(name, part, charset), _unquote(value, part, charset)
 
 
-def _unquote(quoted: bytes, part: Phrase) -> str:
+def _unquote(quoted: bytes, part: Phrase, charset: str) -> str:
     try:
         unquoted = _unquoted_bytes(quoted)
     except UnicodeDecodeError:
         raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=_BAD_PERCENT) from None
+    return _text(unquoted, charset, part)
+
+
+def _text(content: bytes, charset: str, part: Phrase) -> str:
     try:
-        return unquoted.decode()
+        return content.decode(charset)
     except UnicodeDecodeError:
-        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=NOT_UTF8) from None
+        problem = _NOT_DECODED[charset]
+        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=problem) from None
 
 
 def _unquoted_bytes(quoted: bytes) -> bytes:
@@ -90,55 +105,61 @@ _NOT_MULTIPART = Phrase(
 _CONTENT_TYPE_MAX = 512
 
 
-def read_form(content_type: str, body: bytes) -> dict[str, str]:
+def _kind_of(content_type: str) -> tuple[str, Mapping[str, str]]:
+    if content_type == JSON_TYPE:
+        return content_type, {}
     kind, options = parse_options_header(content_type[:_CONTENT_TYPE_MAX])
+    return kind, options
+
+
+def _charset(declared: str | None) -> str:
+    return GB18030 if declared is not None and declared.strip().lower() in _CHINESE else UTF8
+
+
+def read_form(content_type: str, body: bytes) -> dict[str, str]:
+    """A form that is declared as one."""
+    kind, options = _kind_of(content_type)
+    charset = _charset(options.get("charset"))
     if kind == "multipart/form-data":
-        return collect(_multipart_pairs(options.get("boundary", ""), body))
+        return collect(_multipart_pairs(options.get("boundary", ""), body, charset))
     if kind == "application/x-www-form-urlencoded":
-        return collect(urlencoded_pairs(body, BODY))
+        return collect(urlencoded_pairs(body, BODY, charset))
     raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_A_FORM)
 
 
-def _multipart_pairs(boundary: str, body: bytes) -> Iterator[tuple[str, str]]:
+def _multipart_pairs(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, str]]:
     try:
-        for name, value in _segments(boundary, body):
-            yield name, value.decode()
-    except UnicodeDecodeError:
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=NOT_UTF8) from None
+        for name, value, declared in _segments(boundary, body, charset):
+            yield name, _text(value, _charset(declared) if declared else charset, BODY)
     except MultipartError:
         raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_MULTIPART) from None
 
 
-def _segments(boundary: str, body: bytes) -> Iterator[tuple[str, bytes]]:
-    with PushMultipartParser(boundary, content_length=len(body), strict=True) as parser:
-        name, value, count = "", b"", 0
+def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, bytes, str | None]]:
+    """The name of each part, its content, and the charset that it declares."""
+    with PushMultipartParser(
+        boundary, content_length=len(body), header_charset=charset, strict=True
+    ) as parser:
+        name, value, declared, count = "", b"", None, 0
         for event in parser.parse(body):
             if event is None:
-                yield name, value
+                yield name, value, declared
             elif isinstance(event, (bytes, bytearray)):
                 value += event
             else:
                 count += 1
                 if count > PARAMETERS_MAX:
                     raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=TOO_MANY)
-                name, value = event.name, b""
+                name, value, declared = event.name, b"", event.charset
 
 
-_WRONG_TYPE = Phrase(
-    "its Content-Type is not application/json", "Content-Type 不是 application/json"
-)
 _NOT_JSON = Phrase("it is not valid JSON", "不是有效的 JSON")
 _NOT_OBJECT = Phrase("it is not a JSON object", "不是 JSON 对象")
+JSON_TYPE = "application/json"
 
 
-def read_json(content_type: str, body: bytes) -> dict[str, object]:
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind not in ("application/json", ""):
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_WRONG_TYPE)
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=NOT_UTF8) from None
+def read_json(body: bytes, charset: str = UTF8) -> dict[str, object]:
+    text = _text(body, charset, BODY)
     try:
         values = json.loads(text, object_pairs_hook=_Members(), parse_constant=_no_constant)
     # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
@@ -166,3 +187,59 @@ class _Members:
 def _no_constant(name: str) -> NoReturn:
     """NaN and the infinities are not JSON, though the reader would take them."""
     raise ValueError(name)
+
+
+_NOT_PLAIN = Phrase(
+    "its Content-Type is neither JSON nor a form, and it is neither by itself",
+    "Content-Type 不是 JSON 或表单，内容也不是",
+)
+# What is excluded from a name and a value ends them, so this is linear.
+_PLAIN_FORM = re.compile(rb"[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*(&[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*)*&?")
+_PLAIN_MULTIPART = re.compile(rb"--([ -~]{0,69}[!-~])\r\n")
+
+
+def read_body(content_type: str, body: bytes) -> Mapping[str, object]:
+    """The values of a body: as its Content-Type has it, or as it plainly is itself. Clients often
+    send JSON as a form or as text, which is what their libraries declare by default."""
+    kind, options = _kind_of(content_type)
+    if kind == "multipart/form-data":
+        return read_form(content_type, body)
+    body = body.removeprefix(BOM_UTF8)
+    charset = _charset(options.get("charset"))
+    start = body.lstrip()[:1]
+    if start in (b"{", b"[") or kind == JSON_TYPE:
+        # Declared as JSON, which it is not: unless it is plainly a form.
+        if start not in (b"{", b"[") and _PLAIN_FORM.fullmatch(body):
+            return collect(urlencoded_pairs(body, BODY, charset))
+        return read_json(body, charset)
+    if kind == "application/x-www-form-urlencoded" or not body or _PLAIN_FORM.fullmatch(body):
+        return collect(urlencoded_pairs(body, BODY, charset))
+    parts = _PLAIN_MULTIPART.match(body)
+    if parts is not None:
+        return collect(_multipart_pairs(parts[1].decode("ascii"), body, charset))
+    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_PLAIN)
+
+
+_NOT_GZIP = Phrase("it is not whole gzip, as its Content-Encoding says", "不是完整的 gzip 数据")
+_OTHER_PACKING = Phrase("its Content-Encoding is not gzip", "Content-Encoding 不是 gzip")
+# The format of gzip, with its header and checksum.
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+
+
+def unpacked(content_encoding: str, body: bytes, limit: int) -> bytes:
+    """A body without its packing; the limit is for what it contains."""
+    packing = content_encoding.strip().lower()
+    if packing in ("", "identity"):
+        return body
+    if packing not in ("gzip", "x-gzip"):
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_OTHER_PACKING)
+    unpacker = zlib.decompressobj(_GZIP_BITS)
+    try:
+        content = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_GZIP) from None
+    if len(content) > limit:
+        raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_GZIP)
+    return content

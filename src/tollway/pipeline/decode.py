@@ -1,6 +1,6 @@
 """Stage: from the request's bytes to one typed request. Nothing is parsed before this stage."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -9,13 +9,9 @@ import msgspec
 
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import Encoding, Operation
-from tollway.contract.parsing import read_form, read_json, read_query
+from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
-_BODY_READERS: dict[Encoding, Callable[[str, bytes], Mapping[str, object]]] = {
-    Encoding.FORM: read_form,
-    Encoding.JSON: read_json,
-}
 _CACHED_QUERY_MAX = 512
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX = 10, 32
@@ -47,9 +43,13 @@ class Decode:
         return self._decode(operation_name, read_query(query))
 
     async def _read_body(self, call: Call) -> None:
-        body = await call.read_body(call.operation.body_max_bytes, call.caller.account_id)
+        limit = call.operation.body_max_bytes
+        body = await call.read_body(limit, call.caller.account_id)
+        packing = call.headers.get(b"content-encoding")
+        if packing is not None:
+            body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
-        raw = _BODY_READERS[call.operation.encoding](content_type, body)
+        raw = read_body(content_type, body)
         call.request, call.ignored = self._decode(call.operation_name, raw)
 
     def _decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
