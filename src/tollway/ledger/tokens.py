@@ -101,6 +101,11 @@ _REVOKE = Query(
     .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
     .values(revoked_at_s=bindparam("revoked_at_s"))
 )
+_END = Query(
+    token.update()
+    .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+    .values(expires_at_s=bindparam("ends_at_s"))
+)
 # Two processes may report one token's use in any order: the later time stays.
 _USED = Query(
     token.update()
@@ -180,6 +185,31 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
         subject = f"account {found.account_id}"
         await record_act(transaction, runtime, "token revoke", subject, before=found, after=revoked)
         return revoked
+
+    return await database.write(work)
+
+
+async def replace_token(
+    database: Database, runtime: Runtime, old: Token, overlap_s: int
+) -> IssuedToken:
+    """A new token like an old one, which ends so many seconds later, and not later than before."""
+
+    async def work(transaction: Transaction) -> IssuedToken:
+        now_s = runtime.at_s()
+        left_s = None if old.expires_at_s is None else max(1, old.expires_at_s - now_s)
+        issued = await put_token(
+            transaction,
+            runtime,
+            old.account_id,
+            kind=old.kind,
+            label=old.label,
+            lifetime_s=left_s,
+        )
+        ends_at_s = now_s + (overlap_s if left_s is None else min(overlap_s, left_s))
+        if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
+            raise LedgerError(f"Token {old.id} is revoked already.")
+        await directory_changed(transaction)
+        return issued
 
     return await database.write(work)
 
