@@ -12,8 +12,8 @@ from tests.support.gateway import Gateway, Reply
 from tests.support.stores import Store
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
 from tollway.operations.promotion_material.demo import fill_materials
-from tollway.operations.promotion_material.handler import with_slot
 from tollway.operations.promotion_material.operation import PromotionMaterial
+from tollway.operations.promotion_material.ready import with_slot
 
 PER_PROMOTION = 12
 

@@ -25,6 +25,7 @@ _ENTRIES = {
     "ledger": Entry("ledger", "Show and export the ledger."),
     "receipt": Entry("ledger", "Show what one call was answered, what it was charged, and why."),
     "import": Entry("intake", "Load data from files."),
+    "records": Entry("intake", "Look after the records that are kept ready to be answered."),
     "carrier": Entry("carrier", "Add, connect and list carriers."),
     "pool": Entry("pool", "Load and count waybill numbers."),
     "waybill": Entry("waybill", "List, show, print and cancel waybills."),

@@ -11,7 +11,7 @@ from zlib import crc32
 from sqlalchemy import BigInteger, Integer, bindparam, select, tuple_
 
 from tollway.operations.coupon_claims.counts import forget_empty, recount
-from tollway.operations.coupon_claims.records import ClaimRow, checked_claim
+from tollway.operations.coupon_claims.records import ClaimRow, checked_claim, ready_claim
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.store.database import Transaction
 from tollway.store.many_rows import upserts
@@ -85,9 +85,9 @@ class ClaimLoader:
                 await transaction.execute_many(_REMOVE, [old.place for old in left])
         # Plain inserts: a claim that another transaction inserts at the same moment must be a
         # conflict, since it would be counted twice.
-        await transaction.insert_rows(coupon_claim, come)
+        await transaction.insert_rows(coupon_claim, [(*row, ready_claim(row)) for row in come])
         moved = set(come)
-        stayed = [row for row in changed if row not in moved]
+        stayed = [(*row, ready_claim(row)) for row in changed if row not in moved]
         await transaction.put_rows(upserts(coupon_claim), stayed)
         await recount(transaction, left=[row.hour for row in left], come=[row.hour for row in come])
         return len(changed)
