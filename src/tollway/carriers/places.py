@@ -1,8 +1,8 @@
 """Whether a province, a city and a district exist, so that no waybill is sold for a place that
 cannot be delivered to.
 
-`divisions.txt` lists them. Usual short forms are known by their beginning: 广东, 深圳, 黔南州. Names
-that people use and no list has (towns, streets, development zones) are doubtful, and so is a
+`divisions.txt` lists them. Usual short forms are known by their beginning: 广东, 深圳, 黔南州.
+Names that people use and no list has (towns, streets, development zones) are doubtful, and so is a
 district that is now in another city: such a waybill is issued, and its receipt has a warning.
 """
 
@@ -78,7 +78,7 @@ def _districts_of(
 ) -> tuple[tuple[str, ...] | None, bool]:
     """The districts that a city may have, and whether it is listed; None if it does not exist."""
     if city in _NO_NAMES:
-        return everywhere, True
+        return (*everywhere, *cities), True
     name = _named(city, cities)
     if name is not None:
         return cities[name], True
