@@ -43,6 +43,7 @@ _ENTRIES = {
     "keys": Entry("database", "Say which keys a database is used with."),
     "retention": Entry("database", "Drop what is older than the settings say."),
     "audit": Entry("audit", "Check the ledger, consents, waybills and counts from their rows."),
+    "mcp": Entry("mcp", "Give an agent the operations of a gateway as tools, over stdio."),
     "settings": Entry(
         "database", "Show every setting, where its value came from and what it means."
     ),
