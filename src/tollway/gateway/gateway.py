@@ -51,6 +51,7 @@ from tollway.telemetry.requests import (
     RequestLog,
     read_client_ids,
 )
+from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
@@ -190,6 +191,7 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *demo_routes(),
         ]
 
     def _web_parts(self) -> WebParts:
