@@ -163,7 +163,7 @@ async def main(url: str, count: int, rounds: int) -> float:
         sealer = open_sealer(url, f"{folder}/keys")
         taken_s = await load(database, sealer, count)
         print(f"{count:,} orders in one shop, made and stored in {taken_s:.0f} s", flush=True)
-        handler = OrdersHandler(database, sealer, ZoneInfo("Asia/Shanghai"))
+        handler = OrdersHandler(database, ZoneInfo("Asia/Shanghai"))
         highest = max([await measure(handler, case, rounds) for case in cases(count)])
         await database.close()
         return highest

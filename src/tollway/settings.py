@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tollway.contract.addresses import Network, networks
+
 
 class SettingsError(Exception):
     """A setting is wrong; the text is one sentence for the person who wrote it."""
@@ -72,6 +74,11 @@ class Settings:
         "the address under which owners reach this gateway; empty for http://host:port",
         may_be_empty=True,
     )
+    trusted_proxies: str = _setting(
+        "",
+        "addresses or networks of reverse proxies whose X-Forwarded-For is believed, with commas",
+        may_be_empty=True,
+    )
     secret_file: str = _setting(
         "",
         "what links and sign-ins are signed with; empty for DATABASE.secret, made on first use",
@@ -115,8 +122,11 @@ class Settings:
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)
     header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
     header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
+    read_timeout_s: int = _setting(
+        10, "a client that reads its answers slower loses the connection", least=1
+    )
     connections_max: int = _setting(
-        4096, "calls in hand at once; more wait to be accepted", least=1
+        4096, "connections of each worker at once; more wait to be accepted", least=1
     )
     drain_s: int = _setting(
         0, "how long a stop still answers while /readyz says no, so that no call is lost", most=3600
@@ -134,6 +144,10 @@ class Settings:
     @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        return networks(self.trusted_proxies.split(","))
 
     @property
     def address(self) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy import select
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.stores import Store
 from tollway.__main__ import main
+from tollway.operations.coupon_claims.records import ClaimRow, ready_claim
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.query import Query
 
@@ -50,12 +51,13 @@ def write_lines(file: Path, lines: list[dict[str, object]]) -> Path:
 
 
 def stored(store: Store) -> list[tuple[Any, ...]]:
-    """All claims; that the counts by hour agree with them is checked every time."""
+    """All claims; that they are ready and the counts by hour agree is checked every time."""
     rows = store.do(lambda database: database.fetch_all(Query(select(coupon_claim))))
     hours = store.do(lambda database: database.fetch_all(Query(select(coupon_claim_hour))))
     counted = {tuple(hour[:3]): hour[3] for hour in hours if hour[3]}
     assert counted == Counter((row[0], row[1], -row[2] // 3600) for row in rows)
-    return [tuple(row) for row in rows]
+    assert all(row[-1] == ready_claim(ClaimRow._make(row[:-1])) for row in rows)
+    return [tuple(row[:-1]) for row in rows]
 
 
 @pytest.mark.parametrize("name", ["claims.jsonl", "claims.csv", "claims.jsonl.gz", "claims.csv.gz"])

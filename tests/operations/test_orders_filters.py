@@ -122,7 +122,7 @@ async def _compare(
     asked: list[dict[str, Any]],
 ) -> None:
     await store_orders(database, sealer, stored)
-    handler = OrdersHandler(database, sealer, SHANGHAI)
+    handler = OrdersHandler(database, SHANGHAI)
     decoder = Decoder(OrdersRequest)
     for question in asked:
         fields = {name: value for name, value in question.items() if name not in ("start", "end")}

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import bindparam, select
 
 from tests.support.coupons import NOON_S, WEEK_S, claim, put_claims
-from tests.support.orders import OWNER, START_MS, order, put_orders, sealer_of
+from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
@@ -141,7 +141,7 @@ def test_the_last_page_of_orders_is_as_much_work_as_the_first(full: Store, case:
     last = case.total // PAGE - 1
 
     async def measure(database: OpenDatabase) -> list[int]:
-        handler = OrdersHandler(database, sealer_of(full), SHANGHAI)
+        handler = OrdersHandler(database, SHANGHAI)
         work = []
         for page in (0, last // 2, last):
             request = OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters)

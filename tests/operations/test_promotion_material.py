@@ -1,7 +1,6 @@
 """Promotion material through real HTTP: every field, every page, and what they cost."""
 
 import time
-from datetime import date
 from typing import Any
 
 import msgspec
@@ -12,15 +11,15 @@ from tests.support.gateway import Gateway, Reply
 from tests.support.stores import Store
 from tollway.demo.owners import USER, USER_UNAUTHORIZED
 from tollway.operations.promotion_material.demo import fill_materials
-from tollway.operations.promotion_material.handler import with_slot
 from tollway.operations.promotion_material.operation import PromotionMaterial
+from tollway.operations.promotion_material.ready import with_slot
 
 PER_PROMOTION = 12
 
 
 @pytest.fixture(scope="module", autouse=True)
-def material(store: Store, today: date) -> None:
-    store.do(lambda db: fill_materials(db, per_promotion=PER_PROMOTION, today=today))
+def material(store: Store) -> None:
+    store.do(lambda db: fill_materials(db, per_promotion=PER_PROMOTION, now_s=time.time()))
 
 
 def listed(reply: Reply) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.operations.test_page_costs import work_of
-from tests.support.orders import OWNER, START_MS, order, put_orders, sealer_of
+from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
@@ -48,7 +48,7 @@ def test_a_search_looks_at_far_fewer_blocks_than_there_are_remarks(full: Store) 
     remarks, long_ones = ORDERS // SHOPS, ORDERS // LONG_EVERY
 
     async def measure(database: OpenDatabase) -> int:
-        handler = OrdersHandler(database, sealer_of(full), ZoneInfo("Asia/Shanghai"))
+        handler = OrdersHandler(database, ZoneInfo("Asia/Shanghai"))
 
         async def found(part: str) -> int:
             request = OrdersRequest(OWNER, remark=part)

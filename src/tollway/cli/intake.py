@@ -1,5 +1,5 @@
-"""`tollway import`, `source` and `intake`: data from files, the sources that push orders, and what
-they pushed that could not be stored."""
+"""`tollway import`, `records`, `source` and `intake`: data from files, what is kept ready of it,
+the sources that push orders, and what they pushed that could not be stored."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,10 +18,12 @@ from tollway.intake.parallel_reading import file_chunks
 from tollway.intake.rejects import list_rejected
 from tollway.intake.rejects import replay as replay_rejected
 from tollway.intake.sources import SourceSecret, add_source, list_sources, rotate_secret
-from tollway.operations.catalogue import RECORD_KINDS
+from tollway.operations.catalogue import RECORD_KINDS, SUBJECTS
+from tollway.operations.remaking import remake as remake_ready
 
 commands = typer.Typer()
 imports = add_group(commands, "import")
+records = add_group(commands, "records")
 sources = add_group(commands, "source")
 intake = add_group(commands, "intake")
 rejected = add_group(intake, "rejected", "Records that were rejected.")
@@ -47,6 +49,19 @@ def _add_import(kind: RecordKind) -> None:
 
 for _kind in RECORD_KINDS.values():
     _add_import(_kind)
+
+
+@command(records, "remake")
+async def remake(session: Session) -> Output:
+    """Make all records that are kept ready again, after a change of what they show."""
+    database, sealer = await session.open(), await session.sealer()
+    found = []
+    for each in SUBJECTS:
+        if each.ready is not None and each.records is not None:
+            made = await remake_ready(database, sealer, each.ready)
+            found.append((each.records.name, made.read, made.changed))
+    columns = ("records", "read", "changed")
+    return Output([dict(zip(columns, each, strict=True)) for each in found], Table(columns, found))
 
 
 @command(sources, "add")

@@ -25,6 +25,7 @@ _ENTRIES = {
     "ledger": Entry("ledger", "Show and export the ledger."),
     "receipt": Entry("ledger", "Show what one call was answered, what it was charged, and why."),
     "import": Entry("intake", "Load data from files."),
+    "records": Entry("intake", "Look after the records that are kept ready to be answered."),
     "carrier": Entry("carrier", "Add, connect and list carriers."),
     "pool": Entry("pool", "Load and count waybill numbers."),
     "waybill": Entry("waybill", "List, show, print and cancel waybills."),
@@ -42,6 +43,7 @@ _ENTRIES = {
     ),
     "keys": Entry("database", "Say which keys a database is used with."),
     "retention": Entry("database", "Drop what is older than the settings say."),
+    "trail": Entry("trail", "Show what operators did, each with what was before and after."),
     "audit": Entry("audit", "Check the ledger, consents, waybills and counts from their rows."),
     "mcp": Entry("mcp", "Give an agent the operations of a gateway as tools, over stdio."),
     "settings": Entry(

@@ -1,6 +1,8 @@
 """The JSON envelope around every answer: the five fields of the specification, in its order."""
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -22,6 +24,11 @@ def encode_envelope(code: int, msg: bytes, msec: int, time_s: int, data: bytes) 
 def encode_data(data: object) -> bytes:
     """A message or a payload as it will stand in the envelope."""
     return _encoder.encode(data)
+
+
+def encoded_list(items: Iterable[bytes]) -> Any:
+    """A list for a payload, of items that are encoded already."""
+    return msgspec.Raw(b"[%b]" % b",".join(items))
 
 
 def as_repetition(data: bytes) -> bytes:

@@ -19,6 +19,7 @@ from tollway.intake.loading import RecordKind
 from tollway.ledger.charges import Act
 from tollway.ledger.runtime import Runtime
 from tollway.operations.demo_data import DemoPart
+from tollway.operations.remaking import ReadyRecords
 from tollway.settings import Settings
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
@@ -68,10 +69,12 @@ class Retained:
 
 @dataclass(frozen=True)
 class Subject:
-    """One operation, its handler, its records, how long they are kept, and its demo data."""
+    """One operation, its handler, its records, how they are made ready, how long they are kept,
+    and its demo data."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]
     records: RecordKind | None = None
+    ready: ReadyRecords | None = None
     retained: Retained | None = None
     demo: DemoPart | None = None

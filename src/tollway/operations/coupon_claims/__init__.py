@@ -4,10 +4,14 @@ from tollway.intake.loading import RecordKind
 from tollway.operations.coupon_claims.demo import fill, world_records
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.coupon_claims.records import ClaimRow, ready_claim
 from tollway.operations.coupon_claims.retention import RETAINED_CLAIMS
+from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.operations.coupon_claims.storage import ClaimLoader
 from tollway.operations.demo_data import DemoPart
+from tollway.operations.remaking import ReadyRecords
 from tollway.operations.subject import Services, Subject
+from tollway.store.database import Row
 from tollway.store.sealing import Sealer
 
 
@@ -19,6 +23,10 @@ def _loader(_: Sealer | None) -> ClaimLoader:
     return ClaimLoader()
 
 
+def _ready(row: Row, _: Sealer) -> bytes:
+    return ready_claim(ClaimRow._make(row[:-1]))
+
+
 SUBJECT = Subject(
     operation=COUPON_CLAIMS,
     make_handler=_handler,
@@ -28,6 +36,7 @@ SUBJECT = Subject(
         make_loader=_loader,
         is_pushed=True,
     ),
+    ready=ReadyRecords(coupon_claim, _ready),
     retained=RETAINED_CLAIMS,
     demo=DemoPart(fill, world_records),
 )

@@ -21,16 +21,10 @@ class Window(NamedTuple):
     end_s: int
 
 
-class Claim(NamedTuple):
+class ReadyClaim(NamedTuple):
     newest_first: int
     coupon_code: str
-    coupon_name: str
-    coupon_type: str
-    money_fen: int
-    min_use_fen: int
-    begin_at_s: int
-    end_at_s: int
-    app_key: str
+    ready: bytes
 
 
 _KEY = ("newest_first", "coupon_code")
@@ -42,7 +36,7 @@ _OF_SID = (
 
 def _rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
     return (
-        select(*(coupon_claim.c[name] for name in Claim._fields))
+        select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
         .where(
             *_OF_SID,
             coupon_claim.c.newest_first > after,
@@ -67,7 +61,7 @@ _LISTING = Listing([_newest, _HOURS, _oldest], _rows, _KEY)
 
 async def read_page(
     database: Database, window: Window, offset: int, size: int
-) -> tuple[int, Sequence[Claim]]:
+) -> tuple[int, Sequence[ReadyClaim]]:
     """The exact total, and the claims of a page."""
     hours = taken_apart(window.start_s, window.end_s, _HOUR_S)
     values: dict[str, object] = {
@@ -79,4 +73,4 @@ async def read_page(
         **part_values("oldest", hours.oldest),
     }
     total, rows = await _LISTING.page(database, offset, size, values)
-    return total, [Claim._make(row) for row in rows]
+    return total, [ReadyClaim._make(row) for row in rows]

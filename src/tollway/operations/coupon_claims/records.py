@@ -1,16 +1,21 @@
-"""One coupon claim as it comes in, and as it is stored."""
+"""One coupon claim as it comes in, as it is stored, and ready: as it is answered, but for its time,
+which the gateway's time zone decides."""
 
 from typing import NamedTuple
 
 import msgspec
 
+from tollway.contract.envelope import encode_data
 from tollway.intake.record_check import RecordCheck, check_not_ahead
 from tollway.intake.record_fields import Id, Name, Number, Seconds, Yuan, fen_of
 from tollway.intake.record_problems import RecordError
 from tollway.operations.coupon_claims.counts import HOUR_S, Hour
+from tollway.operations.coupon_claims.operation import CouponRecord
 
 DELIVERY, FLASH = 4, 6
 DELIVERY_COUPON = "WAIMAI_COUPON"
+# What a claim begins with in an answer; its time follows.
+BEFORE_TIME = b'{"couponTime":"'
 
 
 class ClaimRecord(msgspec.Struct, frozen=True):
@@ -77,6 +82,27 @@ def checked_claim(values: dict[str, object]) -> ClaimRow:
         record.end_time,
         record.app_key,
     )
+
+
+def ready_claim(row: ClaimRow) -> bytes:
+    """What follows the time of a claim in an answer."""
+    record = CouponRecord(
+        couponTime="",
+        money=_yuan(row.money_fen),
+        minUseMoney=_yuan(row.min_use_fen),
+        couponName=row.coupon_name,
+        couponType=row.coupon_type,
+        couponCode=row.coupon_code,
+        beginTime=str(row.begin_at_s),
+        endTime=str(row.end_at_s),
+        appKey=row.app_key,
+        sid=row.sid,
+    )
+    return encode_data(record).removeprefix(BEFORE_TIME)
+
+
+def _yuan(fen: int) -> str:
+    return f"{fen // 100}.{fen % 100:02}"
 
 
 def _coupon_type(record: ClaimRecord) -> str:

@@ -5,20 +5,27 @@ from tollway.operations.demo_data import DemoPart
 from tollway.operations.orders.demo import fill, world_records
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import ORDERS
-from tollway.operations.orders.records import OrderRow
+from tollway.operations.orders.records import OrderRow, ready_order, record_of
 from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.operations.orders.schema import shop_order
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
+from tollway.operations.remaking import ReadyRecords
 from tollway.operations.subject import Services, Subject
+from tollway.store.database import Row
 from tollway.store.sealing import Sealer
 
 
 def _handler(services: Services) -> OrdersHandler:
-    return OrdersHandler(services.reading, services.vault.sealer, services.zone)
+    return OrdersHandler(services.reading, services.zone)
 
 
 def _loader(sealer: Sealer | None) -> OrderLoader:
     assert sealer is not None, "receivers are sealed"
     return OrderLoader(sealer)
+
+
+def _ready(row: Row, sealer: Sealer) -> bytes:
+    return ready_order(record_of(OrderRow._make(row), sealer))
 
 
 SUBJECT = Subject(
@@ -33,6 +40,7 @@ SUBJECT = Subject(
         chunk_records=CHUNK_ORDERS,
         row_type=OrderRow,
     ),
+    ready=ReadyRecords(shop_order, _ready),
     retained=RETAINED_ORDERS,
     demo=DemoPart(fill, world_records),
 )

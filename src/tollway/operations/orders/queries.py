@@ -49,31 +49,9 @@ class Filter(NamedTuple):
     tag_name: str | None
 
 
-class OrderFacts(NamedTuple):
-    """A stored order."""
-
-    order_sn: str
-    newest_first: int
-    status: int
-    province: str
-    city: str
-    town: str
-    goods_name: str
-    goods_img: str
-    goods_spec: str
-    goods_count: int
-    is_pre_sale: int
-    last_ship_ms: int
-    pay_fen: int
-    remark: str | None
-    remark_tag: int | None
-    remark_tag_name: str | None
-    sealed: bytes
-
-
 KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
-_FACTS = [shop_order.c[name] for name in OrderFacts._fields]
+_READY = [*_KEY, shop_order.c.ready]
 _NO_DAY = cast(null(), BigInteger)
 
 
@@ -86,7 +64,7 @@ def by_key(keys: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
     found = keys.cte("keys")
     same = [column == found.c[column.name] for column in _KEY]
     return (
-        select(*_FACTS)
+        select(*_READY)
         .join_from(found, shop_order, and_(*same))
         .where(shop_order.c.owner_id == bindparam("owner"))
         .order_by(*_KEY)
@@ -121,7 +99,7 @@ def _listing(with_tag: bool, with_name: bool) -> Listing:
         # Without a tag the orders already lie in the order of listing.
         is_keyed = with_tag or with_name
         found = (
-            select(*(_KEY if is_keyed else _FACTS))
+            select(*(_KEY if is_keyed else _READY))
             .where(
                 *asked,
                 shop_order.c.newest_first > after,
@@ -156,8 +134,8 @@ _LISTINGS = {
 
 async def read_page(
     database: Database, wanted: Filter, offset: int, size: int
-) -> tuple[int, Sequence[OrderFacts]]:
-    """The exact total, and the orders of a page."""
+) -> tuple[int, Sequence[bytes]]:
+    """The exact total, and the ready orders of a page."""
     hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
     days = taken_apart(*hours.whole, DAY_HOURS)
     values: dict[str, object] = {
@@ -176,7 +154,7 @@ async def read_page(
     }
     listing = _LISTINGS[wanted.tag is not None, wanted.tag_name is not None]
     total, rows = await listing.page(database, offset, size, values)
-    return total, [OrderFacts._make(row) for row in rows]
+    return total, [row[-1] for row in rows]
 
 
 _conditions = (
@@ -214,7 +192,7 @@ _SEARCHES = {
 
 async def search_page(
     database: Database, account_id: str, wanted: Filter, part: str, offset: int, size: int
-) -> tuple[int, Sequence[OrderFacts]]:
+) -> tuple[int, Sequence[bytes]]:
     """The exact total of orders whose remark contains a part, and those of a page."""
     values: dict[str, object] = {
         "owner": wanted.owner_id,
@@ -227,4 +205,4 @@ async def search_page(
     query = _SEARCHES[database.dialect]
     found = await database.fetch_long(query, account_id, **values, offset=offset, take=size)
     total, rows = split_total(found)
-    return total, [OrderFacts._make(row) for row in rows]
+    return total, [row[-1] for row in rows]

@@ -1,13 +1,31 @@
-"""One order as it comes in, and as it is stored: checked, and sealed where it is personal."""
+"""One order as it comes in, and as it is stored: checked, sealed where it is personal, and ready.
+
+Ready means as it is answered: masked and encoded once, when the order is stored. A ready order is
+its entry in the answer up to the price, which is each call's own; it holds nothing that the answer
+does not show.
+"""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Annotated, NamedTuple
 
 import msgspec
 
+from tollway.contract.envelope import encode_data
 from tollway.intake.record_check import RecordCheck, check_not_ahead
 from tollway.intake.record_fields import Count, Id, Milliseconds, Name, Text, Yuan, fen_of
+from tollway.operations.orders.masking import (
+    masked_address,
+    masked_name,
+    masked_phone,
+    masked_remark,
+)
+from tollway.operations.orders.operation import OrderEntry
 from tollway.store.sealing import Sealer
+
+# What ends an entry whose price is 0.
+_NO_PRICE = b"0}"
+assert OrderEntry.__struct_fields__[-1] == "withholding_money"
 
 
 class OrderRecord(msgspec.Struct, frozen=True, gc=False):
@@ -58,6 +76,7 @@ class OrderRow(NamedTuple):
     remark_tag: int | None
     remark_tag_name: str | None
     sealed: bytes
+    ready: bytes
 
 
 class Receiver(NamedTuple):
@@ -106,6 +125,64 @@ def row_of(record: OrderRecord, sealer: Sealer) -> OrderRow:
         record.remark_tag,
         record.remark_tag_name,
         sealer.seal(_pack(receiver), _context(record.owner_id, record.order_sn)),
+        ready_order(record),
+    )
+
+
+def ready_order(record: OrderRecord) -> bytes:
+    """The record as it is answered, up to the price."""
+    address = masked_address(record.receiver_address)
+    entry = OrderEntry(
+        receiver_name=masked_name(record.receiver_name),
+        receiver_phone=masked_phone(record.receiver_phone),
+        province=record.province,
+        city=record.city,
+        town=record.town,
+        receiver_address=address,
+        address=address,
+        order_sn=record.order_sn,
+        goods_name=record.goods_name,
+        goods_img=record.goods_img,
+        goods_spec=record.goods_spec,
+        is_pre_sale=record.is_pre_sale,
+        last_ship_time=record.last_ship_time or 0,
+        confirm_time=record.confirm_time,
+        remark=masked_remark(record.remark) if record.remark else "",
+        goods_count=record.goods_count,
+        pay_amount=fen_of(record.pay_amount) / 100,
+        order_status=record.order_status,
+        remark_tag=None if record.remark_tag is None else str(record.remark_tag),
+        remark_tag_name=record.remark_tag_name,
+        withholding_money=0,
+    )
+    return encode_data(entry).removesuffix(_NO_PRICE)
+
+
+def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
+    """The record that was stored so."""
+    receiver = open_receiver(sealer, row.owner_id, row.order_sn, row.sealed)
+    return OrderRecord(
+        owner_id=row.owner_id,
+        order_sn=row.order_sn,
+        updated_at=row.updated_ms,
+        confirm_time=-row.newest_first,
+        order_status=row.status,
+        receiver_name=receiver.name,
+        receiver_phone=receiver.phone,
+        receiver_address=receiver.address,
+        goods_name=row.goods_name,
+        pay_amount=Decimal(row.pay_fen) / 100,
+        goods_count=row.goods_count,
+        goods_img=row.goods_img,
+        goods_spec=row.goods_spec,
+        province=row.province,
+        city=row.city,
+        town=row.town,
+        is_pre_sale=bool(row.is_pre_sale),
+        last_ship_time=row.last_ship_ms,
+        remark=row.remark,
+        remark_tag=row.remark_tag,
+        remark_tag_name=row.remark_tag_name,
     )
 
 

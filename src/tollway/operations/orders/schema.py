@@ -21,7 +21,8 @@ LONG_REMARK = "length(remark) > 250"
 
 # `newest_first` is the confirm time in milliseconds, negated: so the order of the key is the order
 # of listing (newest first, then order number), and a page is one run of neighbours in either
-# engine. `sealed` holds the receiver's name, phone and detailed address.
+# engine. `sealed` holds the receiver's name, phone and detailed address; `ready` is the order as it
+# is answered, masked and encoded, up to the price of the call.
 shop_order = Table(
     "shop_order",
     metadata,
@@ -44,6 +45,7 @@ shop_order = Table(
     Column("remark_tag", Integer),
     Column("remark_tag_name", String),
     Column("sealed", LargeBinary, nullable=False),
+    Column("ready", LargeBinary, nullable=False),
     CheckConstraint("status IN (1, 2, 3)", name="shop_order_status"),
     CheckConstraint("remark_tag BETWEEN 1 AND 5", name="shop_order_remark_tag"),
     Index("shop_order_sn", "owner_id", "order_sn", unique=True),

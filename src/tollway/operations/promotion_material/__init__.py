@@ -5,8 +5,12 @@ from tollway.operations.demo_data import DemoPart
 from tollway.operations.promotion_material.demo import fill
 from tollway.operations.promotion_material.handler import PromotionMaterialHandler
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
-from tollway.operations.promotion_material.storage import MaterialLoader
+from tollway.operations.promotion_material.ready import ready_material
+from tollway.operations.promotion_material.schema import promotion_material
+from tollway.operations.promotion_material.storage import MaterialLoader, record_of
+from tollway.operations.remaking import ReadyRecords
 from tollway.operations.subject import Services, Subject
+from tollway.store.database import Row
 from tollway.store.sealing import Sealer
 
 
@@ -18,6 +22,10 @@ def _loader(_: Sealer | None) -> MaterialLoader:
     return MaterialLoader()
 
 
+def _ready(row: Row, _: Sealer) -> bytes:
+    return ready_material(record_of(row))
+
+
 SUBJECT = Subject(
     operation=PROMOTION_MATERIAL,
     make_handler=_handler,
@@ -27,5 +35,6 @@ SUBJECT = Subject(
         "earlier.",
         make_loader=_loader,
     ),
+    ready=ReadyRecords(promotion_material, _ready),
     demo=DemoPart(fill),
 )

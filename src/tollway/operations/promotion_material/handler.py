@@ -9,24 +9,13 @@ from time import time
 from tollway.contract.envelope import encode_data
 from tollway.contract.operation import CallInfo
 from tollway.operations.promotion_material.operation import (
-    Benefit,
-    Benefits,
-    Extension,
-    Material,
     Materials,
-    PaidCoupon,
     PromotionMaterial,
     PromotionMaterialRequest,
-    RecommendedItem,
-    RecommendedItems,
     Result,
 )
-from tollway.operations.promotion_material.queries import (
-    StoredMaterial,
-    benefits_of,
-    items_of,
-    read_page,
-)
+from tollway.operations.promotion_material.queries import read_page
+from tollway.operations.promotion_material.ready import joined_materials
 from tollway.store.database import Database
 
 
@@ -46,45 +35,5 @@ class PromotionMaterialHandler:
             size=request.page_size,
         )
         slot = f"mm_{request.platform_user_id}_{request.site_id}_{request.adzone_id}"
-        materials = Materials([_material(stored, slot) for stored in page])
+        materials = Materials(map_data=joined_materials(page, slot))
         return encode_data(PromotionMaterial(call.price, Result(materials)))
-
-
-def _material(stored: StoredMaterial, slot: str) -> Material:
-    return Material(
-        promotion_type=stored.promotion_type,
-        condition_type=stored.condition_type,
-        discount_type=stored.discount_type,
-        total_count=stored.total_count,
-        remain_count=stored.remain_count,
-        display_start_time=str(stored.display_start_ms),
-        display_end_time=str(stored.display_end_ms),
-        promotion_list=Benefits(
-            [
-                Benefit(
-                    str(each.start_ms), str(each.end_ms), str(each.condition), str(each.discount)
-                )
-                for each in benefits_of(stored)
-            ]
-        ),
-        promotion_extend=_extension(stored, slot),
-        seller_id=stored.seller_id,
-        nick=stored.nick,
-        shop_title=stored.shop_title,
-        shop_picture_url=stored.shop_picture_url,
-    )
-
-
-def _extension(stored: StoredMaterial, slot: str) -> Extension:
-    items = [RecommendedItem(each.item_id, with_slot(each.url, slot)) for each in items_of(stored)]
-    coupon = PaidCoupon(stored.paid_coupon_item_id, with_slot(stored.paid_coupon_url, slot))
-    return Extension(RecommendedItems(items), coupon, with_slot(stored.promotion_url, slot))
-
-
-def with_slot(url: str, slot: str) -> str:
-    """The link with the slot in its query; an empty link stays empty."""
-    if not url:
-        return ""
-    address, hash_sign, fragment = url.partition("#")
-    separator = "&" if "?" in address else "?"
-    return f"{address}{separator}pid={slot}{hash_sign}{fragment}"

@@ -1,10 +1,11 @@
 """The table of promotion material.
 
 Benefits and recommended items are JSON inside their record: they are only ever read and replaced
-with it. One row is one material, and a page is one read.
+with it. One row is one material, and a page is one read. `ready` is the material as it is answered,
+encoded, with a NUL where a link has the caller's slot.
 """
 
-from sqlalchemy import BigInteger, Column, Index, String, Table
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, String, Table
 
 from tollway.store.schema import metadata
 
@@ -29,6 +30,7 @@ promotion_material = Table(
     Column("paid_coupon_url", String, nullable=False),
     Column("benefits", String, nullable=False),
     Column("items", String, nullable=False),
+    Column("ready", LargeBinary, nullable=False),
     Index("promotion_material_display", "promotion_id", "display_start_ms", "id"),
     sqlite_with_rowid=False,
 )

@@ -6,9 +6,15 @@ import msgspec
 from sqlalchemy import bindparam, or_
 from sqlalchemy.dialects.postgresql import insert
 
-from tollway.operations.promotion_material.records import MaterialRecord, checked_material
+from tollway.operations.promotion_material.ready import ready_material
+from tollway.operations.promotion_material.records import (
+    BenefitRecord,
+    ItemRecord,
+    MaterialRecord,
+    checked_material,
+)
 from tollway.operations.promotion_material.schema import promotion_material
-from tollway.store.database import Transaction
+from tollway.store.database import Row, Transaction
 from tollway.store.query import Query
 
 _insert = insert(promotion_material).values(
@@ -41,4 +47,18 @@ def _row(record: MaterialRecord) -> dict[str, object]:
     row = msgspec.structs.asdict(record)
     row["benefits"] = msgspec.json.encode(record.benefits).decode()
     row["items"] = msgspec.json.encode(record.items).decode()
+    row["ready"] = ready_material(record)
     return row
+
+
+_benefits = msgspec.json.Decoder(list[BenefitRecord])
+_items = msgspec.json.Decoder(list[ItemRecord])
+
+
+def record_of(row: Row) -> MaterialRecord:
+    """The record that was stored so."""
+    values = dict(zip(promotion_material.c.keys(), row, strict=True))
+    del values["ready"]
+    values["benefits"] = _benefits.decode(values["benefits"])
+    values["items"] = _items.decode(values["items"])
+    return MaterialRecord(**values)

@@ -276,3 +276,56 @@ CREATE TABLE consent_use (
     operation VARCHAR COLLATE "C" NOT NULL,
     replay_of VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);
+
+
+-- People who sign in --------------------------------------------------------------------------
+
+-- Who is signed in, until when; only the hash of the cookie is stored.
+CREATE TABLE session (
+    hash BYTEA NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    subject_id VARCHAR COLLATE "C" NOT NULL,
+    started_at_s BIGINT NOT NULL,
+    seen_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT NOT NULL,
+    ended_at_s BIGINT,
+    PRIMARY KEY (hash),
+    CONSTRAINT session_kind CHECK (kind IN ('shop', 'user', 'operator', 'member'))
+);
+CREATE INDEX session_subject ON session (kind, subject_id);
+CREATE INDEX session_expiry ON session (expires_at_s);
+
+-- How often a sign-in was tried lately; `counter` is the hash of a login, an address, or both.
+CREATE TABLE sign_in_attempt (
+    counter BYTEA NOT NULL,
+    attempts BIGINT NOT NULL,
+    began_at_s BIGINT NOT NULL,
+    PRIMARY KEY (counter),
+    CONSTRAINT sign_in_attempt_attempts CHECK (attempts >= 0)
+);
+CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);
+
+
+-- Operators' acts -----------------------------------------------------------------------------
+
+-- Numbered without a gap, each with a hash over itself and the hash before it; rows stay as they
+-- are for ever.
+CREATE TABLE operator_act (
+    number BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    by VARCHAR COLLATE "C" NOT NULL,
+    act VARCHAR COLLATE "C" NOT NULL,
+    subject VARCHAR COLLATE "C" NOT NULL,
+    before VARCHAR COLLATE "C",
+    after VARCHAR COLLATE "C",
+    hash BYTEA NOT NULL,
+    PRIMARY KEY (number)
+);
+CREATE INDEX operator_act_subject ON operator_act (subject, number);
+CREATE FUNCTION tollway_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the trail of acts is never changed';
+END
+$$;
+CREATE TRIGGER operator_act_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_act
+    FOR EACH STATEMENT EXECUTE FUNCTION tollway_refuse_change();

@@ -268,3 +268,53 @@ CREATE TABLE consent_use (
     replay_of VARCHAR,
     PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
 ) WITHOUT ROWID;
+
+
+-- People who sign in --------------------------------------------------------------------------
+
+-- Who is signed in, until when; only the hash of the cookie is stored.
+CREATE TABLE session (
+    hash BLOB NOT NULL,
+    kind VARCHAR NOT NULL,
+    subject_id VARCHAR NOT NULL,
+    started_at_s BIGINT NOT NULL,
+    seen_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT NOT NULL,
+    ended_at_s BIGINT,
+    PRIMARY KEY (hash),
+    CONSTRAINT session_kind CHECK (kind IN ('shop', 'user', 'operator', 'member'))
+) WITHOUT ROWID;
+CREATE INDEX session_subject ON session (kind, subject_id);
+CREATE INDEX session_expiry ON session (expires_at_s);
+
+-- How often a sign-in was tried lately; `counter` is the hash of a login, an address, or both.
+CREATE TABLE sign_in_attempt (
+    counter BLOB NOT NULL,
+    attempts BIGINT NOT NULL,
+    began_at_s BIGINT NOT NULL,
+    PRIMARY KEY (counter),
+    CONSTRAINT sign_in_attempt_attempts CHECK (attempts >= 0)
+) WITHOUT ROWID;
+CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);
+
+
+-- Operators' acts -----------------------------------------------------------------------------
+
+-- Numbered without a gap, each with a hash over itself and the hash before it; rows stay as they
+-- are for ever.
+CREATE TABLE operator_act (
+    number BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    "by" VARCHAR NOT NULL,
+    act VARCHAR NOT NULL,
+    subject VARCHAR NOT NULL,
+    "before" VARCHAR,
+    "after" VARCHAR,
+    hash BLOB NOT NULL,
+    PRIMARY KEY (number)
+) WITHOUT ROWID;
+CREATE INDEX operator_act_subject ON operator_act (subject, number);
+CREATE TRIGGER operator_act_is_not_changed BEFORE UPDATE ON operator_act
+BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+CREATE TRIGGER operator_act_is_not_deleted BEFORE DELETE ON operator_act
+BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;

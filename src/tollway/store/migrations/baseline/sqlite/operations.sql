@@ -55,6 +55,7 @@ CREATE TABLE coupon_claim (
     begin_at_s BIGINT NOT NULL,
     end_at_s BIGINT NOT NULL,
     app_key VARCHAR NOT NULL,
+    ready BLOB NOT NULL,
     PRIMARY KEY (sid, claim_type, newest_first, coupon_code),
     CONSTRAINT coupon_claim_type CHECK (claim_type IN (4, 6))
 ) WITHOUT ROWID;
@@ -94,6 +95,7 @@ CREATE TABLE promotion_material (
     paid_coupon_url VARCHAR NOT NULL,
     benefits VARCHAR NOT NULL,
     items VARCHAR NOT NULL,
+    ready BLOB NOT NULL,
     PRIMARY KEY (promotion_id, id)
 ) WITHOUT ROWID;
 CREATE INDEX promotion_material_display
@@ -103,7 +105,7 @@ CREATE INDEX promotion_material_display
 -- Orders -------------------------------------------------------------------------------------
 
 -- `newest_first` is the confirm time in milliseconds, negated. `sealed` has the receiver's name,
--- phone and detailed address, encrypted.
+-- phone and detailed address, encrypted. `ready` is the order as it is answered.
 CREATE TABLE shop_order (
     owner_id VARCHAR NOT NULL,
     newest_first BIGINT NOT NULL,
@@ -124,6 +126,7 @@ CREATE TABLE shop_order (
     remark_tag INTEGER,
     remark_tag_name VARCHAR,
     sealed BLOB NOT NULL,
+    ready BLOB NOT NULL,
     PRIMARY KEY (owner_id, newest_first, order_sn),
     CONSTRAINT shop_order_status CHECK (status IN (1, 2, 3)),
     CONSTRAINT shop_order_remark_tag CHECK (remark_tag BETWEEN 1 AND 5)

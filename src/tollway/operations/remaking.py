@@ -1,0 +1,71 @@
+"""Making ready records again, from the originals beside them, after a change of what is shown.
+
+It runs beside the traffic: a few hundred records at a time, each replaced only if it is still the
+one that was read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Integer, Table, bindparam, select, tuple_
+
+from tollway.store.database import Database, Row, Transaction
+from tollway.store.query import Query
+from tollway.store.sealing import Sealer
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class ReadyRecords:
+    """A table whose last column, `ready`, is each record as it is answered; `make` makes it from
+    the row."""
+
+    table: Table
+    make: Callable[[Row, Sealer], bytes]
+
+
+@dataclass
+class Remade:
+    """How many records were read, and how many of them changed."""
+
+    read: int = 0
+    changed: int = 0
+
+
+async def remake(database: Database, sealer: Sealer, records: ReadyRecords) -> Remade:
+    """Makes all ready records of a table again."""
+    table, result = records.table, Remade()
+    first, following, replace = _queries(table)
+    width = len(table.primary_key.columns)
+    rows = await database.fetch_long(first, most=_AT_ONCE)
+    while rows:
+        result.read += len(rows)
+        made = [(records.make(row, sealer), *row[:width], row[-1]) for row in rows]
+        changed = [each for each in made if each[0] != each[-1]]
+        if changed:
+            result.changed += await database.write(partial(_put, replace, changed))
+        last = {f"last_{n}": value for n, value in enumerate(rows[-1][:width])}
+        rows = await database.fetch_long(following, **last, most=_AT_ONCE)
+    return result
+
+
+async def _put(query: Query, changed: Sequence[Row], transaction: Transaction) -> int:
+    async with transaction.with_new_plan():
+        return await transaction.execute_many(query, changed)
+
+
+def _queries(table: Table) -> tuple[Query, Query, Query]:
+    """The first rows, those after one, and the replacement of one that has not changed."""
+    key = list(table.primary_key.columns)
+    assert [*table.c][: len(key)] == key and [*table.c][-1] is table.c.ready
+    some = select(*table.c).order_by(*key).limit(bindparam("most", type_=Integer))
+    last = [bindparam(f"last_{n}", type_=column.type) for n, column in enumerate(key)]
+    same = [column == bindparam(f"old_{column.name}") for column in key]
+    replace = (
+        table.update()
+        .values(ready=bindparam("new_ready"))
+        .where(*same, table.c.ready == bindparam("old_ready"))
+    )
+    return Query(some), Query(some.where(tuple_(*key) > tuple_(*last))), Query(replace)
