@@ -7,10 +7,10 @@ from decimal import Decimal
 from functools import cache
 from random import Random
 from struct import Struct, unpack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import BindParameter, String, bindparam, func
+from sqlalchemy import BindParameter, ColumnElement, LargeBinary, String, bindparam, cast, func
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
@@ -174,9 +174,25 @@ def _text(name: str) -> BindParameter[str]:
     return bindparam(name, type_=String)
 
 
+def _moved(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.replace(column, _text("old_site"), _text("new_site"))
+
+
+# The ready order is encoded text, as bytes.
 _MOVE_PICTURES = Query(
     shop_order.update()
-    .values(goods_img=func.replace(shop_order.c.goods_img, _text("old_site"), _text("new_site")))
+    .values(
+        goods_img=_moved(shop_order.c.goods_img),
+        ready=cast(_moved(cast(shop_order.c.ready, String)), LargeBinary),
+    )
+    .where(shop_order.c.goods_img.startswith(_text("old_site")))
+)
+_MOVE_PICTURES_IN_MONTHS = Query(
+    shop_order.update()
+    .values(
+        goods_img=_moved(shop_order.c.goods_img),
+        ready=func.convert_to(_moved(func.convert_from(shop_order.c.ready, "UTF8")), "UTF8"),
+    )
     .where(shop_order.c.goods_img.startswith(_text("old_site")))
 )
 
@@ -222,6 +238,7 @@ async def _move_pictures(database: Database, old_site: str, new_site: str) -> No
 
     async def work(transaction: Transaction) -> None:
         await transaction.allow_long_statements()
-        await transaction.execute(_MOVE_PICTURES, old_site=old_site, new_site=new_site)
+        query = _MOVE_PICTURES_IN_MONTHS if transaction.is_shared else _MOVE_PICTURES
+        await transaction.execute(query, old_site=old_site, new_site=new_site)
 
     await database.write(work)
