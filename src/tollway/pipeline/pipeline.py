@@ -4,6 +4,8 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
@@ -114,6 +116,11 @@ class Pipeline:
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    def refuse(self, call: Call, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused before the first stage."""
+        answer = self._to_operation.enveloper.failure(call, refusal)
+        return replace(answer, status=refusal.reason.value.status)
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper
