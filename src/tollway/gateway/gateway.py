@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from time import time
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -31,9 +32,9 @@ from tollway.pipeline.bodies import (
     Send,
     receive_within,
 )
-from tollway.pipeline.http import Edge, common_headers, headers_by_name, refuse_improper
+from tollway.pipeline.http import Edge, common_headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
-from tollway.settings import Settings
+from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
@@ -51,9 +52,13 @@ from tollway.telemetry.requests import (
     new_request_id,
     read_client_ids,
 )
+from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
+
+if TYPE_CHECKING:
+    from tollway.gateway.mcp import AgentTools
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -145,6 +150,7 @@ class Gateway:
         pipeline = self._pipeline()
         budget = ByteBudget()
         self._edge = Edge(pipeline, settings, metrics, budget)
+        self._agents = self._agent_tools(pipeline) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
@@ -193,7 +199,17 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *([Route("/mcp", self._agents)] if self._agents else []),
+            *demo_routes(),
         ]
+
+    def _agent_tools(self, pipeline: Pipeline) -> "AgentTools":
+        # Loaded only where it is wanted: it takes longer than all the rest.
+        try:
+            from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
+        return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
 
     def _web_parts(self) -> WebParts:
         async def is_ready() -> bool:
@@ -211,9 +227,11 @@ class Gateway:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The
         # raw path is compared, because reverse proxies match on the raw path.
-        if scope["raw_path"] in self._pages.paths and refuse_improper(scope) is None:
-            return self._pages(scope, receive, send)
-        return self._edge(scope, receive, send)
+        refusal = improper_request(scope)
+        if refusal is not None:
+            return self._edge.refuse(scope, receive, send, refusal)
+        inner = self._pages if scope["raw_path"] in self._pages.paths else self._edge
+        return inner(scope, receive, send)
 
     async def start(self) -> None:
         await check_current(self._database)
@@ -223,8 +241,12 @@ class Gateway:
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()
+        if self._agents is not None:
+            await self._agents.start()
 
     async def stop(self) -> None:
+        if self._agents is not None:
+            await self._agents.stop()
         await self._worker.close()
         try:
             await self.upkeep.tidy()

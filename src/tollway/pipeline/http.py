@@ -10,7 +10,7 @@ from time import time
 from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
 from tollway.pipeline.bodies import Body, ByteBudget, Receive, Scope, Send
-from tollway.pipeline.call import Call
+from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
@@ -43,29 +43,29 @@ class Edge:
         try:
             headers = headers_by_name(scope["headers"])
             body = Body(headers, receive, self._body_timeout_s, self._budget)
-            call, improper = self._call(scope, headers, body), refuse_improper(scope)
-            if improper is None:
-                answer = await self._pipeline.run(call)
-            else:
-                answer = self._pipeline.refuse(call, improper)
-                answer.headers.append(_CLOSE)
-            answer.headers.extend(self._common_headers)
+            answer = await self._pipeline.run(self._call(scope, headers, body))
             if not body.is_over:
                 await body.read_over()
                 if not body.is_over:
                     # The server closes such a connection; a client without this header might
                     # send its next request on it.
                     answer.headers.append(_CLOSE)
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": answer.status,
-                    "headers": answer.headers,
-                }
-            )
-            await send({"type": "http.response.body", "body": answer.body})
+            await self._send(send, answer)
         finally:
             self.in_hand.discard(client)
+
+    async def refuse(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+        """Answers a request that is not even a call; its body is not read."""
+        headers = headers_by_name(scope["headers"])
+        body = Body(headers, receive, self._body_timeout_s, self._budget)
+        answer = self._pipeline.refuse(self._call(scope, headers, body), refusal)
+        answer.headers.append(_CLOSE)
+        await self._send(send, answer)
+
+    async def _send(self, send: Send, answer: Answer) -> None:
+        headers = answer.headers + self._common_headers
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
 
     def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:
         at_s = time()
@@ -100,7 +100,7 @@ _HEAD = Phrase("head of the request", "请求头部")
 _NOT_ONE_HOST = Phrase("it does not have exactly one Host header", "Host 请求头不是恰好一个")
 
 
-def refuse_improper(scope: Scope) -> Refusal | None:
+def improper_request(scope: Scope) -> Refusal | None:
     """Why a request is refused that HTTP does not allow, though the server takes it.
 
     The answer has its own HTTP status always: a CONNECT that is answered with 200 is a tunnel.
