@@ -52,6 +52,7 @@ from tollway.telemetry.requests import (
     RequestLog,
     read_client_ids,
 )
+from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
@@ -207,6 +208,7 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *demo_routes(),
         ]
 
     def _web_parts(self) -> WebParts:

@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, func, select
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PIECE
 from tollway.store.query import Query
@@ -129,9 +130,12 @@ async def issue_token(
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
-        return await put_token(
+        issued = await put_token(
             transaction, runtime, found.id, kind=kind, label=label, lifetime_s=lifetime_s
         )
+        subject = f"account {found.id}"
+        await record_act(transaction, runtime, "token issue", subject, after=issued.token)
+        return issued
 
     return await database.write(work)
 
@@ -177,7 +181,10 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
         if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
             raise LedgerError(f"Token {found.id} is revoked already.")
         await directory_changed(transaction)
-        return await _find_token(transaction, found.id)
+        revoked = await _find_token(transaction, found.id)
+        subject = f"account {found.account_id}"
+        await record_act(transaction, runtime, "token revoke", subject, before=found, after=revoked)
+        return revoked
 
     return await database.write(work)
 
