@@ -5,6 +5,7 @@ from typing import NamedTuple
 from tollway.contract.language import Phrase
 from tollway.demo.owners import SHOP, SHOP_UNAUTHORIZED, USER, USER_UNAUTHORIZED
 from tollway.operations.coupon_claims.demo import SIDS
+from tollway.operations.demo_data import SANDBOX_PRODUCTS
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.waybills.demo import WP_CODE_OUT_OF_NUMBERS, carrier_names
 
@@ -44,7 +45,7 @@ def sandbox_contents() -> list[SandboxItem]:
         SandboxItem(_USER, "platform_user_id", USER_UNAUTHORIZED.id, _NOT_AUTHORIZED),
         *(
             SandboxItem(Phrase("Product", "商品"), "product_id", each, days)
-            for each in product_ids(3)
+            for each in product_ids(SANDBOX_PRODUCTS)
         ),
         *(
             SandboxItem(

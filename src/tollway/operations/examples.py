@@ -11,7 +11,7 @@ import msgspec
 
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponRecord
-from tollway.operations.demo_data import DEMO_SHOPS
+from tollway.operations.demo_data import SHOPS
 from tollway.operations.orders.operation import OrderEntry, OrderPage
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.product_analysis.operation import (
@@ -167,7 +167,7 @@ _ORDERS = OrderPage(
     withholding_money=1,
 )
 _WAYBILL_REQUEST = {
-    "owner_id": DEMO_SHOPS[0],
+    "owner_id": SHOPS[0].owner_id,
     "order_sn": "TRIAL-000001",
     "sender_name": "青禾仓库",
     "sender_mobile": "13800001111",
@@ -201,5 +201,5 @@ EXAMPLES: Mapping[str, Example] = {
         _MATERIAL,
     ),
     "waybills": Example(lambda _: _WAYBILL_REQUEST, _WAYBILL),
-    "orders": Example(lambda _: {"owner_id": DEMO_SHOPS[0], "pageSize": "20"}, _ORDERS),
+    "orders": Example(lambda _: {"owner_id": SHOPS[0].owner_id, "pageSize": "20"}, _ORDERS),
 }
