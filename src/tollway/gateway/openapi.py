@@ -126,12 +126,7 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
         ] + headers
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
-        schema = {
-            "type": "object",
-            "properties": {name: schema for name, _, schema in _spellings(fields)},
-            "required": [name for name, required, _ in _spellings(fields) if required],
-        }
-        media: Json = {"schema": schema}
+        media: Json = {"schema": parameters_schema(operation)}
         if example is not None:
             media["example"] = dict(example.request(EXAMPLE_DAY))
         content = dict.fromkeys(kinds, media)
@@ -145,6 +140,16 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
 def _example_of(example: Example | None, name: str) -> Json:
     request = {} if example is None else example.request(EXAMPLE_DAY)
     return {"example": request[name]} if name in request else {}
+
+
+def parameters_schema(operation: Operation) -> Json:
+    """All parameters of an operation as one object."""
+    spelled = _spellings(declared_fields(operation.request_type))
+    return {
+        "type": "object",
+        "properties": {name: schema for name, _, schema in spelled},
+        "required": [name for name, required, _ in spelled if required],
+    }
 
 
 def describe_receipt(payload: Json, mapped: bool) -> Json:
