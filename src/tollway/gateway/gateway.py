@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
+from tollway.demo.contents import sandbox_contents
 from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
@@ -54,6 +55,7 @@ from tollway.telemetry.requests import (
 )
 from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
+from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
@@ -84,6 +86,21 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
         return None
     curl = curl_line(world, settings.address)
     return DemoHints(world.owner_login, world.owner_password, curl)
+
+
+def _sandbox_rows() -> dict[str, list[SandboxRow]]:
+    return {
+        language: [
+            SandboxRow(
+                each.kind.fill(language, {}),
+                each.parameter,
+                each.value,
+                each.note.fill(language, {}),
+            )
+            for each in sandbox_contents()
+        ]
+        for language in ("en", "zh")
+    }
 
 
 class _Pages:
@@ -222,6 +239,7 @@ class Gateway:
             links=self._links,
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
+            sandbox=_sandbox_rows(),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
