@@ -33,7 +33,7 @@ from tollway.pipeline.bodies import (
     Send,
     receive_within,
 )
-from tollway.pipeline.http import Edge, headers_by_name
+from tollway.pipeline.http import Edge, common_headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
@@ -49,8 +49,8 @@ from tollway.telemetry.requests import (
     CONTEXT,
     ID_HEADER,
     RequestContext,
-    RequestIds,
     RequestLog,
+    new_request_id,
     read_client_ids,
 )
 from tollway.web.demo_site import demo_routes
@@ -108,17 +108,20 @@ class _Pages:
     the client sent."""
 
     def __init__(
-        self, routes: Sequence[Route], request_ids: RequestIds, budget: ByteBudget
+        self,
+        routes: Sequence[Route],
+        settings: Settings,
+        budget: ByteBudget,
     ) -> None:
         self._pages = Starlette(routes=routes)
+        self._common_headers = common_headers(settings)
         self._budget = budget
-        self._request_ids = request_ids
         self.paths = {route.path.encode() for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
-        context = RequestContext(self._request_ids.new(time()), client)
-        added = [(ID_HEADER, context.request_id.encode("ascii"))]
+        context = RequestContext(new_request_id(time()), client)
+        added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
             added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
 
@@ -162,14 +165,14 @@ class Gateway:
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
         pipeline = self._pipeline()
-        request_ids, budget = RequestIds(), ByteBudget()
-        self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        budget = ByteBudget()
+        self._edge = Edge(pipeline, settings, metrics, budget)
         self._agents = self._agent_tools(pipeline) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
         routes = self._routes(RequestLog(log, settings.log_calls))
-        self._pages = _Pages(routes, request_ids, budget)
+        self._pages = _Pages(routes, settings, budget)
         self.upkeep = Upkeep(
             settings,
             self._resources,
@@ -242,6 +245,9 @@ class Gateway:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The
         # raw path is compared, because reverse proxies match on the raw path.
+        refusal = improper_request(scope)
+        if refusal is not None:
+            return self._edge.refuse(scope, receive, send, refusal)
         inner = self._pages if scope["raw_path"] in self._pages.paths else self._edge
         return inner(scope, receive, send)
 
