@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, bindparam, select
+from sqlalchemy import ColumnElement, Select, bindparam, or_, select
 
 from tollway.store.database import Database, Row
 from tollway.store.query import Query
@@ -81,7 +81,7 @@ _paid = select(
     entry.c.kind,
     entry.c.amount,
     entry.c.unit,
-).where(entry.c.kind.in_(("charge", "hold")), *_within(entry.c.request_id))
+).where(or_(entry.c.kind == "charge", entry.c.kind == "hold"), *_within(entry.c.request_id))
 _refused = select(
     refused_call.c.request_id,
     refused_call.c.at_ms,

@@ -206,13 +206,12 @@ def _top_up_form(context: Context, account: Account) -> Form:
         say("Top up"),
         [
             Field("unit", say("What"), "select", "credits", _units(context)),
-            Field(
-                "amount", say("Amount"), "number", is_required=True, help=say("Negative corrects.")
-            ),
+            Field("amount", say("Amount"), "number", is_required=True),
             Field("note", say("Reason"), is_required=True, length_max=200),
         ],
         hidden={"account": account.id},
         title=say("Top up"),
+        note=say("A negative amount corrects."),
         is_line=True,
     )
 
