@@ -9,6 +9,7 @@ from typing import Optional, Union
 from tollway_client._core import Operation
 from tollway_client._drivers import SyncDriver
 from tollway_client._paging import claim_pages, material_pages, order_pages
+from tollway_client.account import Account
 from tollway_client.errors import CarrierRefusedError
 from tollway_client.types import (
     CouponClaims,
@@ -34,6 +35,11 @@ _ORDERS = Operation("orders", "POST", "/papi/tool/erps/paging-orders", "form")
 
 class Client(SyncDriver):
     """Calls the operations of a gateway."""
+
+    @property
+    def account(self) -> Account:
+        """The account API: free of charge, for live tokens."""
+        return Account(self)
 
     def product_analysis(
         self,

@@ -8,6 +8,8 @@ from sqlalchemy import Integer, bindparam, literal_column, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IN_FORCE, waybill
@@ -119,15 +121,20 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
 
 
 async def cancel_waybill(
-    database: Database, number: str, wp_code: str | None, at_s: int
+    database: Database, number: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
     """Cancels a waybill: its key is free again, its number is not, and its price stays paid."""
 
     async def work(transaction: Transaction) -> Waybill:
         found = (await find_by_number(transaction, number, wp_code)).waybill
-        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=at_s):
+        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
             raise CarrierError(f"Waybill {number} is cancelled already.")
-        return (await find_by_number(transaction, number, found.wp_code)).waybill
+        cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
+        subject = f"account {found.account_id}"
+        await record_act(
+            transaction, runtime, "waybill cancel", subject, before=found, after=cancelled
+        )
+        return cancelled
 
     return await database.write(work)
 

@@ -1,7 +1,7 @@
 """One serving process: every part of a gateway is made and joined here."""
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from time import time
 
 from starlette.applications import Starlette
@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
 from tollway.demo.world import curl_line, saved_world, world_path
+from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
 from tollway.gateway.probes import Readiness, probe_routes
@@ -50,11 +51,21 @@ from tollway.telemetry.requests import (
     RequestLog,
     read_client_ids,
 )
+from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
 logger = logging.getLogger("tollway.gateway")
+
+
+# After an answer of more than this a connection ends. So a stranger that sends a hundred requests
+# and reads nothing has one such answer in the kernel, and holds no connection with the others.
+_LAST_ANSWER_BYTES = 16_384
+
+
+def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
 
 def _demo_hints(settings: Settings) -> DemoHints | None:
@@ -92,7 +103,10 @@ class _Pages:
 
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *added]}
+                headers = message["headers"]
+                if _content_length(headers) > _LAST_ANSWER_BYTES:
+                    added.append((b"connection", b"close"))
+                message = {**message, "headers": [*headers, *added]}
             await send(message)
 
         # Who sends it is not known yet, only from where.
@@ -129,6 +143,9 @@ class Gateway:
         pipeline = self._pipeline()
         request_ids, budget = RequestIds(), ByteBudget()
         self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        self.connections = Connections(
+            settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
+        )
         routes = self._routes(RequestLog(log, settings.log_calls))
         self._pages = _Pages(routes, request_ids, budget)
         self.upkeep = Upkeep(
@@ -174,6 +191,7 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *demo_routes(),
         ]
 
     def _web_parts(self) -> WebParts:

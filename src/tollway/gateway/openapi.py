@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from tollway import __version__
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.operation import AccountOperation
 from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
@@ -103,10 +105,11 @@ _HEADER_PARAMETERS = (_KEY_PARAMETER, _DRY_RUN_PARAMETER, _OUTCOME_PARAMETER)
 
 def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
+    headers = [] if isinstance(operation, AccountOperation) else [*_HEADER_PARAMETERS]
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
-        "parameters": [*_HEADER_PARAMETERS],
+        "parameters": headers,
         "responses": responses_of(
             payload,
             {each: sample_refusal(each, operation).message("en") for each in operation.reasons},
@@ -117,7 +120,7 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
         described["parameters"] = [
             {"name": name, "in": "query", "required": required, "schema": schema}
             for name, required, schema in _spellings(fields)
-        ] + [*_HEADER_PARAMETERS]
+        ] + headers
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
         schema = {
@@ -199,7 +202,8 @@ def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
 
 def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
     """The whole document."""
-    types = [*(operation.response_type for operation in operations), Receipt, TokenAnswer]
+    described = [*operations, *ACCOUNT_OPERATIONS]
+    types = [*(operation.response_type for operation in described), Receipt, TokenAnswer]
     # Types of one name get longer names here, so each is referred to as it was named.
     references, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
@@ -217,7 +221,7 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         "security": [{"token": []}, {"client": []}],
         "paths": {
             each.path: {each.method.lower(): describe_operation(each, payload, mapped)}
-            for each, payload in zip(operations, payloads, strict=True)
+            for each, payload in zip(described, payloads, strict=True)
         }
         | {
             f"{RECEIPTS_PATH}{{request_id}}": {"get": describe_receipt(receipt, mapped)},

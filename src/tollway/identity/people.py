@@ -16,6 +16,7 @@ from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.identity import person, sign_in_link
@@ -157,7 +158,9 @@ async def invite(
             runtime.new_id("per_"), kind, account_id, role, name, login, runtime.at_s(), None
         )
         await transaction.execute(_INSERT, **msgspec.structs.asdict(added))
-        return await _make_link(transaction, runtime, added, LINK_HOURS * 3600)
+        made = await _make_link(transaction, runtime, added, LINK_HOURS * 3600)
+        await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
+        return made
 
     return await database.write(work)
 
@@ -254,6 +257,8 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
                 raise LedgerError("The last operator cannot be removed: invite another first.")
         await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s())
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} remove", subject, before=found)
         return found
 
     return await database.write(work)

@@ -33,11 +33,13 @@ class Edge:
         self._body_timeout_s = settings.body_timeout_s
         self._budget = budget
         self._request_ids = request_ids
-        self._under_way = 0
-        metrics.calls_under_way.set_function(lambda: self._under_way)
+        # The clients whose calls are being worked on: one call at a time on a connection.
+        self.in_hand: set[tuple[str, int]] = set()
+        metrics.calls_under_way.set_function(lambda: len(self.in_hand))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._under_way += 1
+        client = scope["client"]
+        self.in_hand.add(client)
         try:
             headers = headers_by_name(scope["headers"])
             body = Body(headers, receive, self._body_timeout_s, self._budget)
@@ -57,7 +59,7 @@ class Edge:
             )
             await send({"type": "http.response.body", "body": answer.body})
         finally:
-            self._under_way -= 1
+            self.in_hand.discard(client)
 
     def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:
         at_s = time()

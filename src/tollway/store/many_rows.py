@@ -31,9 +31,11 @@ class ManyRows:
         self._query = query
         self._rows_at_once = max(1, _PARAMETERS // len(self.columns))
 
-    @property
+    @cached_property
     def one_sqlite(self) -> str:
-        return self._query.sqlite.text
+        # On an error the rows before it stay, until the work or its savepoint is undone: to be able
+        # to undo each statement would cost half as much as the rows.
+        return self._query.sqlite.text.replace("INSERT INTO", "INSERT OR FAIL INTO", 1)
 
     @cached_property
     def many_sqlite(self) -> str:

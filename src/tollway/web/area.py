@@ -8,7 +8,7 @@ person is signed in and may do it, reads the form and its token, and turns error
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -54,6 +54,11 @@ class Context:
     @property
     def database(self) -> Database:
         return self.services.database
+
+    @property
+    def runtime(self) -> Runtime:
+        """The clock and ids, with the person whose acts are recorded in the trail."""
+        return replace(self.services.runtime, by=f"{self.person.kind} {self.person.login}")
 
     @property
     def say(self) -> Say:

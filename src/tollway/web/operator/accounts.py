@@ -117,7 +117,7 @@ def _state(context: Context, account: Account) -> Cell:
 
 async def open_act(context: Context) -> Response:
     opened = await open_account(
-        context.database, context.services.runtime, context.form.get("name", "").strip()
+        context.database, context.runtime, context.form.get("name", "").strip()
     )
     return context.go(ONE, id=opened.id, said="opened")
 
@@ -239,7 +239,7 @@ async def top_up_act(context: Context) -> Response:
     if asked is not None:
         return asked
     note = context.form.get("note", "")
-    await top_up(context.database, context.services.runtime, account.id, unit, number, note)
+    await top_up(context.database, context.runtime, account.id, unit, number, note)
     return context.go(ONE, id=account.id, said="topped-up")
 
 
@@ -306,11 +306,13 @@ async def permission_act(context: Context) -> Response:
         price = context.optional_number("price", say("Price"))
         rate = context.optional_number("rate", say("Calls a second"))
         for name in names:
-            await grant(context.database, account.id, Permission(name, price, rate))
+            await grant(
+                context.database, context.runtime, account.id, Permission(name, price, rate)
+            )
     else:
         held = {each.operation for each in await list_permissions(context.database, account.id)}
         for name in held.intersection(names):
-            await revoke_grant(context.database, account.id, name)
+            await revoke_grant(context.database, context.runtime, account.id, name)
     return context.go(ONE, id=account.id, said="permission")
 
 
@@ -320,7 +322,7 @@ async def token_act(context: Context) -> Response:
     days = context.optional_number("days", say("Days"))
     issued = await issue_token(
         context.database,
-        context.services.runtime,
+        context.runtime,
         account.id,
         kind=kind,
         label=context.form.get("label", "")[:100],
@@ -342,7 +344,7 @@ async def revoke_act(context: Context) -> Response:
     )
     if asked is not None:
         return asked
-    await revoke_token(context.database, context.services.runtime, token.id)
+    await revoke_token(context.database, context.runtime, token.id)
     return context.go(ONE, id=account.id, said="revoked")
 
 
@@ -353,7 +355,7 @@ async def close_act(context: Context) -> Response:
     )
     if asked is not None:
         return asked
-    await close_account(context.database, context.services.runtime, account.id)
+    await close_account(context.database, context.runtime, account.id)
     return context.go(ONE, id=account.id, said="closed")
 
 
@@ -404,7 +406,7 @@ async def invite_act(context: Context) -> Response:
         raise PageError(400, "There is no such role", "Choose one of the list.")
     made = await invite(
         context.database,
-        context.services.runtime,
+        context.runtime,
         role=Role(role),
         name=context.form.get("name", "").strip(),
         login=context.form.get("login", ""),

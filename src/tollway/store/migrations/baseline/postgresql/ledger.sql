@@ -325,6 +325,31 @@ CREATE TABLE sign_in_link (
 );
 
 
+-- Operators' acts -----------------------------------------------------------------------------
+
+-- Numbered without a gap, each with a hash over itself and the hash before it; rows stay as they
+-- are for ever.
+CREATE TABLE operator_act (
+    number BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    by VARCHAR COLLATE "C" NOT NULL,
+    act VARCHAR COLLATE "C" NOT NULL,
+    subject VARCHAR COLLATE "C" NOT NULL,
+    before VARCHAR COLLATE "C",
+    after VARCHAR COLLATE "C",
+    hash BYTEA NOT NULL,
+    PRIMARY KEY (number)
+);
+CREATE INDEX operator_act_subject ON operator_act (subject, number);
+CREATE FUNCTION tollway_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the trail of acts is never changed';
+END
+$$;
+CREATE TRIGGER operator_act_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_act
+    FOR EACH STATEMENT EXECUTE FUNCTION tollway_refuse_change();
+
+
 -- Usage ----------------------------------------------------------------------------------------
 
 -- Sums of charges by minute, hour and day, made after their commit.

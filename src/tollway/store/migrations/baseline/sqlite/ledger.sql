@@ -317,6 +317,28 @@ CREATE TABLE sign_in_link (
 ) WITHOUT ROWID;
 
 
+-- Operators' acts -----------------------------------------------------------------------------
+
+-- Numbered without a gap, each with a hash over itself and the hash before it; rows stay as they
+-- are for ever.
+CREATE TABLE operator_act (
+    number BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    "by" VARCHAR NOT NULL,
+    act VARCHAR NOT NULL,
+    subject VARCHAR NOT NULL,
+    "before" VARCHAR,
+    "after" VARCHAR,
+    hash BLOB NOT NULL,
+    PRIMARY KEY (number)
+) WITHOUT ROWID;
+CREATE INDEX operator_act_subject ON operator_act (subject, number);
+CREATE TRIGGER operator_act_is_not_changed BEFORE UPDATE ON operator_act
+BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+CREATE TRIGGER operator_act_is_not_deleted BEFORE DELETE ON operator_act
+BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+
+
 -- Usage ----------------------------------------------------------------------------------------
 
 -- Sums of charges by minute, hour and day, made after their commit.
