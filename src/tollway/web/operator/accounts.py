@@ -307,12 +307,12 @@ async def permission_act(context: Context) -> Response:
         rate = context.optional_number("rate", say("Calls a second"))
         for name in names:
             await grant(
-                context.database, context.runtime, account.id, Permission(name, price, rate)
+                context.database, account.id, Permission(name, price, rate), context.runtime
             )
     else:
         held = {each.operation for each in await list_permissions(context.database, account.id)}
         for name in held.intersection(names):
-            await revoke_grant(context.database, context.runtime, account.id, name)
+            await revoke_grant(context.database, account.id, name, context.runtime)
     return context.go(ONE, id=account.id, said="permission")
 
 
