@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from time import time
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -33,7 +34,7 @@ from tollway.pipeline.bodies import (
 )
 from tollway.pipeline.http import Edge, headers_by_name
 from tollway.pipeline.pipeline import Parts, Pipeline
-from tollway.settings import Settings
+from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
@@ -55,6 +56,9 @@ from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
+
+if TYPE_CHECKING:
+    from tollway.gateway.mcp import AgentTools
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -143,6 +147,7 @@ class Gateway:
         pipeline = self._pipeline()
         request_ids, budget = RequestIds(), ByteBudget()
         self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        self._agents = self._agent_tools(pipeline) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
@@ -191,8 +196,17 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *([Route("/mcp", self._agents)] if self._agents else []),
             *demo_routes(),
         ]
+
+    def _agent_tools(self, pipeline: Pipeline) -> "AgentTools":
+        # Loaded only where it is wanted: it takes longer than all the rest.
+        try:
+            from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
+        return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
 
     def _web_parts(self) -> WebParts:
         async def is_ready() -> bool:
@@ -221,8 +235,12 @@ class Gateway:
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()
+        if self._agents is not None:
+            await self._agents.start()
 
     async def stop(self) -> None:
+        if self._agents is not None:
+            await self._agents.stop()
         await self._worker.close()
         try:
             await self.upkeep.tidy()

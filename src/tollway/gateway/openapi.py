@@ -123,14 +123,19 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
         ] + headers
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
-        schema = {
-            "type": "object",
-            "properties": {name: schema for name, _, schema in _spellings(fields)},
-            "required": [name for name, required, _ in _spellings(fields) if required],
-        }
-        content = {kind: {"schema": schema} for kind in kinds}
+        content = {kind: {"schema": parameters_schema(operation)} for kind in kinds}
         described["requestBody"] = {"required": True, "content": content}
     return described
+
+
+def parameters_schema(operation: Operation) -> Json:
+    """All parameters of an operation as one object."""
+    spelled = _spellings(declared_fields(operation.request_type))
+    return {
+        "type": "object",
+        "properties": {name: schema for name, _, schema in spelled},
+        "required": [name for name, required, _ in spelled if required],
+    }
 
 
 def describe_receipt(payload: Json, mapped: bool) -> Json:

@@ -73,7 +73,7 @@ class Pipeline:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
-        permit = Permit(parts.directory)
+        self.permit = permit = Permit(parts.directory)
         refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
         self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
         self._replay = Replay(permit.check_affordable)

@@ -209,6 +209,15 @@ CREATE TABLE idempotency_key (
 );
 CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
 
+-- What an agent's session has spent of its budget, calls and credits together.
+CREATE TABLE agent_session (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    spent BIGINT NOT NULL,
+    used_at_s BIGINT NOT NULL,
+    PRIMARY KEY (account_id, name)
+);
+
 -- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
 CREATE TABLE refused_call (
     account_id VARCHAR COLLATE "C" NOT NULL,
