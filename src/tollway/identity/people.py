@@ -194,17 +194,17 @@ async def _make_link(
     return Invitation(found, text, now_s + lifetime_s)
 
 
-class OpenedLink(msgspec.Struct, frozen=True):
+class OpenedSignInLink(msgspec.Struct, frozen=True):
     """Whose link it is, and whether they have a password already."""
 
     person: Person
     has_password: bool
 
 
-async def open_link(reader: Reader, text: str, now_s: float) -> OpenedLink | None:
+async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
     """Whom a link signs in; None if it was used, has expired, or never was one."""
     row = await reader.fetch_one(_OPEN_LINK, wanted=_hash(text), now_s=int(now_s))
-    return None if row is None else OpenedLink(_person(row[:-1]), row[-1] is not None)
+    return None if row is None else OpenedSignInLink(_person(row[:-1]), row[-1] is not None)
 
 
 async def use_link(
