@@ -106,22 +106,26 @@ class Deliverer:
         self._tasks: dict[asyncio.Task[None], str] = {}
 
     async def deliver_due(self) -> None:
-        """Begins what is due, as far as there is space; does not wait for it."""
-        if len(self._tasks) >= _AT_ONCE:
-            return
+        """Delivers until nothing more is due; does not wait for the last answers."""
+        while await self._begin_due():
+            await asyncio.wait(self._tasks, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _begin_due(self) -> bool:
+        """Begins what is due, as far as there is space; whether more may be due."""
         now_ms = self._runtime.at_ms()
         rows = await self._database.fetch_all(_DUE, now_ms=now_ms, count=_LOOKED_AT)
         under_way = Counter(self._tasks.values())
         for due in map(_Due._make, rows):
-            # A slow receiver must not take the space of all others.
             if len(self._tasks) >= _AT_ONCE:
-                return
+                break
+            # A slow receiver must not take the space of all others.
             if under_way[due.endpoint_id] >= _AT_ONCE_TO_ONE or not await self._claim(due, now_ms):
                 continue
             under_way[due.endpoint_id] += 1
             task = asyncio.create_task(self._deliver(due))
             self._tasks[task] = due.endpoint_id
             task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return bool(rows and self._tasks)
 
     async def _claim(self, due: _Due, now_ms: int) -> bool:
         claimed = {"seen_ms": due.next_at_ms, "lease_ms": now_ms + _LEASE_MS, **_key(due)}
