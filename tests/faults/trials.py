@@ -72,6 +72,9 @@ class Trials:
         Ends when anything is wrong.
         """
         self.figures["batches"] += 1
+        if self._database.is_shared:
+            # Otherwise the first round trips would be those that connect and prepare statements.
+            self._note(await self._faulty.send(batch.calls()))
         spared = 0
         for at in count(1):
             fault = fault_at(at)
