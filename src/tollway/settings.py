@@ -59,6 +59,11 @@ class Settings:
         "the keys that seal personal data; empty means beside the database, as FILE.keys",
         may_be_empty=True,
     )
+    mcp: str = _setting(
+        "off",
+        "on: /mcp offers the operations to agents; needs the package mcp (tollway[mcp])",
+        choices=("off", "on"),
+    )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
     workers: int = _setting(

@@ -137,12 +137,14 @@ class ReceiptHold:
 
 @dataclass(frozen=True)
 class ReceiptWaybill:
-    """The waybill that a call asked for."""
+    """The waybill that a call asked for; a warning is about a part of an address."""
 
     object_id: str
     wp_code: str
     number: Optional[str]
     state: str
+    parent_number: Optional[str]
+    warnings: list[str]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
+from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
 from tollway.retention.retention import Retention
 from tollway.settings import Settings
@@ -52,6 +53,7 @@ class Upkeep:
         self._levels = metrics.levels
         self._readiness = readiness
         self._is_first = is_first
+        self._zone = settings.zone
         self._retention = Retention(resources.database, settings)
         self._reconciler = Reconciler(
             resources.database, resources.remotes, resources.vault, Runtime()
@@ -85,6 +87,13 @@ class Upkeep:
             await record_use(self._database, used)
         finally:
             self._authenticate.put_back_used(used)
+
+    async def roll_up(self) -> None:
+        """Adds new charges to the sums of usage, until none is left out."""
+        if self._is_first:
+            while await roll_up(self._database, self._zone, Runtime().at_s()):
+                pass
+            self._succeeded("usage")
 
     async def drop_old(self) -> None:
         """Drops what is older than the settings say."""

@@ -17,6 +17,7 @@ from tollway.store.open import is_shared
 from tollway.telemetry.logs import LogWriter
 
 _TEND_INTERVAL_S = 30
+_USAGE_INTERVAL_S = 5
 _PARENT_INTERVAL_S = 1
 _LISTENING_INTERVAL_S = 0.01
 _START_INTERVAL_S = 0.5
@@ -99,6 +100,7 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
+        yield _regularly("adding up usage", upkeep.roll_up, _USAGE_INTERVAL_S)
         sweep = gateway.connections.sweep
         yield _regularly("sweeping connections", sweep, _SWEEP_INTERVAL_S)
         yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)

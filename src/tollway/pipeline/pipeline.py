@@ -4,6 +4,8 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
@@ -73,7 +75,7 @@ class Pipeline:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
-        permit = Permit(parts.directory)
+        self.permit = permit = Permit(parts.directory)
         refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
         self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
         self._replay = Replay(permit.check_affordable)
@@ -131,6 +133,11 @@ class Pipeline:
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    def refuse(self, call: Call, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused before the first stage."""
+        answer = self._to_operation.enveloper.failure(call, refusal)
+        return replace(answer, status=refusal.reason.value.status)
 
     def _free_route(self, call: Call) -> _Route:
         return self._to_receipt if call.path.startswith(RECEIPTS_PATH) else self._to_account
