@@ -101,6 +101,7 @@ class FaultyGateway(NamedTuple):
         else:
             query = urlencode(call.body).encode()
         headers = [
+            (b"host", b"127.0.0.1"),
             (b"authorization", f"Bearer {call.caller.token}".encode()),
             (b"content-type", _CONTENT_TYPES[operation.encoding]),
             (b"content-length", str(len(body)).encode()),
