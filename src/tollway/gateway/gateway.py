@@ -85,7 +85,9 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
     if world is None:
         return None
     curl = curl_line(world, settings.address)
-    return DemoHints(world.owner_login, world.owner_password, curl)
+    return DemoHints(
+        world.owner_login, world.owner_password, world.member_login, world.member_password, curl
+    )
 
 
 def _sandbox_rows() -> dict[str, list[SandboxRow]]:
