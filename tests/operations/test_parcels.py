@@ -103,7 +103,7 @@ def test_100_a_parent_must_be_a_first_parcel_of_the_same_shop_and_carrier(
 
     first = issued(customer)
     cancelled = issued(customer)
-    store.do(lambda database: cancel_waybill(database, cancelled, wp_code, RUNTIME.at_s()))
+    store.do(lambda database: cancel_waybill(database, cancelled, wp_code, RUNTIME))
     numbers = (
         "no-such-number",
         issued(other),

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from tollway.cli.command import Session, command, run
+from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
 from tollway.demo.world import (
@@ -23,6 +24,7 @@ from tollway.demo.world import (
     world_path,
     world_records,
 )
+from tollway.identity.people import an_operator_has_a_password, ensure_operator, new_link
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
@@ -64,21 +66,22 @@ def serve(
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
     warnings = unverified_links(settings)
 
-    async def prepare(session: Session) -> DemoWorld | None:
+    async def prepare(session: Session) -> tuple[DemoWorld | None, str]:
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
             note_address(world_path(settings), settings.address)
-            return None
+            return None, await _operator_link(session, is_demo=False)
         with _making_alone(settings):
             warnings.extend(await _prepare(session, is_alone=lock is not None))
-            return await _ensure_world(session, settings.address)
+            world = await _ensure_world(session, settings.address)
+            return world, await _operator_link(session, is_demo=True)
 
-    world = run(session, prepare)
+    world, link = run(session, prepare)
     if session.as_json:
-        line = msgspec.json.encode({"address": settings.address, "demo": world})
-        greeting = f"{line.decode()}\n"
+        content = {"address": settings.address, "demo": world, "operator_link": link or None}
+        greeting = f"{msgspec.json.encode(content).decode()}\n"
     else:
-        greeting = _greeting(settings.address, world, warnings)
+        greeting = _greeting(settings.address, world, warnings, link)
     configure_logging(settings.log_level, settings.port)
     for warning in warnings:
         logger.warning(warning)
@@ -131,10 +134,22 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     return await crowding(database, settings.workers, settings.database_connections, now_ms)
 
 
-def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -> str:
+async def _operator_link(session: Session, *, is_demo: bool) -> str:
+    """A link that signs the operator in, as long as none has a password; always in the demo."""
+    database, runtime = session.open_any(), session.runtime
+    found = await ensure_operator(database, runtime)
+    if not is_demo and await an_operator_has_a_password(database):
+        return ""
+    made = await new_link(database, runtime, found.id, LINK_MINUTES * 60)
+    return operator_url(session.settings, made)
+
+
+def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str], link: str) -> str:
     lines = [f"Tollway is serving on {base_url}", ""]
     for warning in warnings:
         lines += [warning, ""]
+    if link:
+        lines += ["Sign in as the operator, once, within the hour:", "", f"  {link}", ""]
     if world is None:
         lines += [
             "Next: `tollway account open NAME`, then `tollway permission add`, "

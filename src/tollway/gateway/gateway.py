@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
+from tollway.demo.contents import sandbox_contents
 from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
@@ -32,7 +33,7 @@ from tollway.pipeline.bodies import (
     Send,
     receive_within,
 )
-from tollway.pipeline.http import Edge, headers_by_name
+from tollway.pipeline.http import Edge, common_headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
@@ -48,12 +49,13 @@ from tollway.telemetry.requests import (
     CONTEXT,
     ID_HEADER,
     RequestContext,
-    RequestIds,
     RequestLog,
+    new_request_id,
     read_client_ids,
 )
 from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
+from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
 
@@ -83,7 +85,24 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
     if world is None:
         return None
     curl = curl_line(world, settings.address)
-    return DemoHints(world.owner_login, world.owner_password, curl)
+    return DemoHints(
+        world.owner_login, world.owner_password, world.member_login, world.member_password, curl
+    )
+
+
+def _sandbox_rows() -> dict[str, list[SandboxRow]]:
+    return {
+        language: [
+            SandboxRow(
+                each.kind.fill(language, {}),
+                each.parameter,
+                each.value,
+                each.note.fill(language, {}),
+            )
+            for each in sandbox_contents()
+        ]
+        for language in ("en", "zh")
+    }
 
 
 class _Pages:
@@ -91,17 +110,20 @@ class _Pages:
     the client sent."""
 
     def __init__(
-        self, routes: Sequence[Route], request_ids: RequestIds, budget: ByteBudget
+        self,
+        routes: Sequence[Route],
+        settings: Settings,
+        budget: ByteBudget,
     ) -> None:
         self._pages = Starlette(routes=routes)
+        self._common_headers = common_headers(settings)
         self._budget = budget
-        self._request_ids = request_ids
         self.paths = {route.path.encode() for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
-        context = RequestContext(self._request_ids.new(time()), client)
-        added = [(ID_HEADER, context.request_id.encode("ascii"))]
+        context = RequestContext(new_request_id(time()), client)
+        added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
             added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
 
@@ -145,14 +167,14 @@ class Gateway:
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
         pipeline = self._pipeline()
-        request_ids, budget = RequestIds(), ByteBudget()
-        self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        budget = ByteBudget()
+        self._edge = Edge(pipeline, settings, metrics, budget)
         self._agents = self._agent_tools(pipeline) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
         routes = self._routes(RequestLog(log, settings.log_calls))
-        self._pages = _Pages(routes, request_ids, budget)
+        self._pages = _Pages(routes, settings, budget)
         self.upkeep = Upkeep(
             settings,
             self._resources,
@@ -219,11 +241,15 @@ class Gateway:
             links=self._links,
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
+            sandbox=_sandbox_rows(),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The
         # raw path is compared, because reverse proxies match on the raw path.
+        refusal = improper_request(scope)
+        if refusal is not None:
+            return self._edge.refuse(scope, receive, send, refusal)
         inner = self._pages if scope["raw_path"] in self._pages.paths else self._edge
         return inner(scope, receive, send)
 
@@ -242,6 +268,7 @@ class Gateway:
         if self._agents is not None:
             await self._agents.stop()
         await self._worker.close()
+        await self.upkeep.close()
         try:
             await self.upkeep.tidy()
             await self._presence.end()

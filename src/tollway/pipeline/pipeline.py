@@ -4,6 +4,8 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
@@ -36,6 +38,7 @@ from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
+from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
@@ -94,7 +97,14 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        account = AccountParts(parts.database, parts.links, Runtime(), parts.settings.zone)
+        account = AccountParts(
+            parts.database,
+            parts.links,
+            Runtime(),
+            parts.settings.zone,
+            parts.live.answers.sealer,
+            Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
             (
@@ -131,6 +141,11 @@ class Pipeline:
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    def refuse(self, call: Call, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused before the first stage."""
+        answer = self._to_operation.enveloper.failure(call, refusal)
+        return replace(answer, status=refusal.reason.value.status)
 
     def _free_route(self, call: Call) -> _Route:
         return self._to_receipt if call.path.startswith(RECEIPTS_PATH) else self._to_account
