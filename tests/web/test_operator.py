@@ -13,6 +13,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.identity.people import Role, ensure_operator, invite, new_link
 from tollway.ledger.accounts import open_account
+from tollway.ledger.request_log import time_of
 from tollway.ledger.usage import DAY_S, roll_up, usage_of_account
 
 
@@ -123,6 +124,10 @@ def test_refused_calls_are_found_by_reason_and_page_by_page(
             older = re.search(r'href="([^"]+)" rel="next"', page)
             path = html.unescape(older[1]) if older else ""
     assert operator.open(f"/operator/request?id={min(seen)}").text.count("not reached") > 2
+    assert time_of(min(seen)) == pytest.approx(time.time() * 1000, abs=600_000)
+    tomorrow = time.strftime("%Y-%m-%dT00:00", time.gmtime(time.time() + 2 * 86_400))
+    later = operator.open(f"/operator/requests?account={caller.account_id}&since={tomorrow}").text
+    assert "No call matches" in later
 
 
 def test_pages_without_a_session_or_with_a_forged_form_change_nothing(

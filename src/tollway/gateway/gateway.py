@@ -85,7 +85,9 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
     if world is None:
         return None
     curl = curl_line(world, settings.address)
-    return DemoHints(world.owner_login, world.owner_password, curl)
+    return DemoHints(
+        world.owner_login, world.owner_password, world.member_login, world.member_password, curl
+    )
 
 
 def _sandbox_rows() -> dict[str, list[SandboxRow]]:
@@ -273,6 +275,7 @@ class Gateway:
         if self._agents is not None:
             await self._agents.stop()
         await self._worker.close()
+        await self.upkeep.close()
         try:
             await self.upkeep.tidy()
             await self._presence.end()

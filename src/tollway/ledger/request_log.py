@@ -19,7 +19,8 @@ from tollway.store.schema.ledger import entry, refused_call
 SCANNED_MAX = 4000
 # After every request id, which is made of hexadecimal digits.
 AFTER_ALL = "~"
-_MS_DIGITS = 11
+# An id begins with the time in microseconds.
+_TIME_DIGITS = 13
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
@@ -129,7 +130,7 @@ async def log_page(
     most = SCANNED_MAX if is_filtered else 2 * size + 1
     values: dict[str, object] = {
         "before": before,
-        "since": f"{wanted.since_ms:0{_MS_DIGITS}x}",
+        "since": first_id(wanted.since_ms),
         "most": most,
     }
     sources: list[Sequence[LoggedCall]] = []
@@ -180,10 +181,15 @@ async def _refused_calls(
     return sorted(calls, key=lambda call: call.request_id, reverse=True)
 
 
+def first_id(at_ms: int) -> str:
+    """What every id from this time on is not less than."""
+    return f"{at_ms * 1000:0{_TIME_DIGITS}x}"
+
+
 def time_of(request_id: str) -> int:
     """When a request began, as its id says; the end of time if it is none."""
     try:
-        return int(request_id[:_MS_DIGITS], 16)
+        return int(request_id[:_TIME_DIGITS], 16) // 1000
     except ValueError:
         return 2**62
 
@@ -191,7 +197,7 @@ def time_of(request_id: str) -> int:
 def _no_later(before: str, until_ms: int | None) -> str:
     if until_ms is None:
         return before
-    return min(before, f"{until_ms:0{_MS_DIGITS}x}")
+    return min(before, first_id(until_ms))
 
 
 def _paid_call(row: Row) -> LoggedCall:

@@ -19,7 +19,8 @@ from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.area import Services, area_routes
 from tollway.web.authorize import AuthorizePages
-from tollway.web.entrance import OPERATOR_PATH, OPERATORS, Entrance
+from tollway.web.caller import pages as caller_pages
+from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.front import DemoHints, FrontPage
 from tollway.web.operator import pages as operator_pages
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
@@ -95,7 +96,7 @@ def web_routes(parts: Parts) -> list[Route]:
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
         page(PASSWORD_PATH, password.ask, password.answer),
         page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
-        *_operator_routes(parts, web, doorkeeper),
+        *_people_routes(parts, web, doorkeeper),
     ]
 
 
@@ -109,20 +110,35 @@ def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
     )
 
 
-def _operator_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
-    sessions = _sessions(parts, OPERATORS)
-    web = front.beside(sessions, operator_pages.FRAME)
-    entrance = Entrance(
-        web,
-        parts.database,
-        sessions,
-        doorkeeper,
-        OPERATOR_PATH,
-        sentence("For those who run this gateway."),
-        sentence("No password, or forgotten? `tollway operator link` prints a link that signs in."),
-    )
-    services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s))
-    return area_routes(web, entrance, services, operator_pages.PAGES)
+def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
+    """The areas of operators and of account members."""
+    routes = []
+    for area, home, frame, pages, lead, forgotten in (
+        (
+            OPERATORS,
+            OPERATOR_PATH,
+            operator_pages.FRAME,
+            operator_pages.PAGES,
+            sentence("For those who run this gateway."),
+            sentence(
+                "No password, or forgotten? `tollway operator link` prints a link that signs in."
+            ),
+        ),
+        (
+            MEMBERS,
+            ACCOUNT_PATH,
+            caller_pages.FRAME,
+            caller_pages.PAGES,
+            sentence("For the members of an account that calls this gateway."),
+            sentence("No login yet, or forgotten? An owner of your account can send you a link."),
+        ),
+    ):
+        sessions = _sessions(parts, area)
+        web = front.beside(sessions, frame)
+        entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
+        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s))
+        routes += area_routes(web, entrance, services, pages)
+    return routes
 
 
 def asset_route(name: str, kind: str) -> Route:
