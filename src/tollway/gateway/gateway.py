@@ -206,6 +206,8 @@ class Gateway:
                 versions=resources.versions,
                 directory=directory,
                 links=self._links,
+                vault=resources.vault,
+                remotes=resources.remotes,
                 live=live_side(settings, resources, batcher),
                 sandbox=sandbox_side(settings, resources),
                 recorder=self._recorder,
