@@ -15,6 +15,8 @@ from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
+from tollway.store.sealing import Sealer
+from tollway.webhooks.addresses import Addresses
 
 PATH = "/account/v1/"
 _OF_ANY = (
@@ -63,6 +65,8 @@ class AccountParts:
     links: ConsentLinks
     runtime: Runtime
     zone: ZoneInfo
+    sealer: Sealer
+    addresses: Addresses
 
 
 Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]

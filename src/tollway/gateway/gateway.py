@@ -269,6 +269,7 @@ class Gateway:
         if self._agents is not None:
             await self._agents.stop()
         await self._worker.close()
+        await self.upkeep.close()
         try:
             await self.upkeep.tidy()
             await self._presence.end()

@@ -25,6 +25,10 @@ from tollway.store.database import StoreError
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
+from tollway.webhooks.addresses import Addresses
+from tollway.webhooks.delivering import Deliverer
+from tollway.webhooks.log import sweep_deliveries
+from tollway.webhooks.watching import watch
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -54,6 +58,10 @@ class Upkeep:
         self._readiness = readiness
         self._is_first = is_first
         self._zone = settings.zone
+        addresses = Addresses(settings.webhook_internal_hosts.split(","))
+        self._deliverer = Deliverer(
+            resources.database, resources.vault.sealer, addresses, Runtime()
+        )
         self._retention = Retention(resources.database, settings)
         self._reconciler = Reconciler(
             resources.database, resources.remotes, resources.vault, Runtime()
@@ -76,10 +84,22 @@ class Upkeep:
         await self._try("kept_answers", "sweeping kept answers", swept)
         swept = sweep_client_tokens(self._database, now_ms // 1000)
         await self._try("tokens", "sweeping tokens", swept)
+        swept = sweep_deliveries(self._database, now_ms)
+        await self._try("webhooks", "sweeping webhooks", swept)
         swept = sweep_sessions(self._database, now_ms // 1000)
         await self._try("sessions", "sweeping sessions", swept)
         swept = sweep_attempts(self._database, now_ms // 1000)
         await self._try("sign_in_attempts", "sweeping counts of sign-ins", swept)
+
+    async def watch_accounts(self) -> None:
+        """Records the events of webhooks that are found by looking."""
+        await watch(self._database, Runtime())
+
+    async def deliver_webhooks(self) -> None:
+        await self._deliverer.deliver_due()
+
+    async def close(self) -> None:
+        await self._deliverer.close()
 
     async def _record_use(self) -> None:
         used = self._authenticate.take_used()

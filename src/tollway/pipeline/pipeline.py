@@ -38,6 +38,7 @@ from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
+from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
@@ -96,7 +97,14 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        account = AccountParts(parts.database, parts.links, Runtime(), parts.settings.zone)
+        account = AccountParts(
+            parts.database,
+            parts.links,
+            Runtime(),
+            parts.settings.zone,
+            parts.live.answers.sealer,
+            Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
             (
