@@ -1,8 +1,10 @@
 """How many orders each hour and day has, of each facet, stored with the orders.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the orders.
+With them changes the version of the shop, by which gateways notice that they know old counts.
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
@@ -10,10 +12,20 @@ from typing import Protocol
 from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from tollway.operations.orders.schema import ALL, DAY_HOURS, DAY_MS, HOUR_MS, facets_of, order_count
+from tollway.operations.orders.schema import (
+    ALL,
+    DAY_HOURS,
+    DAY_MS,
+    HOUR_MS,
+    facets_of,
+    order_count,
+    order_version,
+)
 from tollway.store.database import Transaction
-from tollway.store.many_rows import ManyRows
+from tollway.store.many_rows import ManyRows, upserts
 from tollway.store.query import Query
+
+_VERSION_BITS = 62
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
@@ -68,7 +80,9 @@ _of_their_hours = and_(
     order_count.c.bucket < _end_day * DAY_HOURS,
 )
 _DAYS_TOTAL = Query(
-    select(func.sum(order_count.c.orders)).where(_of_days, order_count.c.facet == ALL)
+    select(order_count.c.owner_id, func.sum(order_count.c.orders))
+    .where(_of_days, order_count.c.facet == ALL)
+    .group_by(order_count.c.owner_id)
 )
 _FORGET_DAYS = Query(order_count.delete().where(or_(_of_days, _of_their_hours)))
 
@@ -96,11 +110,19 @@ async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
     await transaction.put_rows(_COUNT_UP, more)
     await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
     await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])
+    await _change_versions(transaction, {bucket[0] for bucket, count in counts.items() if count})
 
 
 async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> int:
     """Removes the counts of whole days, of every owner; returns how many orders they had."""
     days = {"first_day": start_ms // DAY_MS, "end_day": end_ms // DAY_MS}
-    total = await transaction.fetch_one(_DAYS_TOTAL, **days)
+    owners = await transaction.fetch_all(_DAYS_TOTAL, **days)
     await transaction.execute(_FORGET_DAYS, **days)
-    return int(total[0] or 0) if total else 0
+    await _change_versions(transaction, {owner for owner, _ in owners})
+    return sum(int(orders) for _, orders in owners)
+
+
+async def _change_versions(transaction: Transaction, owners: set[str]) -> None:
+    # A fixed lock order prevents deadlocks.
+    rows = [(owner, secrets.randbits(_VERSION_BITS)) for owner in sorted(owners)]
+    await transaction.put_rows(upserts(order_version), rows)
