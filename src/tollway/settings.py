@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tollway.contract.addresses import Network, networks
+
 
 class SettingsError(Exception):
     """A setting is wrong; the text is one sentence for the person who wrote it."""
@@ -65,6 +67,11 @@ class Settings:
     public_url: str = _setting(
         "",
         "the address under which owners reach this gateway; empty for http://host:port",
+        may_be_empty=True,
+    )
+    trusted_proxies: str = _setting(
+        "",
+        "addresses or networks of reverse proxies whose X-Forwarded-For is believed, with commas",
         may_be_empty=True,
     )
     secret_file: str = _setting(
@@ -129,6 +136,10 @@ class Settings:
     @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.timezone)
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        return networks(self.trusted_proxies.split(","))
 
     @property
     def address(self) -> str:

@@ -48,7 +48,7 @@ _GIVEN_UP = re.compile(
 )
 # Addresses have lanes and rooms, Argon2id has lanes, and a system has a user `nobody`.
 _MEANT = {
-    "src/tollway/consent/owners.py": {"lanes"},
+    "src/tollway/identity/passwords.py": {"lanes"},
     "src/tollway/operations/orders/masking.py": {"lane", "room"},
     "tests/operations/masking_cases.py": {"lane", "room"},
     "tests/support/postgresql.py": {"nobody"},

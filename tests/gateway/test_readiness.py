@@ -63,6 +63,20 @@ def test_a_server_without_a_free_connection_is_named(tmp_path: Path) -> None:
     limited = urlunsplit(parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}"))
     gateway = Gateway(Store(tmp_path / "tollway.db", limited))
 
+    # As many as it has, and one: calls wait for each other's, and none is refused.
+    caller = new_caller(Store(tmp_path / "tollway.db", url), rate_limit=100_000)
+    run_on(url, f"ALTER ROLE {role} CONNECTION LIMIT 3")
+    query = {"product_id": "unknown", "query_date": "2026-01-01"}
+    sent = {"Authorization": f"Bearer {caller.token}"}
+    with httpx.Client(base_url=gateway.base_url, timeout=30) as client, ThreadPoolExecutor(32) as p:
+        replies = p.map(
+            lambda _: client.get(ANALYSIS, params=query, headers=sent).json()["code"], range(128)
+        )
+        assert set(replies) == {100}
+    refused = "tollway_database_connections_refused_total"
+    assert sample(metrics(gateway), refused, database="primary") > 0
+    assert "short" in gateway.client.get("/readyz").json()["warning"]
+
     run_on(url, f"ALTER ROLE {role} CONNECTION LIMIT 0")
     run_on(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'")
     eventually(lambda: _answer(gateway), lambda answered: answered == (503, "no_connections"))

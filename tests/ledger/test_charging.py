@@ -1,12 +1,14 @@
 """Charging: concurrent calls share commits, and a commit that fails charges no call."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
 from tests.support.stores import Store
+from tollway.ledger import charging
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Charge, ShortageError
 from tollway.ledger.charging import ChargeBatcher
@@ -16,6 +18,7 @@ from tollway.store.database import (
     Database,
     Row,
     StoreBusyError,
+    StoreDoubtError,
     StoreUnavailableError,
     Transaction,
 )
@@ -38,6 +41,9 @@ class Gated:
         self.has_begun = asyncio.Event()
         self.commits = 0
         self.fails_with: Exception | None = None
+        # Set from the event loop, waited for in the thread that writes to a file.
+        self.slow_commit = threading.Event()
+        self.slow_commit.set()
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         return await self.write(lambda transaction: transaction.fetch_all(query, **values))
@@ -52,6 +58,10 @@ class Gated:
             result = await work(transaction)
             if error is not None:
                 raise error  # After the work and before the commit.
+            if self.is_shared:
+                await asyncio.to_thread(self.slow_commit.wait)
+            else:
+                self.slow_commit.wait()
             return result
 
         return await self._inner.write(watched)
@@ -80,24 +90,27 @@ class Bench:
         return await amount_left(self.inner, self.account_id, "credits")
 
 
+class OnBench(Protocol):
+    """Runs a test on a batcher that lets calls wait for so long."""
+
+    def __call__(
+        self, test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10
+    ) -> None: ...
+
+
 @pytest.fixture
-def on_bench(
-    store: Store, new_name: Callable[[], str]
-) -> Callable[[Callable[[Bench], Awaitable[None]]], None]:
+def on_bench(store: Store, new_name: Callable[[], str]) -> OnBench:
     """Runs a test on a batcher over an account with 100 credits."""
 
-    def run(test: Callable[[Bench], Awaitable[None]]) -> None:
+    def run(test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10) -> None:
         async def work(database: Database) -> None:
             account = await open_account(database, RUNTIME, new_name())
             await top_up(database, RUNTIME, account.id, "credits", 100)
-            await test(Bench(database, account.id))
+            await test(Bench(database, account.id, timeout_s))
 
         store.do(work)
 
     return run
-
-
-OnBench = Callable[[Callable[[Bench], Awaitable[None]]], None]
 
 
 def test_calls_that_arrive_during_a_commit_share_the_next_one(on_bench: OnBench) -> None:
@@ -179,6 +192,60 @@ def test_a_caller_that_has_gone_away_before_its_commit_is_not_charged(on_bench: 
         assert await bench.left() == 98
 
     on_bench(test)
+
+
+def test_a_call_that_waits_behind_a_slow_batch_is_let_go_and_not_charged(
+    on_bench: OnBench,
+) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.gate.clear()
+        first = bench.settle(0)
+        await bench.database.has_begun.wait()
+        behind = [bench.settle(number) for number in range(1, 4)]
+        # While the slow batch is still being posted.
+        outcomes = await asyncio.wait_for(asyncio.gather(*behind, return_exceptions=True), 30)
+        assert {type(outcome) for outcome in outcomes} == {StoreBusyError}
+        bench.database.gate.set()
+        await asyncio.gather(first, return_exceptions=True)
+        await bench.settle(4)
+        posted = await newest_entries(bench.inner, bench.account_id, "credits", 100)
+        assert {entry.request_id for entry in posted}.isdisjoint({"r1", "r2", "r3"})
+
+    on_bench(test, timeout_s=0.2)
+
+
+def test_a_call_whose_batch_has_not_begun_is_withdrawn_from_it(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        if bench.inner.is_shared:
+            return  # There a batch begins when it is sent.
+        bench.database.gate.clear()
+        waiting = [bench.settle(number) for number in range(3)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
+        assert {type(outcome) for outcome in outcomes} == {StoreBusyError}
+        bench.database.gate.set()
+        await bench.settle(3)
+        assert await bench.left() == 99
+
+    on_bench(test, timeout_s=0.2)
+
+
+def test_a_call_whose_batch_is_being_posted_too_long_is_in_doubt_and_charged_once(
+    on_bench: OnBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charging, "_LAST_WAIT_S", 0.2)
+
+    async def test(bench: Bench) -> None:
+        bench.database.slow_commit.clear()
+        waiting = [bench.settle(number) for number in range(3)]
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
+        assert {type(outcome) for outcome in outcomes} == {StoreDoubtError}
+        bench.database.slow_commit.set()
+        await bench.settle(3)
+        assert await bench.left() == 96
+        posted = await newest_entries(bench.inner, bench.account_id, "credits", 100)
+        assert [entry.request_id for entry in posted] == ["r3", "r2", "r1", "r0", None]
+
+    on_bench(test, timeout_s=0.2)
 
 
 def test_a_call_that_waited_too_long_is_not_charged(

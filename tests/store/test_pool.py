@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.postgresql import new_database, run_on
 from tollway.store.database import StoreBusyError, StoreUnavailableError
+from tollway.store.postgresql.errors import ServerFullError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.postgresql.pool import Pool
 
@@ -119,6 +120,46 @@ def test_a_connection_that_cannot_be_made_takes_no_place(url: str) -> None:
         own.problem = None
         async with own.all_in_use():
             assert own.made == SIZE
+
+    run(url, work)
+
+
+def test_while_the_server_has_no_more_one_of_its_own_is_waited_for(url: str) -> None:
+    async def work(own: OwnPool) -> None:
+        async with own.pool.session() as session:
+            own.problem = ServerFullError("too many connections")
+            mine = session.get_server_pid()
+            waiting = [asyncio.ensure_future(own.pid()) for _ in range(5 * SIZE)]
+            waiting.pop(1).cancel()
+            await asyncio.sleep(0.01)
+            waiting.pop(0).cancel()
+            await asyncio.sleep(0.01)
+            assert not any(each.done() for each in waiting)
+        assert set(await asyncio.gather(*waiting)) == {mine}
+        # None at all: then there is nothing to wait for.
+        own.pool.renew()
+        with pytest.raises(ServerFullError):
+            await own.pid()
+        own.problem = None
+        async with own.all_in_use():
+            own.hurry()
+            own.problem = ServerFullError("too many connections")
+            with pytest.raises(StoreBusyError, match="in use"):
+                await own.pid()
+        assert own.made == 1 + SIZE
+
+    run(url, work)
+
+
+def test_one_that_the_server_has_again_is_made_while_the_own_ones_are_in_use(url: str) -> None:
+    async def work(own: OwnPool) -> None:
+        async with own.pool.session():
+            own.problem = ServerFullError("too many connections")
+            waiting = asyncio.ensure_future(own.pid())
+            await asyncio.sleep(0.01)
+            own.problem = None
+            assert await waiting
+        assert own.made == SIZE
 
     run(url, work)
 

@@ -18,14 +18,21 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
+_addresses = (f"127.{one}.{two}.1" for one in range(1, 255) for two in range(1, 255))
 _SCRIPT = '<script src="/pages.js" defer></script>'
 
 
 class Browser:
     """A person's browser: keeps cookies, sends the hidden fields of the form it saw last."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self.client = httpx.Client(base_url=gateway.base_url, timeout=30, follow_redirects=True)
+    def __init__(self, gateway: Gateway, address: str | None = None) -> None:
+        # Sign-ins are counted by address: each browser has its own, so that tests are independent.
+        self.client = httpx.Client(
+            base_url=gateway.base_url,
+            timeout=30,
+            follow_redirects=True,
+            transport=httpx.HTTPTransport(local_address=address or next(_addresses)),
+        )
         self.page = ""
 
     def _see(self, response: httpx.Response) -> httpx.Response:

@@ -17,6 +17,7 @@ from tests.support.consent import (
     new_person,
 )
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
@@ -216,10 +217,12 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites(
 ) -> None:
     cookie = gateway.client.get("/owner").headers["set-cookie"].lower()
     gateway.client.cookies.clear()
-    assert "httponly" in cookie and "samesite=lax" in cookie and "max-age=1800" in cookie
+    assert "httponly" in cookie and "samesite=lax" in cookie and "max-age=43200" in cookie
     assert "secure" not in cookie
     behind_tls = Gateway(own_store, public_url="https://gateway.example/")
-    assert "secure" in behind_tls.client.get("/owner").headers["set-cookie"].lower()
+    cookie = behind_tls.client.get("/owner").headers["set-cookie"]
+    assert cookie.startswith("__Host-") and "Secure" in cookie and "Path=/;" in f"{cookie};"
+    assert "domain" not in cookie.lower()
     asker, person = new_asker(own_store), new_person(own_store)
     assert link_of(behind_tls, asker, person).startswith("https://gateway.example/authorize?link=")
     behind_tls.stop()
@@ -234,7 +237,7 @@ def test_signing_out_and_a_new_password_end_the_session(
     assert "You are signed out" in browser.send("/owner/sign-out").text
     assert "Sign in" in browser.open("/owner").text
     assert "Who may use your data" in browser.sign_in(person.login).text
-    store.do(lambda database: set_password(database, person.login, "another password"))
+    store.do(lambda database: set_password(database, RUNTIME, person.login, "another password"))
     assert "Sign in" in browser.open("/owner").text
 
 

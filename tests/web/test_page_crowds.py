@@ -21,13 +21,15 @@ from tests.support.postgresql import locked, waiting
 from tests.support.raw import request
 from tests.support.remote import eventually
 from tests.support.stores import Store
+from tollway.consent.owners import Owner
 from tollway.store.database import Database
+from tollway.web.owner import OWNERS
 from tollway.web.pages import Web
 from tollway.web.sign_in import Sessions, Visit
 
 SIGN_IN = "/owner/sign-in"
-# As many may wait for their password to be checked.
-WAITING_MAX = 20
+# As many of one address may wait for their password to be checked.
+WAITING_MAX = 4
 SURPLUS = 5
 PAGES = 20
 SCOPE: dict[str, Any] = {"type": "http", "method": "GET", "headers": []}
@@ -81,7 +83,7 @@ def test_429_the_surplus_of_those_who_sign_in_at_once(own: Store, served: Gatewa
             )
             assert {each.status_code for each in answered} == {429}
             assert "at this moment" in answered[0].text
-            assert waiting(own.url) == 2, "those whose password is looked up"
+            assert waiting(own.url) == 1, "the one whose password is looked up"
             assert served.client.get("/owner").status_code == 200, "the others hold no place"
         statuses = sorted(each.result().status_code for each in sent)
     assert statuses == [403] * WAITING_MAX + [429] * SURPLUS
@@ -102,9 +104,9 @@ def test_who_sends_nothing_of_a_form_holds_no_place(gateway: Gateway) -> None:
 @pytest.mark.sqlite
 def test_between_pages_it_is_the_turn_of_calls(own: Store) -> None:
     async def work(database: Database) -> int:
-        web, made = Web(database, Sessions(bytes(32), is_secure=False), ZoneInfo("UTC")), []
+        web, made = Web(Sessions(database, OWNERS, bytes(32), is_secure=False), ZoneInfo("UTC")), []
 
-        async def page(_: Request, __: Visit) -> Response:
+        async def page(_: Request, __: Visit[Owner]) -> Response:
             made.append(1)
             return Response()
 

@@ -16,7 +16,13 @@ from tollway.consent.grants import (
     grants_of_account,
     revoke_grant,
 )
-from tollway.consent.owners import Owner, add_owner, list_owners, set_password
+from tollway.consent.owners import (
+    Owner,
+    add_owner,
+    list_owners,
+    set_password,
+    sign_out_everywhere,
+)
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.operations.catalogue import OPERATIONS
@@ -79,8 +85,18 @@ async def change_password(
 ) -> Output:
     """Give an owner another password; it ends the sessions of the old one."""
     password = _read_password(from_stdin=password_stdin)
-    owner = await set_password(await session.open(), login, password)
+    owner = await set_password(await session.open(), session.runtime, login, password)
     return Output(owner, f"{owner.login} signs in with the new password from now on.")
+
+
+@command(shops, "sign-out")
+async def sign_out(
+    session: Session, login: Annotated[str, argument("LOGIN", "The owner's login.")]
+) -> Output:
+    """Sign an owner out in all browsers."""
+    ended = await sign_out_everywhere(await session.open(), session.runtime, login)
+    sessions = "1 session" if ended == 1 else f"{ended} sessions"
+    return Output({"ended": ended}, f"{login} is signed out everywhere: {sessions} ended.")
 
 
 @command(consents, "list")

@@ -55,6 +55,7 @@ def load_settings(
     settings = Settings(**{origin.name: origin.value for origin in origins})  # type: ignore[arg-type]
     _check_zone(settings.timezone)
     _check_public_url(settings.public_url)
+    _check_proxies(settings)
     return settings, tuple(origins)
 
 
@@ -127,3 +128,12 @@ def _check_public_url(url: str) -> None:
     # The pages have fixed paths: a gateway below a path of its own could not be reached.
     if url and not (is_address and parts.path in ("", "/")):
         raise SettingsError("Setting public_url must look like https://gateway.example.")
+
+
+def _check_proxies(settings: Settings) -> None:
+    try:
+        settings.proxies  # noqa: B018 - reading it checks it
+    except ValueError as error:
+        raise SettingsError(
+            f"Setting trusted_proxies needs addresses or networks like 10.0.0.0/8: {error}."
+        ) from None

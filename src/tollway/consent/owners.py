@@ -1,56 +1,17 @@
-"""Owners: the shops and users that the gateway knows, their logins and passwords.
-
-Only an Argon2id hash of a password is stored. Hashing takes tens of milliseconds and 64 MiB on
-purpose: `hash_password` and `is_password` may not run on the event loop.
-"""
-
-import os
+"""Owners: the shops and users that the gateway knows, their logins and passwords."""
 
 import msgspec
-from cryptography.exceptions import InvalidKey
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from sqlalchemy import bindparam, or_, select
 
 from tollway.contract.operation import OwnerKind
+from tollway.identity.passwords import folded_login, hash_password
+from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
 from tollway.store.versions import directory_changed
-
-PASSWORD_MIN = 10
-PASSWORD_MAX = 200
-
-_SALT_BYTES = 16
-_MEMORY_KIB = 65_536
-# The hash of a password that no owner has. An unknown login is checked against it, so that refusing
-# it takes as long as refusing a known one.
-_NO_OWNERS_HASH = (
-    "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
-    "Tg1Qvh9vpG1vNm+nYD/5vW925pQ6XipFk4uaYSMh2gA"
-)
-
-
-def hash_password(password: str) -> str:
-    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-        raise LedgerError(f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
-    # The second recommended option of RFC 9106. A stored hash names its own parameters, so that
-    # these can be changed at any time.
-    hasher = Argon2id(
-        salt=os.urandom(_SALT_BYTES), length=32, iterations=3, lanes=4, memory_cost=_MEMORY_KIB
-    )
-    return hasher.derive_phc_encoded(password.encode())
-
-
-def is_password(password_hash: str | None, password: str) -> bool:
-    """Whether this is the password; always False, after the same work, where there is no hash."""
-    try:
-        Argon2id.verify_phc_encoded(password.encode(), password_hash or _NO_OWNERS_HASH)
-    except InvalidKey:
-        return False
-    return True
-
 
 _NAME_MAX = 100
 _ID_MAX = 64
@@ -101,11 +62,6 @@ _SET_PASSWORD = Query(
 )
 
 
-def folded_login(login: str) -> str:
-    """A login as it is stored: people do not remember which letters were upper case."""
-    return login.strip().casefold()
-
-
 async def add_owner(database: Database, runtime: Runtime, added: Owner, password: str) -> Owner:
     """Makes a shop or user known; `added_at_s` is filled in here."""
     added = msgspec.structs.replace(
@@ -132,7 +88,7 @@ async def put_owner(transaction: Transaction, added: Owner, password_hash: str) 
     await directory_changed(transaction)
 
 
-async def set_password(database: Database, login: str, password: str) -> Owner:
+async def set_password(database: Database, runtime: Runtime, login: str, password: str) -> Owner:
     """Gives an owner another password, and ends every session signed in with the old one."""
     wanted, new_hash = folded_login(login), hash_password(password)
 
@@ -141,7 +97,20 @@ async def set_password(database: Database, login: str, password: str) -> Owner:
             raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
         found = await credential_of_login(transaction, wanted)
         assert found is not None
+        await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
         return found.owner
+
+    return await database.write(work)
+
+
+async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) -> int:
+    """Ends every session of an owner; returns how many there were."""
+
+    async def work(transaction: Transaction) -> int:
+        found = await credential_of_login(transaction, login)
+        if found is None:
+            raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+        return await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
 
     return await database.write(work)
 

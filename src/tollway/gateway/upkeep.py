@@ -9,6 +9,8 @@ from tollway.carriers.pools import numbers_left
 from tollway.carriers.reconciling import Reconciler
 from tollway.gateway.probes import Readiness
 from tollway.gateway.resources import Resources
+from tollway.identity.sessions import sweep_sessions
+from tollway.identity.sign_in_limits import sweep_attempts
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
@@ -72,6 +74,10 @@ class Upkeep:
         await self._try("kept_answers", "sweeping kept answers", swept)
         swept = sweep_client_tokens(self._database, now_ms // 1000)
         await self._try("tokens", "sweeping tokens", swept)
+        swept = sweep_sessions(self._database, now_ms // 1000)
+        await self._try("sessions", "sweeping sessions", swept)
+        swept = sweep_attempts(self._database, now_ms // 1000)
+        await self._try("sign_in_attempts", "sweeping counts of sign-ins", swept)
 
     async def _record_use(self) -> None:
         used = self._authenticate.take_used()

@@ -1,10 +1,17 @@
 """Charging calls: the calls that arrive during one commit wait in a queue and share the next one.
 
 That makes a durable charge cheap: a whole batch needs one wait for the disk, and one debit per
-balance. No call is answered before the commit of its own charge.
+balance. No call is answered before the commit of its own charge, but none waits without an end:
+
+- A call that is in the queue, or in a batch that has not begun, can be withdrawn: it has failed and
+  is not charged, for certain.
+- A batch that has begun may still be committed. A call in it waits a little longer than the
+  database gives its statements, since an error from there is certain too. Then it is answered as in
+  doubt, and its receipt says later what became of it.
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
@@ -14,7 +21,7 @@ import msgspec
 from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
-from tollway.store.database import Database, StoreBusyError, Transaction
+from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
@@ -23,8 +30,15 @@ _ACTS_MAX = 16
 # Calls that arrive evenly may be charged unevenly. One that is over the limit by so little waits.
 _PATIENCE_S = 0.1
 
+# How often a queue looks for calls that have waited too long.
+_LOOK_S = 0.25
+# How much longer than its timeout a call waits for a batch that has begun.
+_LAST_WAIT_S = 2.0
+
 Answer = asyncio.Future[ActResult | None]
-Post = Callable[[Sequence[Charge]], Awaitable[ChargeResults]]
+# Begins a batch and posts its charges.
+Begin = Callable[[], Sequence[Charge]]
+Post = Callable[[Begin], Awaitable[ChargeResults]]
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +46,41 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
     answer: Answer
     since_s: float
     is_patient: bool = True
+
+
+class _Batch:
+    """Calls whose charges are posted together. It begins in whichever thread writes."""
+
+    def __init__(self, calls: list[_Waiting]) -> None:
+        self.calls = calls
+        self._lock = threading.Lock()
+        self._has_begun = False
+
+    def begin(self) -> Sequence[Charge]:
+        """The charges to post; after that, none is withdrawn. Work that is tried again begins
+        again, with the same."""
+        with self._lock:
+            self._has_begun = True
+            return [waiting.charge for waiting in self.calls]
+
+    def let_go(self, oldest_s: float) -> None:
+        """Ends the waiting of calls that came earlier."""
+        with self._lock:
+            if not self._has_begun:
+                self.calls = _in_time(self.calls, oldest_s)
+                return
+        for waiting in self.calls:
+            if waiting.since_s < oldest_s - _LAST_WAIT_S and not waiting.answer.done():
+                waiting.answer.set_exception(StoreDoubtError("the charge takes too long"))
+
+
+def _in_time(calls: list[_Waiting], oldest_s: float) -> list[_Waiting]:
+    """The calls that have not waited too long; the others fail, and are not charged."""
+    for waiting in calls:
+        if waiting.since_s < oldest_s and not waiting.answer.done():
+            waiting.answer.set_exception(StoreBusyError("waited too long to be charged"))
+    # A caller that has gone away (its future is cancelled) is not charged either.
+    return [waiting for waiting in calls if not waiting.answer.done()]
 
 
 class ChargeBatcher:
@@ -53,8 +102,9 @@ class ChargeBatcher:
         if database.is_shared:
             # Separate queues: charges of one round trip wait for no act. Only those whose rows an
             # act or another node has locked at that moment go to the queue that waits for locks.
-            waiting = queue(partial(post_waiting_for_locks, database), _BATCH_MAX)
-            self._plain = queue(partial(post_unless_locked, database), _BATCH_MAX, waiting.add)
+            waiting = queue(partial(_post, database, post_waiting_for_locks), _BATCH_MAX)
+            unless_locked = partial(_post, database, post_unless_locked)
+            self._plain = queue(unless_locked, _BATCH_MAX, waiting.add)
             self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
         else:
             self._plain = self._acts = queue(partial(_write, database, post_charges), _BATCH_MAX)
@@ -68,12 +118,21 @@ class ChargeBatcher:
         return (self._plain if charge.act is None else self._acts).settle(charge)
 
 
+async def _post(
+    database: Database,
+    post: Callable[[Database, Sequence[Charge]], Awaitable[ChargeResults]],
+    begin: Begin,
+) -> ChargeResults:
+    return await post(database, begin())
+
+
 async def _write(
     database: Database,
     post: Callable[[Transaction, Sequence[Charge]], Awaitable[ChargeResults]],
-    charges: Sequence[Charge],
+    begin: Begin,
 ) -> ChargeResults:
-    return await database.write(lambda transaction: post(transaction, charges))
+    # It begins with its transaction, and not while that waits for others.
+    return await database.write(lambda transaction: post(transaction, begin()))
 
 
 class _Queue:
@@ -95,7 +154,9 @@ class _Queue:
         self._batch_max = batch_max
         self._on_busy = on_busy or self.add
         self._waiting: list[_Waiting] = []
+        self._posting = _Batch([])
         self._running: asyncio.Task[None] | None = None
+        self._watch: asyncio.TimerHandle | None = None
 
     def settle(self, charge: Charge) -> Answer:
         answer: Answer = asyncio.get_running_loop().create_future()
@@ -106,40 +167,42 @@ class _Queue:
         self._waiting.append(waiting)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """Lets go of calls that have waited too long, also while a batch is being posted."""
+        self._watch = None
+        if self._running is None:
+            return
+        oldest_s = monotonic() - self._timeout_s
+        self._posting.let_go(oldest_s)
+        if self._waiting and self._waiting[0].since_s < oldest_s:
+            self._waiting = _in_time(self._waiting, oldest_s)
+        self._watch = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch = self._waiting[: self._batch_max]
+                calls = self._waiting[: self._batch_max]
                 del self._waiting[: self._batch_max]
-                await self._post(self._in_time(batch))
+                await self._post(_in_time(calls, monotonic() - self._timeout_s))
         finally:
             self._running = None
 
-    def _in_time(self, batch: list[_Waiting]) -> list[_Waiting]:
-        """The calls that have not waited too long; the others fail, and are not charged."""
-        oldest_s = monotonic() - self._timeout_s
-        for waiting in batch:
-            if waiting.since_s >= oldest_s:
-                break  # They are in the order of arrival: the rest came later, or hardly earlier.
-            if not waiting.answer.done():
-                waiting.answer.set_exception(StoreBusyError("waited too long to be charged"))
-        # A caller that has gone away (its future is cancelled) is not charged either.
-        return [waiting for waiting in batch if not waiting.answer.done()]
-
-    async def _post(self, batch: list[_Waiting]) -> None:
-        if not batch:
+    async def _post(self, calls: list[_Waiting]) -> None:
+        if not calls:
             return
-        charges = [waiting.charge for waiting in batch]
-        self._metrics.settle_batch.observe(len(batch))
+        batch = self._posting = _Batch(calls)
+        self._metrics.settle_batch.observe(len(calls))
         try:
-            results = await self._post_charges(charges)
+            results = await self._post_charges(batch.begin)
         except Exception as error:
-            for waiting in batch:
+            for waiting in batch.calls:
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
             return
-        for position, waiting in enumerate(batch):
+        for position, waiting in enumerate(batch.calls):
             self._finish(waiting, results.get(position))
 
     def _finish(self, waiting: _Waiting, result: ActResult | Exception | None) -> None:

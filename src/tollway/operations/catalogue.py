@@ -13,6 +13,7 @@ from tollway.store.schema import (
     carriers,
     consent,
     database,
+    identity,
     intake,
     ledger,
     metadata,
@@ -31,5 +32,5 @@ OPERATIONS: tuple[Operation, ...] = tuple(each.operation for each in SUBJECTS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
 # Importing a schema file declares its tables; those of the subjects are imported by now.
-_COMMON = (accounts, carriers, consent, database, intake, ledger)
+_COMMON = (accounts, carriers, consent, database, identity, intake, ledger)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)

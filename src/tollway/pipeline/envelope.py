@@ -118,7 +118,7 @@ def _refusal(call: Call, error: Exception) -> Refusal:
         return Refusal(Reason.TIMED_OUT)
     extra = {"request_id": call.request_id}
     if isinstance(error, StoreDoubtError):
-        logger.error("the database was lost during a commit: %s", error, extra=extra)
+        logger.error("a commit is in doubt: %s", error, extra=extra)
         return Refusal(Reason.COMMIT_IN_DOUBT)
     if isinstance(error, StoreError):
         logger.error("the database is unavailable: %s", error, extra=extra)

@@ -1,7 +1,7 @@
 """Pages for people. So far those of shop owners: approving, seeing and revoking grants.
 
     pages.py      rendering, forms, errors, and the headers that every page has
-    sign_in.py    the signed cookie, the token of its forms, and checking passwords
+    sign_in.py    the cookie, the token of its forms, and checking passwords
     authorize.py  the page behind the link of an answer 302
     owner.py      an owner's grants and what was read under them
     routes.py     all paths on one screen

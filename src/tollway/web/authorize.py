@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from tollway.consent.grants import GrantRequest, give_grant, grants_between
 from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.consent.owners import Owner
 from tollway.contract.operation import ConsentNeed
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
@@ -56,7 +57,7 @@ class AuthorizePages:
 
     def __init__(
         self,
-        web: Web,
+        web: Web[Owner],
         database: Database,
         links: ConsentLinks,
         needs: Mapping[tuple[str, str], ConsentNeed],
@@ -69,9 +70,9 @@ class AuthorizePages:
         self._needs = needs
         self._grant_s = grant_days * 86_400
 
-    async def ask(self, request: Request, visit: Visit) -> Response:
+    async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         asked = await self._asked(request.query_params.get("link", ""))
-        if visit.owner is None:
+        if visit.person is None:
             return owner_sign_in(self._web, visit, link=asked.link)
         self._check_owner(visit, asked)
         now_s = self._web.now_s()
@@ -88,10 +89,10 @@ class AuthorizePages:
             ),
         )
 
-    async def answer(self, request: Request, visit: Visit) -> Response:
+    async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
         asked = await self._asked(form.get("link", ""))
-        if visit.owner is None:
+        if visit.person is None:
             # The session ended while the page was open: sign in, and see the question again.
             return self._web.redirect(f"{AUTHORIZE_PATH}?{urlencode({'link': asked.link})}")
         self._check_owner(visit, asked)
@@ -125,8 +126,8 @@ class AuthorizePages:
         return Asked(link, grant_request, account, need)
 
     @staticmethod
-    def _check_owner(visit: Visit, asked: Asked) -> None:
-        owner, grant_request = visit.owner, asked.grant_request
+    def _check_owner(visit: Visit[Owner], asked: Asked) -> None:
+        owner, grant_request = visit.person, asked.grant_request
         assert owner is not None
         if (owner.kind, owner.id) != (grant_request.owner_kind, grant_request.owner_id):
             raise PageError(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import operation_states
 from tollway.store.database import Database
@@ -43,7 +44,7 @@ class Offer(NamedTuple):
 class FrontPage:
     def __init__(
         self,
-        web: Web,
+        web: Web[Owner],
         database: Database,
         operations: Sequence[Operation],
         is_ready: Callable[[], Awaitable[bool]],
@@ -55,7 +56,7 @@ class FrontPage:
         self._is_ready = is_ready
         self._demo = demo
 
-    async def show(self, _: Request, visit: Visit) -> Response:
+    async def show(self, _: Request, visit: Visit[Owner]) -> Response:
         return self._web.render(
             "front.html",
             visit,
@@ -64,7 +65,7 @@ class FrontPage:
             demo=self._demo,
         )
 
-    async def _offers(self, visit: Visit) -> list[Offer]:
+    async def _offers(self, visit: Visit[Owner]) -> list[Offer]:
         say, states = visit.view.say, await operation_states(self._database)
         offers = []
         for operation in self._operations:
@@ -82,7 +83,7 @@ class FrontPage:
             )
         return offers
 
-    async def choose_view(self, request: Request, visit: Visit) -> Response:
+    async def choose_view(self, request: Request, visit: Visit[Owner]) -> Response:
         """Stores the reader's language or colours, and leads back."""
         form = await self._web.form(request, visit)
         back = form.get("back", "")

@@ -16,21 +16,28 @@ from tollway.consent.grants import (
     revoke_grant,
 )
 from tollway.consent.links import AUTHORIZE_PATH
-from tollway.consent.owners import Owner
+from tollway.consent.owners import (
+    Owner,
+    credential_of,
+    credential_of_login,
+    sign_out_everywhere,
+)
 from tollway.contract.operation import ConsentNeed
+from tollway.identity.passwords import StoredPassword
+from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Database
+from tollway.store.database import Database, Reader
 from tollway.web.pages import Frame, PageError, Web
 from tollway.web.sign_in import (
     AT_ONCE,
     TOO_MANY,
     WRONG,
+    Area,
     Doorkeeper,
     Sessions,
     TooManyAtOnceError,
-    TooManyAttemptsError,
     Visit,
 )
 from tollway.web.wording import sentence
@@ -54,6 +61,21 @@ _STATES = {
 }
 
 
+async def _person(reader: Reader, kind: str, owner_id: str) -> Owner | None:
+    found = await credential_of(reader, kind, owner_id)
+    return None if found is None else found.owner
+
+
+async def _password(reader: Reader, login: str) -> StoredPassword | None:
+    found = await credential_of_login(reader, login)
+    if found is None:
+        return None
+    return StoredPassword(found.owner.kind, found.owner.id, found.password_hash)
+
+
+OWNERS = Area("owner", _person, _password)
+
+
 class ShownGrant(NamedTuple):
     """A grant as a row of the page."""
 
@@ -70,40 +92,42 @@ class OwnerPages:
 
     def __init__(
         self,
-        web: Web,
+        web: Web[Owner],
         database: Database,
-        sessions: Sessions,
+        sessions: Sessions[Owner],
+        doorkeeper: Doorkeeper,
         needs: Mapping[tuple[str, str], ConsentNeed],
         titles: Mapping[str, str],
     ) -> None:
         self._web = web
         self._database = database
         self._sessions = sessions
-        self._doorkeeper = Doorkeeper(database)
+        self._doorkeeper = doorkeeper
         self._runtime = Runtime(now_s=web.now_s)
         self._needs = needs
         self._titles = titles
 
-    async def home(self, request: Request, visit: Visit) -> Response:
+    async def home(self, request: Request, visit: Visit[Owner]) -> Response:
         notice = visit.view.say(_SAID.get(request.query_params.get("said", ""), ""))
-        if visit.owner is None:
+        if visit.person is None:
             return owner_sign_in(self._web, visit, notice=notice)
         return self._web.render(
             "owner.html",
             visit,
             notice=notice,
-            grants=await self._shown(visit, visit.owner),
+            grants=await self._shown(visit, visit.person),
             titles=self._titles,
         )
 
-    async def sign_in(self, request: Request, visit: Visit) -> Response:
+    async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
         link = form.get("link", "")
         try:
             # Outside the page slots: a password check delays no other reader.
             async with self._web.aside():
+                attempt = self._sessions.attempt(request, form.get("login", ""))
                 found = await self._doorkeeper.admit(
-                    form.get("login", ""), form.get("password", "")
+                    self._sessions.area, attempt, form.get("password", ""), self._web.now_s()
                 )
         except TooManyAttemptsError:
             return owner_sign_in(self._web, visit, 429, link=link, problem=TOO_MANY)
@@ -112,26 +136,31 @@ class OwnerPages:
         if found is None:
             return owner_sign_in(self._web, visit, 403, link=link, problem=WRONG)
         path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH
-        return self._web.redirect(path, self._sessions.start(self._web.now_s(), found))
+        response = self._web.redirect(path)
+        await self._sessions.sign_in(response, attempt, found, self._web.now_s())
+        return response
 
-    async def sign_out(self, request: Request, visit: Visit) -> Response:
-        await self._web.form(request, visit)
-        path = f"{OWNER_PATH}?said=signed-out"
-        return self._web.redirect(path, self._sessions.start(self._web.now_s()))
-
-    async def revoke(self, request: Request, visit: Visit) -> Response:
+    async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
-        if visit.owner is None:
+        if visit.person is not None and form.get("where") == "everywhere":
+            owner = visit.person
+            await sign_out_everywhere(self._database, self._runtime, owner.login)
+        path = f"{OWNER_PATH}?said=signed-out"
+        return self._web.redirect(path, await self._sessions.sign_out(visit, self._web.now_s()))
+
+    async def revoke(self, request: Request, visit: Visit[Owner]) -> Response:
+        form = await self._web.form(request, visit)
+        if visit.person is None:
             return self._web.redirect(OWNER_PATH)
-        grant = await self._own_grant(visit.owner, form.get("grant", ""))
+        grant = await self._own_grant(visit.person, form.get("grant", ""))
         await revoke_grant(self._database, self._runtime, grant.id)
         return self._web.redirect(f"{OWNER_PATH}?said=revoked")
 
-    async def reads(self, request: Request, visit: Visit) -> Response:
-        if visit.owner is None:
+    async def reads(self, request: Request, visit: Visit[Owner]) -> Response:
+        if visit.person is None:
             return self._web.redirect(OWNER_PATH)
         query = request.query_params
-        grant = await self._own_grant(visit.owner, query.get("grant", ""))
+        grant = await self._own_grant(visit.person, query.get("grant", ""))
         reads = await newest_reads(self._database, grant, _READS_PAGE, query.get("before", ""))
         return self._web.render(
             "reads.html",
@@ -154,7 +183,7 @@ class OwnerPages:
             raise missing
         return grant
 
-    async def _shown(self, visit: Visit, owner: Owner) -> list[ShownGrant]:
+    async def _shown(self, visit: Visit[Owner], owner: Owner) -> list[ShownGrant]:
         """Grants that hold first; within each group the newest first."""
         now_s = self._web.now_s()
         shown = []
@@ -177,8 +206,8 @@ class OwnerPages:
 
 
 def owner_sign_in(
-    web: Web,
-    visit: Visit,
+    web: Web[Owner],
+    visit: Visit[Owner],
     status: int = 200,
     *,
     link: str = "",

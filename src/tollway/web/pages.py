@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import time
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,7 +18,7 @@ from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
 from tollway.ledger import LedgerError
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Reader, StoreBusyError, StoreError
+from tollway.store.database import StoreBusyError, StoreError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.sign_in import Sessions, Visit
 from tollway.web.wording import THEMES, Say, View, sentence, view_of
@@ -63,7 +63,15 @@ class PageError(Exception):
         self.values = values
 
 
-Page = Callable[[Request, Visit], Awaitable[Response]]
+class Named(Protocol):
+    """A person who can be signed in."""
+
+    @property
+    def name(self) -> str: ...
+
+
+P = TypeVar("P", bound=Named)
+Page = Callable[[Request, Visit[P]], Awaitable[Response]]
 
 
 class RailLink(NamedTuple):
@@ -91,20 +99,18 @@ class Frame:
         return replace(self, title=title, links=links, search_hint=hint)
 
 
-class Web:
-    """Renders pages, reads forms."""
+class Web(Generic[P]):
+    """Renders the pages of one area, reads their forms."""
 
     def __init__(
         self,
-        reader: Reader,
-        sessions: Sessions,
+        sessions: Sessions[P],
         zone: ZoneInfo,
         now_s: Callable[[], float] = time,
         frame: Frame | None = None,
     ) -> None:
         self.now_s = now_s
         self.zone = zone
-        self._reader = reader
         self._sessions = sessions
         self._frame = frame or Frame()
         self._slots = BoundedSlots(_PAGES_AT_ONCE, "too many pages at once")
@@ -120,19 +126,21 @@ class Web:
             "%Y-%m-%d %H:%M"
         )
 
-    def render(self, template: str, visit: Visit, status: int = 200, **values: object) -> Response:
+    def render(
+        self, template: str, visit: Visit[P], status: int = 200, **values: object
+    ) -> Response:
         view = visit.view
         theme = THEMES[(THEMES.index(view.theme) + 1) % len(THEMES)]
         page = self._templates.get_template(template).render(
             {
                 "_": view.say,
                 "view": view,
-                "frame": self._frame.said(view.say) if visit.owner else Frame(self._frame.home),
+                "frame": self._frame.said(view.say) if visit.person else Frame(self._frame.home),
                 "current": view.address.partition("?")[0],
                 "next_theme": theme,
                 "theme_label": view.say("Colours: {theme}", theme=view.say(_THEME_NAMES[theme])),
-                "owner": visit.owner,
-                "signed_in": visit.owner.name if visit.owner else "",
+                "person": visit.person,
+                "signed_in": visit.person.name if visit.person else "",
                 "form_token": self._sessions.form_token(visit),
                 **values,
             }
@@ -141,7 +149,7 @@ class Web:
 
     def page(
         self,
-        visit: Visit,
+        visit: Visit[P],
         title: str,
         blocks: Sequence[Block],
         *,
@@ -165,7 +173,7 @@ class Web:
         )
 
     def ask_once(
-        self, visit: Visit, form: Mapping[str, str], question: str, button: str
+        self, visit: Visit[P], form: Mapping[str, str], question: str, button: str
     ) -> Response | None:
         """Asks before an act that cannot be undone; None once the reader has confirmed it."""
         if form.get("sure") == "yes":
@@ -177,14 +185,14 @@ class Web:
         )
         return self.page(visit, say("Are you sure?"), [asked])
 
-    def redirect(self, path: str, visit: Visit | None = None) -> Response:
+    def redirect(self, path: str, visit: Visit[P] | None = None) -> Response:
         """To another of our pages; with a visit, its cookie is set."""
         response = RedirectResponse(path, 303)
         if visit is not None:
             self._sessions.remember(response, visit)
         return response
 
-    def endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, page: Page[P]) -> Callable[[Request], Awaitable[Response]]:
         """The page once a slot is free, or else a fixed sentence."""
 
         async def answer(request: Request) -> Response:
@@ -210,12 +218,12 @@ class Web:
             # Shielded: a cancelled page takes its slot back too, because it will release it.
             await asyncio.shield(self._slots.take(None))
 
-    async def _answer(self, page: Page, request: Request) -> Response:
+    async def _answer(self, page: Page[P], request: Request) -> Response:
         """The page with its visit, its errors as a page, and its headers."""
         view = view_of(request)
-        visit = replace(self._sessions.start(self.now_s()), view=view)
+        visit = replace(self._sessions.visitor(), view=view)
         try:
-            visit = await self._sessions.visit(request, self._reader, self.now_s())
+            visit = await self._sessions.visit(request, self.now_s())
             visit = replace(visit, view=view)
             response = await page(request, visit)
         except Exception as error:
@@ -225,14 +233,14 @@ class Web:
             self._sessions.remember(response, visit)
         return response
 
-    def _error_page(self, visit: Visit, error: PageError) -> Response:
+    def _error_page(self, visit: Visit[P], error: PageError) -> Response:
         say = visit.view.say
         text = say(error.text, **error.values)
         home = Link(say("Back to the start"), self._frame.home)
         blocks = [Notice(text, "bad" if error.status >= 500 else "soon", home)]
         return self.page(visit, say(error.title), blocks, status=error.status)
 
-    async def form(self, request: Request, visit: Visit) -> dict[str, str]:
+    async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:
         """The fields of a form that was sent from one of our own pages."""
         async with self.aside():
             body = await _body(request)

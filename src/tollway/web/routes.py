@@ -11,14 +11,15 @@ from starlette.routing import Route
 
 from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
 from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.consent.owners import Owner
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.authorize import AuthorizePages
 from tollway.web.front import DemoHints, FrontPage
-from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OwnerPages
+from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.pages import HEADERS, Page, Web
-from tollway.web.sign_in import Sessions, Visit
+from tollway.web.sign_in import Doorkeeper, Sessions, Visit
 
 _ASSETS = {
     "pages.css": "text/css",
@@ -41,8 +42,14 @@ class Parts:
 
 def web_routes(parts: Parts) -> list[Route]:
     database, settings = parts.database, parts.settings
-    sessions = Sessions(parts.secret, is_secure=settings.public_address.startswith("https:"))
-    web = Web(database, sessions, settings.zone, frame=OWNER_FRAME)
+    sessions = Sessions(
+        database,
+        OWNERS,
+        parts.secret,
+        is_secure=settings.public_address.startswith("https:"),
+        proxies=settings.proxies,
+    )
+    web = Web(sessions, settings.zone, frame=OWNER_FRAME)
     needs = {
         (operation.consent.whose.value, operation.consent.scope): operation.consent
         for operation in OPERATIONS
@@ -50,16 +57,16 @@ def web_routes(parts: Parts) -> list[Route]:
     }
     titles = {operation.name: operation.title for operation in OPERATIONS}
     authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
-    owner = OwnerPages(web, database, sessions, needs, titles)
+    owner = OwnerPages(web, database, sessions, Doorkeeper(database), needs, titles)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
 
-    def page(path: str, shown: Page, posted: Page) -> Route:
-        async def answer(request: Request, visit: Visit) -> Response:
+    def page(path: str, shown: Page[Owner], posted: Page[Owner]) -> Route:
+        async def answer(request: Request, visit: Visit[Owner]) -> Response:
             return await (posted if request.method == "POST" else shown)(request, visit)
 
         return Route(path, web.endpoint(answer), methods=["GET", "POST"])
 
-    async def go_home(_: Request, __: Visit) -> Response:
+    async def go_home(_: Request, __: Visit[Owner]) -> Response:
         # After a refused form its address stays in the browser, and people load it again.
         return web.redirect(OWNER_PATH)
 

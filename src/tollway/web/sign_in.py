@@ -1,126 +1,173 @@
-"""Sessions and sign-in: a signed cookie, the hidden token of forms, and the check of passwords.
+"""Signing in on pages: the cookie, the hidden token of forms, and the check of passwords.
 
-Every visitor has a session, signed in or not, because the hidden token of a form is made from its
-secret number: another site can make a browser send a form, but cannot know the token. Signing in
-starts a new session. Nothing is stored: a session ends by its time, or with the password. Attempts
-per login, and password checks at the same time, are limited.
+Pages of one kind of person are an area with a cookie of its own, so that an operator can also be
+signed in as an owner. Every visitor has a cookie, signed in or not, because the hidden token of a
+form is made from it: another site can make a browser send a form, but cannot know the token. Only
+the cookie of a person who is signed in is known to the database. Signing in starts a new one.
 """
 
 import asyncio
-import hashlib
 import hmac
 import secrets
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import monotonic
+from typing import Generic, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.links import TokenSigner
-from tollway.consent.owners import (
-    PASSWORD_MAX,
-    Credential,
-    Owner,
-    credential_of,
-    credential_of_login,
-    folded_login,
-    is_password,
+from tollway.contract.addresses import Network, client_address, counted_address
+from tollway.identity.passwords import PASSWORD_MAX, StoredPassword, folded_login, is_password
+from tollway.identity.sessions import (
+    LIFETIME_S,
+    PREFIX,
+    end_session,
+    find_session,
+    start_session,
 )
-from tollway.store.database import Reader
+from tollway.identity.sign_in_limits import Attempt, count_attempt, forget_attempts
+from tollway.store.clock import common_ms
+from tollway.store.database import Database, Reader
 from tollway.web.wording import PLAIN_VIEW, View, sentence
+
+P = TypeVar("P")
 
 WRONG = sentence("This login and password do not belong together. Check both and try again.")
 TOO_MANY = sentence("Too many attempts. Wait a quarter of an hour, then try again.")
 AT_ONCE = sentence("Too many people sign in at this moment. Wait a minute, then try again.")
-COOKIE = "tollway_owner"
-_LIFETIME_S = 30 * 60
 
-
-class Session(msgspec.Struct, frozen=True, array_like=True):
-    """What the cookie holds; no owner means not signed in."""
-
-    number: str
-    expires_at_s: int
-    owner_kind: str = ""
-    owner_id: str = ""
-    fingerprint: str = ""
+# A visitor who is not signed in is not looked for in the database.
+_VISITOR = "v."
+_COOKIE_MAX = 100
+_DEVICE_S = 400 * 86_400
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A request's session, and the owner if one is signed in."""
+class Area(Generic[P]):
+    """The pages of one kind of person: how a person is found by session and by login."""
 
-    session: Session
-    owner: Owner | None
+    name: str
+    person: Callable[[Reader, str, str], Awaitable[P | None]]
+    password: Callable[[Reader, str], Awaitable[StoredPassword | None]]
+
+
+@dataclass(frozen=True)
+class Visit(Generic[P]):
+    """A request's cookie, and the person if one is signed in."""
+
+    cookie: str
+    person: P | None = None
     is_new: bool = False
     view: View = PLAIN_VIEW
 
 
-class Sessions:
-    """Starts sessions and recognises them."""
+class _Device(msgspec.Struct, frozen=True, array_like=True):
+    """A browser that has signed in with a login."""
 
-    def __init__(self, secret: bytes, *, is_secure: bool) -> None:
-        self._signer = TokenSigner(secret, "owner session")
+    area: str
+    login: str
+    number: str
+
+
+class Sessions(Generic[P]):
+    """Starts, recognises and ends the sessions of one area."""
+
+    def __init__(
+        self,
+        database: Database,
+        area: Area[P],
+        secret: bytes,
+        *,
+        is_secure: bool,
+        proxies: tuple[Network, ...] = (),
+    ) -> None:
+        self.area = area
+        self._database = database
         self._form_signer = TokenSigner(secret, "form token")
+        self._device_signer = TokenSigner(secret, "known browser")
         self._is_secure = is_secure
+        self._proxies = proxies
+        # A browser takes a cookie with this prefix from this very host alone, over TLS.
+        self._cookie = f"{'__Host-' if is_secure else ''}tollway_{area.name}"
+        self._device_cookie = f"{self._cookie}_device"
 
-    def start(self, now_s: float, credential: Credential | None = None) -> Visit:
-        number, expires_at_s = secrets.token_hex(16), int(now_s) + _LIFETIME_S
-        if credential is None:
-            return Visit(Session(number, expires_at_s), None, is_new=True)
-        owner = credential.owner
-        session = Session(number, expires_at_s, owner.kind, owner.id, _fingerprint(credential))
-        return Visit(session, owner, is_new=True)
+    def visitor(self) -> Visit[P]:
+        """A visit of a person who is not signed in."""
+        return Visit(_VISITOR + secrets.token_urlsafe(32), is_new=True)
 
-    async def visit(self, request: Request, reader: Reader, now_s: float) -> Visit:
+    async def visit(self, request: Request, now_s: float) -> Visit[P]:
         """The visit that a request belongs to, or a new one."""
-        session = self._signer.read(request.cookies.get(COOKIE, ""), Session)
-        if session is None or session.expires_at_s <= now_s:
-            return self.start(now_s)
-        if not session.owner_id:
-            return Visit(session, None)
-        credential = await credential_of(reader, session.owner_kind, session.owner_id)
-        if credential is None or _fingerprint(credential) != session.fingerprint:
-            return self.start(now_s)
-        return Visit(session, credential.owner)
+        cookie = request.cookies.get(self._cookie, "")
+        if cookie.startswith(_VISITOR) and len(cookie) <= _COOKIE_MAX:
+            return Visit(cookie)
+        if cookie.startswith(PREFIX):
+            found = await find_session(self._database, cookie, now_s)
+            if found is not None:
+                person = await self.area.person(self._database, found.kind, found.subject_id)
+                if person is not None:
+                    return Visit(cookie, person)
+        return self.visitor()
 
-    def remember(self, response: Response, visit: Visit) -> None:
+    async def sign_in(
+        self, response: Response, attempt: Attempt, who: StoredPassword, now_s: float
+    ) -> None:
+        """Starts a session, and remembers that this browser has signed in with this login."""
+        started = await start_session(self._database, who.kind, who.subject_id, now_s)
+        self.remember(response, Visit(started))
+        if not attempt.device:
+            device = _Device(self.area.name, attempt.login, secrets.token_hex(16))
+            self._set_cookie(
+                response, self._device_cookie, self._device_signer.sign(device), _DEVICE_S
+            )
+
+    async def sign_out(self, visit: Visit[P], now_s: float) -> Visit[P]:
+        await end_session(self._database, visit.cookie, now_s)
+        return self.visitor()
+
+    def attempt(self, request: Request, login: str) -> Attempt:
+        """What an attempt to sign in is counted under."""
+        login = folded_login(login)
+        read = self._device_signer.read(request.cookies.get(self._device_cookie, ""), _Device)
+        is_known = read is not None and (read.area, read.login) == (self.area.name, login)
+        forwarded_for = request.headers.get("x-forwarded-for", "").encode()
+        address = client_address(request.scope, forwarded_for, self._proxies)
+        return Attempt(
+            self.area.name,
+            login,
+            counted_address(address),
+            read.number if read is not None and is_known else "",
+        )
+
+    def remember(self, response: Response, visit: Visit[P]) -> None:
+        self._set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
+
+    def _set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
         response.set_cookie(
-            COOKIE,
-            self._signer.sign(visit.session),
-            max_age=_LIFETIME_S,
+            name,
+            value,
+            max_age=lifetime_s,
             path="/",
             httponly=True,
             samesite="lax",
             secure=self._is_secure,
         )
 
-    def form_token(self, visit: Visit) -> str:
-        return self._form_signer.mac(visit.session.number.encode()).hex()
+    def form_token(self, visit: Visit[P]) -> str:
+        return self._form_signer.mac(f"{self._cookie}={visit.cookie}".encode()).hex()
 
-    def is_form_token(self, visit: Visit, token: str) -> bool:
+    def is_form_token(self, visit: Visit[P], token: str) -> bool:
         return hmac.compare_digest(self.form_token(visit).encode(), token.encode())
 
 
-def _fingerprint(credential: Credential) -> str:
-    """Changes with the password, so that a new one ends the sessions of the old."""
-    return hashlib.sha256(credential.password_hash.encode()).hexdigest()[:16]
-
-
-ATTEMPTS_MAX = 5
-ATTEMPTS_WINDOW_S = 15 * 60
-_LOGINS_MAX = 10_000
 _LOGIN_LENGTH_MAX = 100
-# Each check takes 64 MiB and a core for a moment.
-_CHECKS_AT_ONCE = 2
+# A check takes 64 MiB and a core for a moment, and the library does one at a time.
+_CHECKS_AT_ONCE = 1
 _CHECKS_WAITING_MAX = 20
-
-
-class TooManyAttemptsError(Exception):
-    """A login was tried too often lately."""
+# Of one address: a crowd at one address leaves the other checks to others.
+_CHECKS_OF_ADDRESS_MAX = 4
 
 
 class TooManyAtOnceError(Exception):
@@ -128,49 +175,43 @@ class TooManyAtOnceError(Exception):
 
 
 class Doorkeeper:
-    """Checks logins and passwords."""
+    """Checks logins and passwords, a few at a time; one for all areas of a process."""
 
-    def __init__(self, reader: Reader, clock_s: Callable[[], float] = monotonic) -> None:
-        self._reader = reader
-        self._clock_s = clock_s
-        self._attempts: OrderedDict[str, deque[float]] = OrderedDict()
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
 
-    async def admit(self, login: str, password: str) -> Credential | None:
-        """The owner of this login and password; None if either is wrong."""
-        if len(login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
+    async def admit(
+        self, area: Area[P], attempt: Attempt, password: str, now_s: float
+    ) -> StoredPassword | None:
+        """The person of this login and password; None if either is wrong."""
+        if len(attempt.login) > _LOGIN_LENGTH_MAX or len(password) > PASSWORD_MAX:
             return None
-        login = folded_login(login)
-        if self._waiting >= _CHECKS_WAITING_MAX:
+        # A known browser has its own share, because strangers can fill the common one.
+        waits_as, most = attempt.address, _CHECKS_OF_ADDRESS_MAX
+        if attempt.device:
+            waits_as, most = f"device {attempt.device}", 1
+        elif self._waiting.total() >= _CHECKS_WAITING_MAX:
             raise TooManyAtOnceError
-        # Counted before the check: attempts that are made at the same time count too.
-        self._count(login)
+        if self._waiting[waits_as] >= most:
+            raise TooManyAtOnceError
         # No await between reading the number of waiting checks and raising it.
-        self._waiting += 1
+        self._waiting[waits_as] += 1
         try:
+            at_s = await common_ms(self._database, int(now_s * 1000)) // 1000
+            await count_attempt(self._database, attempt, at_s)
             async with self._checks:
-                found = await self._checked(login, password)
+                found = await self._checked(area, attempt.login, password)
         finally:
-            self._waiting -= 1
+            self._waiting[waits_as] -= 1
+            self._waiting += Counter()  # Drops names without waiting checks.
         if found is not None:
-            self._attempts.pop(login, None)
+            await forget_attempts(self._database, attempt)
         return found
 
-    async def _checked(self, login: str, password: str) -> Credential | None:
-        found = await credential_of_login(self._reader, login)
+    async def _checked(self, area: Area[P], login: str, password: str) -> StoredPassword | None:
+        found = await area.password(self._database, login)
         password_hash = None if found is None else found.password_hash
         is_right = await asyncio.to_thread(is_password, password_hash, password)
         return found if is_right else None
-
-    def _count(self, login: str) -> None:
-        now_s = self._clock_s()
-        attempts = self._attempts.setdefault(login, deque())
-        while attempts and now_s - attempts[0] >= ATTEMPTS_WINDOW_S:
-            attempts.popleft()
-        if len(attempts) >= ATTEMPTS_MAX:
-            raise TooManyAttemptsError
-        attempts.append(now_s)
-        self._attempts.move_to_end(login)
-        if len(self._attempts) > _LOGINS_MAX:
-            self._attempts.popitem(last=False)

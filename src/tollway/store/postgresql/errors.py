@@ -18,6 +18,10 @@ class RivalError(StoreError):
     """A conflict with another transaction: try again."""
 
 
+class ServerFullError(StoreUnavailableError):
+    """The server has too many connections, and lets no more in."""
+
+
 class RightsError(StoreError):
     """The server does not let this role do what was asked."""
 

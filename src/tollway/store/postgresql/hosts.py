@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 import asyncpg
 
 from tollway.store.database import StoreError, StoreUnavailableError
-from tollway.store.postgresql.errors import error_text, our_errors
+from tollway.store.postgresql.errors import ServerFullError, error_text, our_errors
 from tollway.store.postgresql.poolers import REFUSES_SETTINGS, refuse_pooler
 from tollway.store.postgresql.urls import UNREADABLE, host_of, parts_of, urls_by_host
 
@@ -58,7 +58,7 @@ class Hosts:
         # The result of an attempt counts only if no later one has succeeded.
         self._successes = 0
         self._good = 0
-        self._problem: str | None = None
+        self._problem: StoreUnavailableError | None = None
         self._again_at_s = 0.0
         # Those that were seen to be no pooler that will not do.
         self._direct: set[int] = set()
@@ -84,7 +84,7 @@ class Hosts:
         if self._problem is None:
             return await self._try_all()
         if self._is_probing or monotonic() < self._again_at_s:
-            raise StoreUnavailableError(self._problem)
+            raise type(self._problem)(str(self._problem))
         self._is_probing = True
         try:
             return await self._try_all()
@@ -93,7 +93,7 @@ class Hosts:
 
     async def _try_all(self) -> Connection:
         problems: list[str] = []
-        is_silent, good, began = False, self._good, self._successes
+        is_silent, is_full, good, began = False, False, self._good, self._successes
         for attempt in range(len(self._urls)):
             index = (good + attempt) % len(self._urls)
             try:
@@ -101,6 +101,7 @@ class Hosts:
             except StoreError as error:
                 if isinstance(error.__cause__, asyncpg.TooManyConnectionsError):
                     self.refused, self._refused_at_s = self.refused + 1, monotonic()
+                    is_full = True
                 is_silent |= attempt == 0 and isinstance(error.__cause__, TimeoutError)
                 problems.append(f"{host_of(self._urls[index])}: {self._reason(error)}")
                 continue
@@ -113,12 +114,12 @@ class Hosts:
                 continue
             self._found(index, is_first=self._good == good, is_silent=is_silent)
             return made
-        problem = "; ".join(problems)
+        problem = (ServerFullError if is_full else StoreUnavailableError)("; ".join(problems))
         if began == self._successes:
             self._problem, self._again_at_s = problem, monotonic() + _AGAIN_AFTER_S
             if is_silent:
                 self._silent_since_s = monotonic()
-        raise StoreUnavailableError(problem)
+        raise problem
 
     def _found(self, index: int, *, is_first: bool, is_silent: bool) -> None:
         is_move = is_first and index != self._good

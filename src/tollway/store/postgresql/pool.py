@@ -6,6 +6,7 @@ connection, so returning one costs nothing.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from sqlalchemy import select, text
 
 from tollway.store.database import Reader, StoreCrowdedError, StoreUnavailableError
 from tollway.store.nodes import count_serving
+from tollway.store.postgresql.errors import ServerFullError
 from tollway.store.postgresql.hosts import Connection
 from tollway.store.query import Query
 
 # Connections of the busiest minute are not kept for the rest of the day.
 _IDLE_S = 300.0
+# How soon a server that let no more connections in is asked again.
+_ASK_SERVER_AGAIN_S = 0.2
 # A server process caches everything that it ever looked at.
 _LIFE_S = 3600.0
 
@@ -54,6 +58,8 @@ class Pool:
         self._is_closed = False
         # Tasks that wait for a connection to come back, or to be made.
         self.waiting = 0
+        # Those of them that hold a slot, while the server lets no more connections in.
+        self._for_next: deque[asyncio.Future[_Member]] = deque()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
@@ -114,36 +120,71 @@ class Pool:
     async def _take(self) -> _Member:
         if self._is_closed:
             raise StoreUnavailableError("the database is closed")
-        if self._free and not self._slots.locked():
+        if not self._slots.locked() and (member := self._free_member()) is not None:
             await self._slots.acquire()
-            return await self._member()
+            return member
         self.waiting += 1
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._slots.acquire()
-                return await self._member()
+                try:
+                    return self._free_member() or await self._member()
+                except BaseException:
+                    self._slots.release()
+                    raise
         except TimeoutError as error:
             raise StoreCrowdedError("all connections to the database are in use") from error
         finally:
             self.waiting -= 1
 
-    async def _member(self) -> _Member:
-        """For a task that holds a slot."""
+    def _free_member(self) -> _Member | None:
         while self._free:
             member = self._free.pop()
             if not member.connection.is_closed():
                 return member
             self._members.discard(member)
-        generation = self._generation
+        return None
+
+    async def _member(self) -> _Member:
+        """For a task that holds a slot: a new connection, or if the server lets no more in, the
+        next that comes back."""
+        while True:
+            generation = self._generation
+            try:
+                connection = await self._connect()
+            except ServerFullError:
+                if not self._members:
+                    raise
+                returned = self._free_member() or await self._next_returned()
+                if returned is not None:
+                    return returned
+            else:
+                now_s = self._clock()
+                member = _Member(connection, generation, now_s, now_s)
+                self._members.add(member)
+                return member
+
+    async def _next_returned(self) -> _Member | None:
+        """None if none comes back soon: by then the server may have one."""
+        coming: asyncio.Future[_Member] = asyncio.get_running_loop().create_future()
+        self._for_next.append(coming)
         try:
-            connection = await self._connect()
-        except BaseException:
-            self._slots.release()
+            done, _ = await asyncio.wait([coming], timeout=_ASK_SERVER_AGAIN_S)
+            return coming.result() if done else None
+        except asyncio.CancelledError:
+            if coming.done():
+                self._pass_on(coming.result())
             raise
-        now_s = self._clock()
-        member = _Member(connection, generation, now_s, now_s)
-        self._members.add(member)
-        return member
+        finally:
+            if not coming.done():
+                self._for_next.remove(coming)
+
+    def _pass_on(self, member: _Member) -> None:
+        """Gives a connection to the task that waits longest for one, or keeps it for the next."""
+        if self._for_next:
+            self._for_next.popleft().set_result(member)
+        else:
+            self._free.append(member)
 
     def _give_back(self, member: _Member) -> None:
         now_s, connection = self._clock(), member.connection
@@ -156,7 +197,7 @@ class Pool:
             self._drop(member)
         else:
             member.free_since_s = now_s
-            self._free.append(member)
+            self._pass_on(member)
         if self._free and now_s - self._free[0].free_since_s > _IDLE_S:
             self._drop(self._free.pop(0))
         self._slots.release()

@@ -259,3 +259,31 @@ CREATE TABLE consent_use (
     replay_of VARCHAR,
     PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
 ) WITHOUT ROWID;
+
+
+-- People who sign in --------------------------------------------------------------------------
+
+-- Who is signed in, until when; only the hash of the cookie is stored.
+CREATE TABLE session (
+    hash BLOB NOT NULL,
+    kind VARCHAR NOT NULL,
+    subject_id VARCHAR NOT NULL,
+    started_at_s BIGINT NOT NULL,
+    seen_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT NOT NULL,
+    ended_at_s BIGINT,
+    PRIMARY KEY (hash),
+    CONSTRAINT session_kind CHECK (kind IN ('shop', 'user', 'operator', 'member'))
+) WITHOUT ROWID;
+CREATE INDEX session_subject ON session (kind, subject_id);
+CREATE INDEX session_expiry ON session (expires_at_s);
+
+-- How often a sign-in was tried lately; `counter` is the hash of a login, an address, or both.
+CREATE TABLE sign_in_attempt (
+    counter BLOB NOT NULL,
+    attempts BIGINT NOT NULL,
+    began_at_s BIGINT NOT NULL,
+    PRIMARY KEY (counter),
+    CONSTRAINT sign_in_attempt_attempts CHECK (attempts >= 0)
+) WITHOUT ROWID;
+CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);

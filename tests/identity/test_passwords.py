@@ -1,9 +1,12 @@
 """Passwords of owners: hashed with Argon2id, and a stored hash stays good when its parameters or
 the library that made it change."""
 
+import subprocess
+import sys
+
 import pytest
 
-from tollway.consent.owners import hash_password, is_password
+from tollway.identity.passwords import hash_password, is_password
 from tollway.ledger import LedgerError
 
 pytestmark = pytest.mark.sqlite
@@ -44,3 +47,15 @@ def test_no_password_fits_what_is_no_hash(stored: str | None) -> None:
 def test_a_password_has_its_length(length: int) -> None:
     with pytest.raises(LedgerError, match="10 to 200 characters"):
         hash_password("x" * length)
+
+
+def test_passwords_are_checked_by_several_threads() -> None:
+    # In a process of its own: threads that block each other cannot be ended otherwise.
+    program = f"""
+import threading
+from tollway.identity.passwords import is_password
+threads = [threading.Thread(target=is_password, args=({STORED!r}, "wrong")) for _ in range(3)]
+for each in threads: each.start()
+for each in threads: each.join()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

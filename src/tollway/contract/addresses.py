@@ -1,0 +1,63 @@
+"""The address that a request comes from, also behind reverse proxies.
+
+`X-Forwarded-For` can be sent by any client, so it counts only as far as trusted proxies wrote it:
+its addresses are read from the end, and the first that is not a trusted proxy's is the client's.
+"""
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+Network = IPv4Network | IPv6Network
+
+UNKNOWN = "unknown"
+# No chain of real proxies is longer; what a client put before them is not read.
+_HOPS_MAX = 10
+_IPV6_PREFIX = 64
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Addresses and networks like 10.0.0.0/8; ValueError if one is neither."""
+    return tuple(ip_network(text.strip()) for text in texts if text.strip())
+
+
+def is_within(address: str, allowed: Iterable[Network]) -> bool:
+    """Whether an address is in one of these networks; an unknown one is in none."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    return any(parsed in network for network in allowed)
+
+
+def client_address(
+    scope: Mapping[str, Any], forwarded_for: bytes | None, proxies: tuple[Network, ...]
+) -> str:
+    """Where an ASGI request comes from, as far as the peer and the trusted proxies say."""
+    peer = (scope.get("client") or (UNKNOWN,))[0]
+    if not proxies or not forwarded_for or not is_within(peer, proxies):
+        return str(peer)
+    address = str(peer)
+    for hop in reversed(forwarded_for.rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]):
+        try:
+            address = str(ip_address(hop.strip().decode("ascii")))
+        except ValueError:
+            break
+        if not is_within(address, proxies):
+            break
+    return address
+
+
+def counted_address(address: str) -> str:
+    """What one party is counted under: who has one IPv6 address has all of its /64."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ip_network((int(parsed), _IPV6_PREFIX), strict=False))

@@ -1,0 +1,8 @@
+"""People who sign in: shop owners, operators, and members of accounts.
+
+    passwords.py       hashing and checking passwords
+    sessions.py        sessions in the database: started, recognised, ended
+    sign_in_limits.py  how often a login may be tried, counted in the database
+
+It knows no person by kind: a person is a kind and an id, such as `shop` and `1001`.
+"""

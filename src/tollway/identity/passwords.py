@@ -1,0 +1,64 @@
+"""Passwords: only an Argon2id hash of each is stored.
+
+Hashing takes tens of milliseconds and 64 MiB on purpose: `hash_password` and `is_password` may not
+run on the event loop.
+"""
+
+import os
+import threading
+
+import msgspec
+from cryptography.exceptions import InvalidKey
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from tollway.ledger import LedgerError
+
+PASSWORD_MIN = 10
+PASSWORD_MAX = 200
+
+_SALT_BYTES = 16
+_MEMORY_KIB = 65_536
+# Two computations at once in one process block each other for ever (cryptography 50, OpenSSL's
+# threads for the lanes of Argon2).
+_one_at_a_time = threading.Lock()
+# The hash of a password that no person has. An unknown login is checked against it, so that
+# refusing it takes as long as refusing a known one.
+_NO_ONES_HASH = (
+    "$argon2id$v=19$m=65536,t=3,p=4$CJOZV8G9duOZjPZsjKIgQg$"
+    "Tg1Qvh9vpG1vNm+nYD/5vW925pQ6XipFk4uaYSMh2gA"
+)
+
+
+class StoredPassword(msgspec.Struct, frozen=True):
+    """Whose password it is, by kind and id, and what an attempt is checked against."""
+
+    kind: str
+    subject_id: str
+    password_hash: str
+
+
+def hash_password(password: str) -> str:
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        raise LedgerError(f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
+    # The second recommended option of RFC 9106. A stored hash names its own parameters, so that
+    # these can be changed at any time.
+    hasher = Argon2id(
+        salt=os.urandom(_SALT_BYTES), length=32, iterations=3, lanes=4, memory_cost=_MEMORY_KIB
+    )
+    with _one_at_a_time:
+        return hasher.derive_phc_encoded(password.encode())
+
+
+def is_password(password_hash: str | None, password: str) -> bool:
+    """Whether this is the password; always False, after the same work, where there is no hash."""
+    try:
+        with _one_at_a_time:
+            Argon2id.verify_phc_encoded(password.encode(), password_hash or _NO_ONES_HASH)
+    except InvalidKey:
+        return False
+    return True
+
+
+def folded_login(login: str) -> str:
+    """A login as it is stored: people do not remember which letters were upper case."""
+    return login.strip().casefold()

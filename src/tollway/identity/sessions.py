@@ -1,0 +1,138 @@
+"""Sessions of people who signed in, in the database, so that one that ended works nowhere.
+
+The cookie has 256 random bits, and only their hash is stored: a copy of the database does not
+sign anyone in. A session ends when it is ended, is not used for a while, or is too old.
+"""
+
+import hashlib
+import secrets
+
+import msgspec
+from sqlalchemy import BigInteger, Integer, bindparam, select
+
+from tollway.store.database import Database, Transaction
+from tollway.store.pieces import PieceBudget
+from tollway.store.query import Query
+from tollway.store.schema.identity import session
+
+# What every cookie of a session begins with; others need not be looked for.
+PREFIX = "s."
+LIFETIME_S = 12 * 3600
+IDLE_S = 30 * 60
+# A page view stores when it was, but not more often than this.
+_SEEN_STEP_S = 60
+# Ended ones stay so long, for the one who asks when a session ended.
+_KEPT_S = 30 * 86_400
+_SWEEP_PIECES_MAX = 20
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A person's session: `kind` and `subject_id` say whose it is."""
+
+    kind: str
+    subject_id: str
+    started_at_s: int
+    seen_at_s: int
+    expires_at_s: int
+    ended_at_s: int | None
+
+    def holds(self, now_s: float) -> bool:
+        is_idle = self.seen_at_s + IDLE_S <= now_s
+        return self.ended_at_s is None and not is_idle and now_s < self.expires_at_s
+
+
+_COLUMNS = tuple(session.c[name] for name in Session.__struct_fields__)
+_INSERT = Query(
+    session.insert().values(
+        {name: bindparam(name) for name in ("hash", *Session.__struct_fields__)}
+    )
+)
+_FIND = Query(select(*_COLUMNS).where(session.c.hash == bindparam("wanted")))
+_SEEN = Query(
+    session.update()
+    .where(session.c.hash == bindparam("wanted"), session.c.seen_at_s < bindparam("now_s"))
+    .values(seen_at_s=bindparam("now_s"))
+)
+_END = Query(
+    session.update()
+    .where(session.c.hash == bindparam("wanted"), session.c.ended_at_s.is_(None))
+    .values(ended_at_s=bindparam("now_s"))
+)
+_END_ALL = Query(
+    session.update()
+    .where(
+        session.c.kind == bindparam("of_kind"),
+        session.c.subject_id == bindparam("of_subject"),
+        session.c.ended_at_s.is_(None),
+        session.c.expires_at_s > bindparam("now_s"),
+    )
+    .values(ended_at_s=bindparam("now_s"))
+)
+_SWEEP = Query(
+    session.delete().where(
+        session.c.hash.in_(
+            select(session.c.hash)
+            .where(session.c.expires_at_s <= bindparam("before_s", type_=BigInteger))
+            .order_by(session.c.expires_at_s)
+            .limit(bindparam("most", type_=Integer))
+            .with_for_update(skip_locked=True)
+        )
+    )
+)
+
+
+async def start_session(database: Database, kind: str, subject_id: str, now_s: float) -> str:
+    """Signs a person in; returns what their cookie has to say."""
+    cookie, at_s = PREFIX + secrets.token_urlsafe(32), int(now_s)
+    started = Session(kind, subject_id, at_s, at_s, at_s + LIFETIME_S, None)
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(_INSERT, hash=_hash(cookie), **msgspec.structs.asdict(started))
+
+    await database.write(work)
+    return cookie
+
+
+async def find_session(database: Database, cookie: str, now_s: float) -> Session | None:
+    """The session of a cookie, if it holds; that it was used is stored."""
+    row = await database.fetch_one(_FIND, wanted=_hash(cookie))
+    found = None if row is None else Session(*row)
+    if found is None or not found.holds(now_s):
+        return None
+    if found.seen_at_s + _SEEN_STEP_S <= now_s:
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(_SEEN, wanted=_hash(cookie), now_s=int(now_s))
+
+        await database.write(work)
+    return found
+
+
+async def end_session(database: Database, cookie: str, now_s: float) -> None:
+    """Signs out: a copy of the cookie is worth nothing from now on."""
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(_END, wanted=_hash(cookie), now_s=int(now_s))
+
+    await database.write(work)
+
+
+async def end_sessions(transaction: Transaction, kind: str, subject_id: str, now_s: float) -> int:
+    """Signs a person out everywhere; returns how many sessions that ended."""
+    return await transaction.execute(
+        _END_ALL, of_kind=kind, of_subject=subject_id, now_s=int(now_s)
+    )
+
+
+async def sweep_sessions(database: Database, now_s: int) -> int:
+    """Removes rows of sessions that ended long enough ago; returns how many."""
+
+    async def remove(transaction: Transaction, most: int) -> int:
+        async with transaction.with_new_plan():
+            return await transaction.execute(_SWEEP, before_s=now_s - _KEPT_S, most=most)
+
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)
+
+
+def _hash(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode()).digest()

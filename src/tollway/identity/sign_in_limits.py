@@ -1,0 +1,151 @@
+"""How often a sign-in may be tried, counted in the database for all workers and nodes.
+
+Three counts decide, each over a quarter of an hour: of a login from one address, of an address, and
+of a login from everywhere. An attacker elsewhere cannot lock a person out: when a login is tried
+from many addresses, each address still has one attempt, and a browser that has signed in with this
+login before is counted by itself, without regard to the others.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Integer, bindparam, case, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.pieces import PieceBudget
+from tollway.store.query import Query
+from tollway.store.schema.identity import sign_in_attempt
+
+WINDOW_S = 15 * 60
+# Of a login from one address, or from one browser that is known.
+PAIR_MAX = 5
+# An office behind one address signs in too.
+ADDRESS_MAX = 20
+# Of a login from everywhere; beyond, one attempt per address.
+LOGIN_MAX = 50
+_SWEEP_PIECES_MAX = 20
+
+
+class TooManyAttemptsError(Exception):
+    """This login, or this address, was tried too often lately."""
+
+
+class Attempt(NamedTuple):
+    """One attempt: for which kind of person, with which login, from where. `device` names the
+    browser if it has signed in with this login before."""
+
+    kind: str
+    login: str
+    address: str
+    device: str = ""
+
+    def counters(self) -> dict[str, bytes]:
+        if self.device:
+            return {"device": _counter(self.kind, "device", self.device, self.login)}
+        return {
+            "pair": _counter(self.kind, "pair", self.address, self.login),
+            "address": _counter(self.kind, "address", self.address),
+            "login": _counter(self.kind, "login", self.login),
+        }
+
+
+def _counter(*parts: str) -> bytes:
+    return hashlib.sha256("\0".join(parts).encode()).digest()
+
+
+_since_s, _now_s = (bindparam(name, type_=BigInteger) for name in ("since_s", "now_s"))
+_READ = Query(
+    select(sign_in_attempt.c.attempts).where(
+        sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.began_at_s > _since_s
+    )
+)
+_new = insert(sign_in_attempt).values(counter=bindparam("wanted"), attempts=1, began_at_s=_now_s)
+_is_over = sign_in_attempt.c.began_at_s <= _since_s
+_COUNT = Query(
+    _new.on_conflict_do_update(
+        index_elements=[sign_in_attempt.c.counter],
+        set_={
+            "attempts": case((_is_over, 1), else_=sign_in_attempt.c.attempts + 1),
+            "began_at_s": case((_is_over, _now_s), else_=sign_in_attempt.c.began_at_s),
+        },
+    ).returning(sign_in_attempt.c.attempts)
+)
+_UNCOUNT = Query(
+    sign_in_attempt.update()
+    .where(sign_in_attempt.c.counter == bindparam("wanted"), sign_in_attempt.c.attempts > 0)
+    .values(attempts=sign_in_attempt.c.attempts - 1)
+)
+_FORGET = Query(sign_in_attempt.delete().where(sign_in_attempt.c.counter == bindparam("wanted")))
+_SWEEP = Query(
+    sign_in_attempt.delete().where(
+        sign_in_attempt.c.counter.in_(
+            select(sign_in_attempt.c.counter)
+            .where(sign_in_attempt.c.began_at_s <= bindparam("before_s", type_=BigInteger))
+            .order_by(sign_in_attempt.c.began_at_s)
+            .limit(bindparam("most", type_=Integer))
+            .with_for_update(skip_locked=True)
+        )
+    )
+)
+
+
+async def count_attempt(database: Database, attempt: Attempt, now_s: int) -> None:
+    """Counts an attempt before its password is checked, so that attempts at the same time count
+    too; TooManyAttemptsError, and nothing is written, if there were too many."""
+    counters = attempt.counters()
+    _refuse_surplus({name: await _count(database, each, now_s) for name, each in counters.items()})
+
+    async def work(transaction: Transaction) -> None:
+        # A fixed lock order prevents deadlocks between workers.
+        counted = {}
+        for name, each in sorted(counters.items(), key=lambda counter: counter[1]):
+            ((attempts,),) = await transaction.fetch_all(
+                _COUNT, wanted=each, now_s=now_s, since_s=now_s - WINDOW_S
+            )
+            counted[name] = int(attempts) - 1
+        _refuse_surplus(counted)
+
+    await database.write(work)
+
+
+async def forget_attempts(database: Database, attempt: Attempt) -> None:
+    """After a success: earlier mistakes at this login from here, and this attempt elsewhere."""
+
+    async def work(transaction: Transaction) -> None:
+        for name, each in sorted(attempt.counters().items(), key=lambda counter: counter[1]):
+            # A person who owns one login must not free an address from its count by it.
+            undo = _UNCOUNT if name in ("address", "login") else _FORGET
+            await transaction.execute(undo, wanted=each)
+
+    await database.write(work)
+
+
+async def sweep_attempts(database: Database, now_s: int) -> int:
+    """Removes counts whose time is over; returns how many."""
+
+    async def remove(transaction: Transaction, most: int) -> int:
+        async with transaction.with_new_plan():
+            return await transaction.execute(_SWEEP, before_s=now_s - WINDOW_S, most=most)
+
+    return await PieceBudget(_SWEEP_PIECES_MAX).spend(database, remove)
+
+
+async def _count(reader: Reader, counter: bytes, now_s: int) -> int:
+    row = await reader.fetch_one(_READ, wanted=counter, since_s=now_s - WINDOW_S)
+    return 0 if row is None else int(row[0])
+
+
+def _refuse_surplus(earlier: Mapping[str, int]) -> None:
+    """Raises if there were too many attempts before this one."""
+    if "device" in earlier:
+        is_surplus = earlier["device"] >= PAIR_MAX
+    else:
+        is_surplus = (
+            earlier["pair"] >= PAIR_MAX
+            or earlier["address"] >= ADDRESS_MAX
+            or (earlier["login"] >= LOGIN_MAX and earlier["pair"] > 0)
+        )
+    if is_surplus:
+        raise TooManyAttemptsError

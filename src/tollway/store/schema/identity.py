@@ -1,0 +1,35 @@
+"""The tables of people who sign in: their sessions, and how often a sign-in was tried."""
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table
+
+from tollway.store.schema import metadata
+
+# Only the hash of a session's cookie is stored.
+session = Table(
+    "session",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("subject_id", String, nullable=False),
+    Column("started_at_s", BigInteger, nullable=False),
+    Column("seen_at_s", BigInteger, nullable=False),
+    Column("expires_at_s", BigInteger, nullable=False),
+    Column("ended_at_s", BigInteger),
+    CheckConstraint("kind IN ('shop', 'user', 'operator', 'member')", name="session_kind"),
+    Index("session_subject", "kind", "subject_id"),
+    Index("session_expiry", "expires_at_s"),
+    sqlite_with_rowid=False,
+)
+
+# `counter` is a hash of what is counted: a login, an address, or both. What people type into the
+# field of the login may be their password.
+sign_in_attempt = Table(
+    "sign_in_attempt",
+    metadata,
+    Column("counter", LargeBinary, primary_key=True),
+    Column("attempts", BigInteger, nullable=False),
+    Column("began_at_s", BigInteger, nullable=False),
+    CheckConstraint("attempts >= 0", name="sign_in_attempt_attempts"),
+    Index("sign_in_attempt_began", "began_at_s"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,201 @@
+"""Signing in: sessions end on the server, and strangers can neither guess nor lock anyone out."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.consent import PASSWORD, Person, new_person
+from tests.support.gateway import Gateway
+from tests.support.stores import Store
+from tollway.identity.sign_in_limits import Attempt, count_attempt
+from tollway.store.database import Database
+
+GRANTS = "Who may use your data"
+CROWD = 30
+GUESSES = 8
+
+
+@pytest.fixture
+def person(store: Store) -> Person:
+    return new_person(store)
+
+
+@pytest.fixture
+def browsers(gateway: Gateway) -> Iterator[list[Browser]]:
+    opened = [Browser(gateway) for _ in range(3)]
+    yield opened
+    for each in opened:
+        each.client.close()
+
+
+def signed_in(browser: Browser, person: Person) -> None:
+    browser.open("/owner")
+    assert GRANTS in browser.sign_in(person.login).text
+
+
+def tried(store: Store, login: str, addresses: list[str], times: int) -> None:
+    """So many attempts to sign in with this login from each of these addresses."""
+
+    async def work(database: Database) -> None:
+        for address in addresses:
+            for _ in range(times):
+                attempt = Attempt("owner", login, address)
+                await count_attempt(database, attempt, int(time.time()))
+
+    store.do(work)
+
+
+def test_a_copied_cookie_is_worthless_after_signing_out(
+    person: Person, browsers: list[Browser]
+) -> None:
+    browser, thief, _ = browsers
+    signed_in(browser, person)
+    thief.client.cookies.update(browser.client.cookies)
+    assert GRANTS in thief.open("/owner").text
+    browser.send("/owner/sign-out")
+    assert GRANTS not in thief.open("/owner").text
+
+
+def test_signing_out_everywhere_ends_the_sessions_of_all_browsers(
+    store: Store, person: Person, browsers: list[Browser]
+) -> None:
+    first, second, of_another = browsers
+    signed_in(first, person)
+    signed_in(second, person)
+    signed_in(of_another, new_person(store))
+    assert "signed out" in first.send("/owner/sign-out", where="everywhere").text
+    assert GRANTS not in second.open("/owner").text
+    assert GRANTS in of_another.open("/owner").text
+
+
+def test_the_database_has_no_cookie(store: Store, person: Person, browsers: list[Browser]) -> None:
+    signed_in(browsers[0], person)
+    content = store.content()
+    for value in browsers[0].client.cookies.values():
+        assert value.encode() not in content
+
+
+def test_an_unknown_cookie_is_a_new_visitor(browsers: list[Browser]) -> None:
+    for value in ("s.", "s.unknown", "v." + "x" * 5000, "é".encode().decode("latin-1"), "x"):
+        browsers[0].client.cookies.clear()
+        response = browsers[0].client.get(
+            "/owner",
+            headers={"Cookie": f"tollway_owner={value}".encode("latin-1")},  # type: ignore[dict-item]
+        )
+        assert response.status_code == 200
+        assert "Sign in" in response.text
+
+
+def test_a_crowd_elsewhere_does_not_keep_the_owner_out(
+    gateway: Gateway, person: Person, browsers: list[Browser]
+) -> None:
+    def attack(number: int) -> None:
+        browser = Browser(gateway, "127.250.0.1")
+        browser.open("/owner")
+        while not is_over:
+            browser.sign_in(f"login {number}", "a wrong password")
+        browser.client.close()
+
+    is_over = False
+    with ThreadPoolExecutor(CROWD) as pool:
+        attackers = [pool.submit(attack, number) for number in range(CROWD)]
+        try:
+            browsers[0].open("/owner")
+            statuses = []
+            for _ in range(3):
+                statuses.append(browsers[0].sign_in(person.login).status_code)
+                browsers[0].send("/owner/sign-out")
+        finally:
+            is_over = True
+        for each in attackers:
+            each.result()
+    assert statuses == [200] * 3
+
+
+def test_guesses_from_many_addresses_do_not_lock_the_owner_out(
+    gateway: Gateway, store: Store, person: Person, browsers: list[Browser]
+) -> None:
+    tried(store, person.login, [f"192.0.2.{number}" for number in range(10)], 5)
+    # More than fifty guesses from everywhere: from now on one for each address.
+    guesser = Browser(gateway)
+    guesser.open("/owner")
+    statuses = [guesser.sign_in(person.login, "a wrong one").status_code for _ in range(2)]
+    assert statuses == [403, 429]
+    guesser.client.close()
+    browsers[0].open("/owner")
+    assert GRANTS in browsers[0].sign_in(person.login).text
+
+
+def test_a_known_browser_is_counted_by_itself(gateway: Gateway, person: Person) -> None:
+    address = "127.252.0.1"
+    known, stranger = Browser(gateway, address), Browser(gateway, address)
+    signed_in(known, person)
+    known.send("/owner/sign-out")
+    stranger.open("/owner")
+    statuses = [stranger.sign_in(person.login, "a wrong one").status_code for _ in range(6)]
+    assert statuses == [403] * 5 + [429]
+    assert GRANTS in known.sign_in(person.login).text
+    # And a stranger who shows a known browser's cookie for another login gains nothing by it.
+    known.send("/owner/sign-out")
+    statuses = [known.sign_in("another login", "a wrong one").status_code for _ in range(6)]
+    assert statuses == [403] * 5 + [429]
+    known.client.close()
+    stranger.client.close()
+
+
+def test_an_address_has_so_many_attempts_whatever_the_login(gateway: Gateway, store: Store) -> None:
+    address = "127.253.0.1"
+    for number in range(19):
+        tried(store, f"unknown {number}", [address], 1)
+    browser = Browser(gateway, address)
+    browser.open("/owner")
+    statuses = [browser.sign_in(login, "wrong").status_code for login in ("one", "two")]
+    assert statuses == [403, 429]
+    browser.client.close()
+
+
+@pytest.mark.postgresql
+def test_workers_count_together(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+    person = new_person(store)
+    served = Gateway(store, workers=2)
+    browser = Browser(served)
+    browser.open("/owner")
+    fields = {**browser.hidden(), "login": person.login, "password": "a wrong password"}
+    statuses = []
+    for _ in range(GUESSES):
+        # A connection of its own, so that either worker may have it.
+        cookies = dict(browser.client.cookies)
+        with httpx.Client(base_url=served.base_url, cookies=cookies, timeout=30) as client:
+            statuses.append(client.post("/owner/sign-in", data=fields).status_code)
+    assert statuses == [403] * 5 + [429] * (GUESSES - 5)
+    browser.client.close()
+    assert served.stop() == 0
+    assert PASSWORD not in served.log()
+
+
+@pytest.mark.sqlite
+def test_a_proxy_says_who_comes_and_only_a_trusted_one(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+    person = new_person(store)
+    served = Gateway(store, trusted_proxies="127.66.0.0/16, ::1")
+
+    def guess(address: str, forwarded_for: str) -> list[int]:
+        browser = Browser(served, address)
+        browser.client.headers["X-Forwarded-For"] = forwarded_for
+        browser.open("/owner")
+        found = [browser.sign_in(person.login, "wrong").status_code for _ in range(3)]
+        browser.client.close()
+        return found
+
+    assert guess("127.66.0.1", "198.51.100.7") == [403] * 3
+    assert guess("127.66.0.2", "203.0.113.9, 198.51.100.7, 127.66.3.3") == [403, 403, 429]
+    # What a stranger says about itself is not believed.
+    assert guess("127.67.0.1", "198.51.100.8") == [403] * 3
+    assert guess("127.67.0.1", "198.51.100.9") == [403, 403, 429]
+    assert served.stop() == 0
