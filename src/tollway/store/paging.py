@@ -88,7 +88,8 @@ class Listing:
         buckets = union_all(*counts)
         self._counts = Query(buckets)
         self._at_once = _at_once(buckets.subquery(), rows, key, finer)
-        self.rows = Query(rows(bindparam("after"), bindparam("skip")))
+        self.page_rows = rows(bindparam("after"), bindparam("skip"))
+        self.rows = Query(self.page_rows)
 
     def query(self, steps: PageSteps | None = None) -> StepsQuery:
         """The query for a page. Steps give the total in a row of its own, then the page's rows."""
@@ -108,7 +109,7 @@ async def read_listed(
     database: Database, query: StepsQuery, offset: int, size: int, values: dict[str, object]
 ) -> tuple[int, Sequence[Row]]:
     """The exact total, and the rows of a page, of one moment."""
-    found = await database.fetch_all(query, offset=offset, take=size, **values)
+    found = await database.fetch_all(query, **{**values, "offset": offset, "take": size})
     return (found[0][0], found[1:]) if database.dialect == "sqlite" else split_total(found)
 
 

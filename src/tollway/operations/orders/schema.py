@@ -126,8 +126,8 @@ order_count = Table(
     sqlite_with_rowid=False,
 )
 
-# Another number with every change of a shop's orders, in the same transaction. By chance, not by
-# counting: after a failover that lost a change, the next one must not have its number.
+# Another number with every change of a shop's counts, in the same transaction; only in an embedded
+# database. By chance, not by counting: one that was restored must not have the numbers of before.
 order_version = Table(
     "order_version",
     metadata,
