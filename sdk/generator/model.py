@@ -1,5 +1,6 @@
 """What an SDK has to know of the operations, read from their descriptors."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -59,16 +60,16 @@ _LOOPS = {
 _KINDS: dict[Any, str] = {str: "text", int: "whole", date: "day", datetime: "moment"}
 
 
-def described() -> list[Described]:
+def described(operations: Sequence[Operation] = OPERATIONS) -> list[Described]:
     return [
         Described(
             each,
-            _METHODS.get(each.name, each.name),
+            _METHODS.get(each.name, each.name.removeprefix("account_")),
             each.response_type.__name__,
             _parameters(each),
             _LOOPS.get(each.name),
         )
-        for each in OPERATIONS
+        for each in operations
     ]
 
 
@@ -85,10 +86,10 @@ def _kind(hint: Any) -> str:
     return "moment" if datetime in members else _KINDS[members[0]]
 
 
-def payload_types() -> list[type[msgspec.Struct]]:
+def payload_types(operations: Sequence[Operation] = OPERATIONS) -> list[type[msgspec.Struct]]:
     """All types of the answers, each after those it contains."""
     found: dict[type[msgspec.Struct], None] = {}
-    for each in OPERATIONS:
+    for each in operations:
         _collect(each.response_type, found)
     return list(found)
 

@@ -14,6 +14,9 @@ from sdk.generator.model import (
     members_of,
     payload_types,
 )
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.operation import AccountOperation
+from tollway.contract.operation import Operation
 from tollway.operations.catalogue import OPERATIONS
 
 _HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do not edit."""\n\n'
@@ -28,35 +31,40 @@ _TYPES = {
 def files() -> dict[str, str]:
     """Every file by its path in the package; not yet formatted."""
     return {
-        "types.py": _types(),
+        "types.py": _types(
+            OPERATIONS, "The answers of the operations, in the spellings of the wire."
+        ),
+        "account_types.py": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),
+        "account.py": _account(),
         "reasons.py": _reasons(),
         "client.py": _client(is_async=False),
         "async_client.py": _client(is_async=True),
     }
 
 
-def _types() -> str:
-    tops = {each.response_type for each in OPERATIONS}
+def _types(operations: Sequence[Operation], purpose: str) -> str:
+    tops = {each.response_type for each in operations}
     lines = [
-        _HEAD.format(purpose="The answers of the operations, in the spellings of the wire."),
+        _HEAD.format(purpose=purpose),
         "from dataclasses import dataclass\nfrom typing import Optional\n\n",
         "from tollway_client._json import Payload\n",
     ]
-    for kind in payload_types():
+    for kind in payload_types(operations):
         base = "(Payload)" if kind in tops else ""
         lines.append(f"\n\n@dataclass(frozen=True)\nclass {kind.__name__}{base}:\n")
         if (text := (kind.__doc__ or "").strip()) and not text.startswith(f"{kind.__name__}("):
             lines.append(f'    """{text}"""\n\n')
         hints = get_type_hints(kind)
         for field in msgspec.structs.fields(kind):
-            default = "" if field.required else " = None"
+            default = "" if field.required else f" = {field.default!r}"
             lines.append(f"    {field.name}: {_python(hints[field.name])}{default}\n")
     return "".join(lines)
 
 
 def _python(hint: Any) -> str:
     inner, is_optional = members_of(hint)
-    name = inner.__name__
+    # A name from a fixed list travels as a text.
+    name = "str" if issubclass(get_origin(inner) or inner, str) else inner.__name__
     if get_origin(inner) is list:
         name = f"list[{_python(get_args(inner)[0])}]"
     return f"Optional[{name}]" if is_optional else name
@@ -72,6 +80,7 @@ def _client(*, is_async: bool) -> str:
     kind = "asyncio" if is_async else "threads"
     name, driver = ("AsyncClient", "AsyncDriver") if is_async else ("Client", "SyncDriver")
     iterator = "AsyncIterator" if is_async else "Iterator"
+    prefix = "Async" if is_async else ""
     types = {each.payload for each in described()}
     types |= {each.loop.record for each in described() if each.loop}
     return "".join(
@@ -82,21 +91,63 @@ def _client(*, is_async: bool) -> str:
             "from typing import Optional, Union\n\n",
             "from tollway_client._core import Operation\n",
             f"from tollway_client._drivers import {driver}\n",
+            f"from tollway_client.account import {prefix}Account\n",
             "from tollway_client._paging import claim_pages, material_pages, order_pages\n",
             "from tollway_client.errors import CarrierRefusedError\n",
             f"from tollway_client.types import {', '.join(sorted(types))}\n\n",
             *map(_constant, described()),
-            f'\n\nclass {name}({driver}):\n    """Calls the operations of a gateway."""\n',
+            f'\n\nclass {name}({driver}):\n    """Calls the operations of a gateway."""\n\n',
+            "    @property\n",
+            f"    def account(self) -> {prefix}Account:\n",
+            '        """The account API: free of charge, for live tokens."""\n',
+            f"        return {prefix}Account(self)\n",
             *(_method(each, is_async=is_async) for each in described()),
             *(_loop(each, is_async=is_async) for each in described() if each.loop),
         ]
     )
 
 
+def _account() -> str:
+    endpoints = described(ACCOUNT_OPERATIONS)
+    types = sorted({each.payload for each in endpoints})
+    lines = [
+        _HEAD.format(purpose="The account API."),
+        "from datetime import date\nfrom typing import Optional, Union\n\n",
+        "from tollway_client._core import Operation\n",
+        "from tollway_client._drivers import AsyncDriver, SyncDriver\n",
+        f"from tollway_client.account_types import {', '.join(types)}\n\n",
+        *map(_constant, endpoints),
+    ]
+    for name, driver, is_async in (
+        ("Account", "SyncDriver", False),
+        ("AsyncAccount", "AsyncDriver", True),
+    ):
+        lines += [
+            f'\n\nclass {name}:\n    """What a caller can know and change of its account."""\n\n',
+            f"    def __init__(self, driver: {driver}) -> None:\n        self._driver = driver\n",
+            *(_endpoint(each, is_async=is_async) for each in endpoints),
+        ]
+    return "".join(lines)
+
+
+def _endpoint(each: Described, *, is_async: bool) -> str:
+    start, wait = ("async def", "await ") if is_async else ("def", "")
+    values = ", ".join(f'"{p.name}": {p.name}' for p in each.parameters)
+    signature = ", ".join(["self", *(["*"] if values else []), *map(_parameter, each.parameters)])
+    return (
+        f"\n    {start} {each.method}({signature}) -> {each.payload}:\n"
+        f"{_docstring(each.operation.title + '.', each.parameters)}"
+        f"        return {wait}self._driver.run(_{each.operation.name.upper()}, {each.payload}, "
+        f"{{{values}}})\n"
+    )
+
+
 def _constant(each: Described) -> str:
     it = each.operation
-    values = (it.name, it.method, it.path, it.encoding.value)
-    return f"_{it.name.upper()} = Operation{values!r}\n"
+    values = [it.name, it.method, it.path, it.encoding.value]
+    if isinstance(it, AccountOperation):
+        values.append("always" if it.method == "GET" else "unsent")
+    return f"_{it.name.upper()} = Operation({', '.join(map(repr, values))})\n"
 
 
 def _method(each: Described, *, is_async: bool) -> str:

@@ -59,6 +59,11 @@ class Settings:
         "the keys that seal personal data; empty means beside the database, as FILE.keys",
         may_be_empty=True,
     )
+    mcp: str = _setting(
+        "off",
+        "on: /mcp offers the operations to agents; needs the package mcp (tollway[mcp])",
+        choices=("off", "on"),
+    )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
     workers: int = _setting(
@@ -117,8 +122,11 @@ class Settings:
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)
     header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
     header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)
+    read_timeout_s: int = _setting(
+        10, "a client that reads its answers slower loses the connection", least=1
+    )
     connections_max: int = _setting(
-        4096, "calls in hand at once; more wait to be accepted", least=1
+        4096, "connections of each worker at once; more wait to be accepted", least=1
     )
     drain_s: int = _setting(
         0, "how long a stop still answers while /readyz says no, so that no call is lost", most=3600

@@ -113,9 +113,9 @@ def test_whatever_is_loaded_and_taken_no_number_comes_twice(
 def test_a_cancelled_number_is_never_issued_again(empty_store: Store) -> None:
     wp_code = new_carrier(empty_store, 2)
     number = _issue(empty_store, wp_code, "order-01")
-    empty_store.do(lambda database: cancel_waybill(database, number, None, 2))
+    empty_store.do(lambda database: cancel_waybill(database, number, None, RUNTIME))
     with pytest.raises(CarrierError, match="cancelled already"):
-        empty_store.do(lambda database: cancel_waybill(database, number, wp_code, 3))
+        empty_store.do(lambda database: cancel_waybill(database, number, wp_code, RUNTIME))
     assert load_numbers(empty_store, wp_code, [number])[0].number == number
     assert _issue(empty_store, wp_code, "order-01") != number
 

@@ -9,7 +9,7 @@ from tollway.operations.product_analysis import demo as figures
 from tollway.operations.waybills import demo as waybills
 
 SIZES: list[tuple[ModuleType, object]] = [
-    (figures, figures.Size(4, 90)),
+    (figures, figures.Size(24, 40)),
     (claims, claims.Size(100, 50)),
     (orders, orders.Size(5000, orders.YEAR_DAYS)),
     (waybills, 200),

@@ -10,7 +10,7 @@ import pytest
 from tests.support.stores import Store
 from tollway.ledger import charging
 from tollway.ledger.accounts import open_account
-from tollway.ledger.charges import Charge, ShortageError
+from tollway.ledger.charges import Charge, IdempotencyKey, ShortageError
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
@@ -82,8 +82,11 @@ class Bench:
             lambda *shortage: self.shortages.append(shortage),
         )
 
-    def settle(self, number: int) -> asyncio.Future[object]:
-        charge = Charge(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number)
+    def settle(self, number: int, key: IdempotencyKey | None = None) -> asyncio.Future[object]:
+        charge = Charge(
+            *(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number),
+            idempotency_key=key,
+        )
         return self._batcher.settle(charge)  # type: ignore[return-value]
 
     async def left(self) -> int:
@@ -260,3 +263,23 @@ def test_a_call_that_waited_too_long_is_not_charged(
         assert (bench.database.commits, await bench.left()) == (0, 100)
 
     store.do(work)
+
+
+def test_kept_answers_are_packed_and_sealed_outside_of_the_event_loop(on_bench: OnBench) -> None:
+    async def test(bench: Bench) -> None:
+        threads = set()
+
+        def seal(data: bytes) -> bytes:
+            threads.add(threading.current_thread())
+            return data
+
+        def keyed(number: int) -> IdempotencyKey:
+            return IdempotencyKey(f"key {number}", b"1", b"1".__eq__, seal, b"x" * 4096)
+
+        calls = [bench.settle(number, keyed(number)) for number in range(64)]
+        await asyncio.gather(*calls)
+        assert await bench.left() == 36
+        assert threads
+        assert threading.current_thread() not in threads
+
+    on_bench(test)

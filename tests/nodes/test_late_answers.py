@@ -19,7 +19,7 @@ from tollway.consent.grants import revoke_grant
 from tollway.ledger.tokens import revoke_token
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.records import ProductRecord
-from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -108,7 +108,7 @@ def test_old_figures(
 
         async def work(database: Database) -> int:
             async def put(transaction: Transaction) -> int:
-                return await FigureLoader().store(transaction, [record])
+                return await FigureLoader().store(transaction, [row_of(record)])
 
             return await database.write(put)
 

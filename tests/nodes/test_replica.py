@@ -17,7 +17,7 @@ from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.records import ProductRecord
-from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database, Transaction
 
 pytestmark = pytest.mark.postgresql
@@ -265,6 +265,6 @@ def _times_logged(gateway: Gateway, reason: str) -> int:
 async def _rename(database: Database, product_id: str, title: str) -> None:
     async def work(transaction: Transaction) -> None:
         record = ProductRecord(product_id=product_id, title=title, shop_name="a shop")
-        await FigureLoader().store(transaction, [record])
+        await FigureLoader().store(transaction, [row_of(record)])
 
     await database.write(work)

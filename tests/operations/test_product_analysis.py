@@ -20,7 +20,7 @@ from tollway.operations.product_analysis.records import (
     SearchRecord,
     SourceRecord,
 )
-from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database
 
 Data = dict[str, Any]
@@ -106,7 +106,7 @@ def made(store: Store, today: date) -> str:
     ]
 
     async def work(database: Database) -> None:
-        await database.write(lambda tx: FigureLoader().store(tx, records))
+        await database.write(lambda tx: FigureLoader().store(tx, list(map(row_of, records))))
 
     store.do(work)
     return product_id
@@ -216,7 +216,7 @@ def test_a_product_without_figures_is_refused_by_its_date(
     bare = ProductRecord("bare", "t", "s")
 
     async def work(database: Database) -> None:
-        await database.write(lambda tx: FigureLoader().store(tx, [bare]))
+        await database.write(lambda tx: FigureLoader().store(tx, [row_of(bare)]))
 
     store.do(work)
     assert "query_date" in ask("bare", today).msg

@@ -1,7 +1,6 @@
 """Promotion material through real HTTP: every field, every page, and what they cost."""
 
 import time
-from datetime import date
 from typing import Any
 
 import msgspec
@@ -19,8 +18,8 @@ PER_PROMOTION = 12
 
 
 @pytest.fixture(scope="module", autouse=True)
-def material(store: Store, today: date) -> None:
-    store.do(lambda db: fill_materials(db, per_promotion=PER_PROMOTION, today=today))
+def material(store: Store) -> None:
+    store.do(lambda db: fill_materials(db, per_promotion=PER_PROMOTION, now_s=time.time()))
 
 
 def listed(reply: Reply) -> list[dict[str, Any]]:

@@ -170,7 +170,7 @@ def test_a_cancelled_waybill_frees_its_key_but_not_its_number(
     body = request(wp_code)
     first = issue(gateway, customer.token, body).data
     number = first["waybillCode"]
-    cancelled = store.do(lambda database: cancel_waybill(database, number, wp_code, RUNTIME.at_s()))
+    cancelled = store.do(lambda database: cancel_waybill(database, number, wp_code, RUNTIME))
     assert cancelled.state == "cancelled"
     changed = {**body, "receiver_name": "李四"}
     second = issue(gateway, customer.token, changed).data

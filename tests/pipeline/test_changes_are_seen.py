@@ -15,7 +15,7 @@ from tollway.ledger.permissions import Permission, grant, revoke_grant
 from tollway.ledger.tokens import list_tokens, revoke_token
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.records import ProductRecord
-from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database, Transaction
 
 NAME = PRODUCT_ANALYSIS.name
@@ -104,7 +104,7 @@ def test_new_figures_are_seen(
 
     async def load(database: Database) -> int:
         async def work(transaction: Transaction) -> int:
-            return await FigureLoader().store(transaction, [renamed])
+            return await FigureLoader().store(transaction, [row_of(renamed)])
 
         return await database.write(work)
 
@@ -114,7 +114,7 @@ def test_new_figures_are_seen(
 
     async def restore(database: Database) -> int:
         async def work(transaction: Transaction) -> int:
-            return await FigureLoader().store(transaction, [old])
+            return await FigureLoader().store(transaction, [row_of(old)])
 
         return await database.write(work)
 

@@ -16,7 +16,7 @@ from tollway.ledger.tokens import issue_token
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.operations.product_analysis.records import ProductRecord
-from tollway.operations.product_analysis.storage import FigureLoader
+from tollway.operations.product_analysis.storage import FigureLoader, row_of
 from tollway.store.database import Database
 
 
@@ -54,7 +54,7 @@ def test_it_never_sees_real_data(
     only_real = ProductRecord("only-real", "a real title", "a real shop")
 
     async def save(database: Database, *records: ProductRecord) -> None:
-        await database.write(lambda tx: FigureLoader().store(tx, records))
+        await database.write(lambda tx: FigureLoader().store(tx, list(map(row_of, records))))
 
     def shop_seen_by(caller: Caller) -> str | None:
         return gateway.get(token=caller.token, query=question).data.get("shopName")

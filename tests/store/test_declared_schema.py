@@ -56,7 +56,9 @@ def declared(dialect: str) -> list[str]:
 def sqlite_schema(path: Path) -> set[tuple[str, str, str]]:
     """Every table and index with its text, but for white space and quotes."""
     with apsw.Connection(str(path)) as connection:
-        rows = connection.execute("SELECT name, tbl_name, sql FROM sqlite_schema").fetchall()
+        rows = connection.execute(
+            "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type IN ('table', 'index')"
+        ).fetchall()
     return {
         (name, table, _normal(text or ""))
         for name, table, text in rows

@@ -26,13 +26,13 @@ SHANGHAI = ZoneInfo("Asia/Shanghai")
 
 def small_world(store: Store, today: date) -> None:
     async def work(database: Database) -> None:
-        yesterday = today - timedelta(days=1)
+        first, now_s = today - timedelta(days=3), midnight_s(today, SHANGHAI)
         await fill_figures(database, products=1, days=2, last=today)
-        await fill_claims(database, per_day=20, days=3, last=yesterday, zone=SHANGHAI)
-        await fill_materials(database, per_promotion=2, today=today)
+        await fill_claims(database, per_day=20, first=first, now_s=now_s, zone=SHANGHAI)
+        await fill_materials(database, per_promotion=2, now_s=now_s)
         await fill_carriers(database, numbers=50)
         await fill_orders(
-            database, sealer_of(store), per_year=2000, days=3, today=today, zone=SHANGHAI
+            database, sealer_of(store), per_year=2000, first=first, now_s=now_s, zone=SHANGHAI
         )
 
     store.do(work)

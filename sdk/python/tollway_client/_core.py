@@ -30,6 +30,9 @@ class Operation:
     method: str
     path: str
     encoding: str
+    # When the same request may be sent again: "key" with its Idempotency-Key, "always", or
+    # "unsent" if the gateway has certainly done nothing.
+    repeats: str = "key"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class NoResponse:
     """The request was sent, or not, and no answer came."""
 
     cause: Exception
+    was_sent: bool
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,12 @@ class Core:
     ) -> "Call[P]":
         """A call of an operation.
 
-        It always has an Idempotency-Key, so that a repetition is answered with the stored answer
-        and not charged again, whether or not the first attempt arrived.
+        A paid one always has an Idempotency-Key, so that a repetition is answered with the stored
+        answer and not charged again, whether or not the first attempt arrived.
         """
-        added = {"Idempotency-Key": key or str(uuid.uuid4()), **(headers or {})}
+        added = dict(headers or {})
+        if operation.repeats == "key":
+            added.setdefault("Idempotency-Key", key or str(uuid.uuid4()))
         request = _request(operation, values, {**self._headers, **added})
         attempt = 0
         while True:
@@ -100,7 +106,7 @@ class Core:
             try:
                 return self._payload(operation, payload, outcome)
             except errors.TollwayError as error:
-                if attempt >= self._retries or not _is_passing(error):
+                if attempt >= self._retries or not _may_repeat(operation, outcome, error):
                     raise
                 wait_s = _delay_s(attempt, error)
             attempt += 1
@@ -159,6 +165,13 @@ def _envelope(response: Response) -> dict[str, Any]:
     if not isinstance(envelope, dict) or not {"code", "msg", "data"} <= envelope.keys():
         raise errors.UnexpectedAnswerError(response.status, response.body)
     return envelope
+
+
+def _may_repeat(operation: Operation, outcome: Outcome, error: errors.TollwayError) -> bool:
+    if operation.repeats != "unsent":
+        return _is_passing(error)
+    is_unsent = isinstance(outcome, NoResponse) and not outcome.was_sent
+    return is_unsent or isinstance(error, errors.ThrottledError)
 
 
 def _is_passing(error: errors.TollwayError) -> bool:

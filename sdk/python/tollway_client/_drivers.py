@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Optional, TypeVar, Union
 
 import httpx
 
-from tollway_client._core import Call, Core, NoResponse, Outcome, Request, Response, Wait
+from tollway_client._core import Call, Core, NoResponse, Operation, Outcome, Request, Response, Wait
 from tollway_client._json import Payload
 from tollway_client._paging import Page, Pages
 
@@ -34,6 +34,11 @@ def _arguments(request: Request) -> Any:
 def _response(found: httpx.Response) -> Response:
     headers = {name.lower(): value for name, value in found.headers.items()}
     return Response(found.status_code, headers, found.content)
+
+
+def _no_response(error: httpx.TransportError) -> NoResponse:
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+    return NoResponse(error, was_sent=not isinstance(error, unsent))
 
 
 class SyncDriver:
@@ -67,6 +72,10 @@ class SyncDriver:
     def close(self) -> None:
         self._http.close()
 
+    def run(self, operation: Operation, payload: type[P], values: Mapping[str, Any]) -> P:
+        """Calls an endpoint that takes parameters and nothing else."""
+        return self._run(self._core.call(operation, payload, values, None, None))
+
     def _run(self, call: "Call[P]") -> P:
         outcome: Outcome = None
         while True:
@@ -98,7 +107,7 @@ class SyncDriver:
             url = f"{self._base_url}{step.path}"
             return _response(self._http.request(step.method, url, **_arguments(step)))
         except httpx.TransportError as error:
-            return NoResponse(error)
+            return _no_response(error)
 
 
 class AsyncDriver:
@@ -132,6 +141,10 @@ class AsyncDriver:
     async def close(self) -> None:
         await self._http.aclose()
 
+    async def run(self, operation: Operation, payload: type[P], values: Mapping[str, Any]) -> P:
+        """Calls an endpoint that takes parameters and nothing else."""
+        return await self._run(self._core.call(operation, payload, values, None, None))
+
     async def _run(self, call: "Call[P]") -> P:
         outcome: Outcome = None
         while True:
@@ -164,4 +177,4 @@ class AsyncDriver:
             url = f"{self._base_url}{step.path}"
             return _response(await self._http.request(step.method, url, **_arguments(step)))
         except httpx.TransportError as error:
-            return NoResponse(error)
+            return _no_response(error)

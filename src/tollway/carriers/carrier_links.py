@@ -15,6 +15,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carriers import known_carrier
+from tollway.ledger.runtime import UNATTENDED, Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, carrier_link, waybill
@@ -86,6 +88,7 @@ async def connect(
     secret: str,
     *,
     allows_plain: bool = False,
+    runtime: Runtime = UNATTENDED,
 ) -> None:
     """Adds the link of a carrier, or changes it."""
     _check_url(link.url, allows_plain=allows_plain)
@@ -109,17 +112,31 @@ async def connect(
             await _refuse_while_pending(transaction, link.wp_code)
         sealed = sealer.seal(secret.encode(), _context(link))
         await transaction.execute(_PUT, **msgspec.structs.asdict(link), sealed_secret=sealed)
+        await record_act(
+            transaction,
+            runtime,
+            "carrier connect",
+            f"carrier {link.wp_code}",
+            before=None if before is None else CarrierLink(*before[:-1]),
+            after=link,
+        )
 
     await database.write(work)
 
 
-async def disconnect(database: Database, wp_code: str) -> None:
+async def disconnect(database: Database, wp_code: str, runtime: Runtime = UNATTENDED) -> None:
     """Removes a link: the carrier's numbers come from the pool again."""
 
     async def work(transaction: Transaction) -> None:
         await _refuse_while_pending(transaction, wp_code)
-        if not await transaction.execute(_DELETE, wanted=wp_code):
+        before = await transaction.fetch_one(_FIND, wanted=wp_code)
+        if before is None:
             raise CarrierError(f"Carrier {wp_code} is not connected: its numbers are in the pool.")
+        await transaction.execute(_DELETE, wanted=wp_code)
+        gone = CarrierLink(*before[:-1])
+        await record_act(
+            transaction, runtime, "carrier disconnect", f"carrier {wp_code}", before=gone
+        )
 
     await database.write(work)
 

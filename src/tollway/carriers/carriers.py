@@ -11,6 +11,8 @@ from sqlalchemy.dialects.postgresql import insert
 from tollway.carriers import CarrierError
 from tollway.carriers.number_formats import KNOWN_FORMATS, check_format
 from tollway.contract.language import Phrase
+from tollway.ledger.runtime import UNATTENDED, Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import carrier
@@ -89,6 +91,7 @@ async def add_carrier(
     name: str,
     number_format: str | None = None,
     area: ServiceArea | None = None,
+    runtime: Runtime = UNATTENDED,
 ) -> Carrier:
     """Adds a carrier, or changes it; a well-known one needs no format. Codes are in capitals."""
     wp_code = wp_code.upper()
@@ -105,6 +108,7 @@ async def add_carrier(
     added = Carrier(wp_code, name, number_format, area or ServiceArea())
 
     async def work(transaction: Transaction) -> None:
+        before = await find_carrier(transaction, wp_code)
         await transaction.execute(
             _PUT,
             wp_code=added.wp_code,
@@ -113,6 +117,8 @@ async def add_carrier(
             area_kind=added.area.kind.value,
             area_provinces=msgspec.json.encode(added.area.provinces).decode(),
         )
+        subject = f"carrier {wp_code}"
+        await record_act(transaction, runtime, "carrier add", subject, before=before, after=added)
 
     await database.write(work)
     return added

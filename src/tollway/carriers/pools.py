@@ -4,8 +4,9 @@ A number's row is never deleted, only marked as taken. So a number is issued onc
 waybill is cancelled, the gateway restarts or the number is loaded again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 
 import msgspec
@@ -14,6 +15,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
+from tollway.ledger.runtime import UNATTENDED, Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import carrier, waybill_number
@@ -96,6 +99,7 @@ async def add_numbers(
     numbers: Iterable[str],
     set_aside: Callable[[Rejected], None],
     progress: Callable[[int], None] = lambda _: None,
+    runtime: Runtime = UNATTENDED,
 ) -> PoolLoad:
     """Loads the numbers that fit and are new, a chunk in each commit; the others are set aside."""
     number_format = (await known_carrier(database, wp_code)).number_format
@@ -106,7 +110,7 @@ async def add_numbers(
         unfit = {each.position for each in rejected}
         fitting = [each for each in chunk if each[0] not in unfit]
         rejected += await database.write(
-            lambda tx, fitting=fitting: _store(tx, wp_code, owner_id, fitting)  # type: ignore[misc]
+            partial(_store_recorded, wp_code, owner_id, fitting, runtime)
         )
         for each in sorted(rejected, key=lambda each: each.position):
             set_aside(each)
@@ -115,6 +119,19 @@ async def add_numbers(
         result.loaded += len(chunk) - len(rejected)
         progress(len(chunk))
     return result
+
+
+async def _store_recorded(
+    wp_code: str,
+    owner_id: str,
+    chunk: Sequence[tuple[int, str]],
+    runtime: Runtime,
+    transaction: Transaction,
+) -> list[Rejected]:
+    rejected = await _store(transaction, wp_code, owner_id, chunk)
+    after = {"shop": owner_id or None, "loaded": len(chunk) - len(rejected)}
+    await record_act(transaction, runtime, "pool add", f"carrier {wp_code}", after=after)
+    return rejected
 
 
 async def take_number(transaction: Transaction, wp_code: str, owner_id: str) -> str | None:

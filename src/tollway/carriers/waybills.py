@@ -8,6 +8,8 @@ from sqlalchemy import Integer, bindparam, literal_column, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.carriers import IN_FORCE, waybill
@@ -43,6 +45,8 @@ class Waybill(msgspec.Struct, frozen=True):
     issued_at_s: int | None
     cancelled_at_s: int | None = None
     refusal: str | None = None
+    parent_number: str | None = None
+    doubtful: str | None = None
 
     @property
     def key(self) -> WaybillKey:
@@ -76,6 +80,16 @@ _IN_FORCE = Query(
 _INSERT = Query(
     waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
 )
+# A further parcel is none of another further one: the first one is the parent of all.
+_PARENT = Query(
+    select(waybill.c.number).where(
+        waybill.c.number == bindparam("wanted"),
+        *(waybill.c[name] == bindparam(f"of_{name}") for name in ("account_id", "owner_id")),
+        waybill.c.wp_code == bindparam("of_wp_code"),
+        waybill.c.state == "issued",
+        waybill.c.parent_number.is_(None),
+    )
+)
 _BY_NUMBER = Query(WHOLE.where(waybill.c.number == bindparam("wanted")))
 _CANCEL = Query(
     waybill.update()
@@ -95,6 +109,13 @@ async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None
     values = {f"of_{name}": value for name, value in key._asdict().items()}
     row = await reader.fetch_one(_IN_FORCE, **values)
     return None if row is None else stored_waybill(row)
+
+
+async def is_parent(reader: Reader, number: str, key: WaybillKey) -> bool:
+    """Whether a number is that of a waybill which a further parcel under this key may have."""
+    values = {"of_account_id": key.account_id, "of_owner_id": key.owner_id}
+    row = await reader.fetch_one(_PARENT, wanted=number, of_wp_code=key.wp_code, **values)
+    return row is not None
 
 
 async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None:
@@ -119,15 +140,20 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
 
 
 async def cancel_waybill(
-    database: Database, number: str, wp_code: str | None, at_s: int
+    database: Database, number: str, wp_code: str | None, runtime: Runtime
 ) -> Waybill:
     """Cancels a waybill: its key is free again, its number is not, and its price stays paid."""
 
     async def work(transaction: Transaction) -> Waybill:
         found = (await find_by_number(transaction, number, wp_code)).waybill
-        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=at_s):
+        if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
             raise CarrierError(f"Waybill {number} is cancelled already.")
-        return (await find_by_number(transaction, number, found.wp_code)).waybill
+        cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
+        subject = f"account {found.account_id}"
+        await record_act(
+            transaction, runtime, "waybill cancel", subject, before=found, after=cancelled
+        )
+        return cancelled
 
     return await database.write(work)
 

@@ -65,7 +65,9 @@ async def add(
 ) -> Output:
     """Add a carrier, or change one."""
     area = _area(served or [], not_served or [])
-    added = await add_carrier(await session.open(), carrier, name, number_format, area)
+    added = await add_carrier(
+        await session.open(), carrier, name, number_format, area, session.runtime
+    )
     return Output(
         added,
         f"Carrier {added.wp_code} delivers {_shown_area(added.area)}. "
@@ -149,7 +151,14 @@ async def connect_carrier(
         carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s, protocol
     )
     database = await session.open()
-    await connect(database, await session.sealer(), link, secret, allows_plain=plain_http)
+    await connect(
+        database,
+        await session.sealer(),
+        link,
+        secret,
+        allows_plain=plain_http,
+        runtime=session.runtime,
+    )
     return Output(
         link,
         f"Carrier {carrier} is connected to {url} ({protocol}) "
@@ -160,7 +169,7 @@ async def connect_carrier(
 @command(carriers, "disconnect")
 async def disconnect_carrier(session: Session, carrier: CarrierArgument) -> Output:
     """Remove a carrier's link: its numbers come from the pool again."""
-    await disconnect(await session.open(), carrier)
+    await disconnect(await session.open(), carrier, session.runtime)
     return Output(
         {"wp_code": carrier},
         f"Carrier {carrier} is no longer connected: its numbers are in the pool.",

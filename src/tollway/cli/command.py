@@ -14,6 +14,9 @@ of what can go wrong with it.
 
 import asyncio
 import inspect
+import os
+import pwd
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -70,7 +73,7 @@ class Session:
         self._options = options
         self._database: OpenDatabase | None = None
         self.as_json = as_json
-        self.runtime = Runtime()
+        self.runtime = Runtime(by=_operator())
 
     def with_options(self, **options: object) -> "Session":
         """A session with more settings from the command line."""
@@ -120,6 +123,16 @@ class Session:
     async def close(self) -> None:
         if self._database is not None:
             await self._database.close()
+
+
+def _operator() -> str:
+    """Who runs this command, as the trail of acts names them: the user of the system, and not what
+    a variable says."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
 
 
 def add_group(commands: typer.Typer, name: str, meaning: str | None = None) -> typer.Typer:

@@ -11,7 +11,9 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
+from tollway.ledger.trail import record_act
 from tollway.retention.retention import Dropped, Retention
+from tollway.store.database import Transaction
 from tollway.store.key_check import SECRET_FILE, accept_file, files_of
 from tollway.store.migrate import migrate as migrate_schema
 from tollway.store.migrate import newest_revision
@@ -53,7 +55,12 @@ async def accept(
     What was sealed with a key that is in the file no longer cannot be read.
     """
     (file,) = (each for each in files_of(session.settings) if each.setting == which)
-    gone = await accept_file(await session.open(), file)
+
+    async def record(transaction: Transaction, gone: list[int]) -> None:
+        subject = f"setting {which}"
+        await record_act(transaction, session.runtime, "keys accept", subject, after={"gone": gone})
+
+    gone = await accept_file(await session.open(), file, record)
     shown = [
         f"The database is used with {file.path} from now on: copy it to every gateway, then "
         "restart them."

@@ -43,7 +43,9 @@ _ENTRIES = {
     ),
     "keys": Entry("database", "Say which keys a database is used with."),
     "retention": Entry("database", "Drop what is older than the settings say."),
+    "trail": Entry("trail", "Show what operators did, each with what was before and after."),
     "audit": Entry("audit", "Check the ledger, consents, waybills and counts from their rows."),
+    "mcp": Entry("mcp", "Give an agent the operations of a gateway as tools, over stdio."),
     "settings": Entry(
         "database", "Show every setting, where its value came from and what it means."
     ),

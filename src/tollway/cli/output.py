@@ -161,11 +161,16 @@ def _printable(text: str) -> str:
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows how far a long piece of work is; gives the function that reports what was done."""
-    # Without a terminal there is no bar to draw, nor anything to load for it.
+def progress_bar(
+    title: str, total: int, *, has_lines: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """Shows how far a long piece of work is; gives the function that reports what was done.
+
+    Without a terminal there is no bar, and lines only where they are asked for: what runs every
+    night should say nothing.
+    """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _progress_lines(title, total) if has_lines else lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -187,6 +192,21 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+def _progress_lines(title: str, total: int) -> Callable[[int], None]:
+    """One line for each quarter."""
+    done = shown = 0
+
+    def advance(more: int) -> None:
+        nonlocal done, shown
+        done += more
+        quarter = min(4, 4 * done // max(total, 1))
+        if quarter > shown:
+            typer.echo(f"{title}: {25 * quarter} %", err=True)
+            shown = quarter
+
+    return advance
 
 
 @contextmanager

@@ -79,7 +79,7 @@ async def add(
     """Let an account call an operation, at a price and rate of its own or the common ones."""
     permission = Permission(_known_operation(operation).name, price, rate)
     database = await session.open()
-    await grant(database, account, permission)
+    await grant(database, account, permission, session.runtime)
     found = await find_account(database, account)
     at_price = "the common price" if price is None else f"a price of {price:,}"
     at_rate = "the common rate" if rate is None else f"{rate:,} calls a second"
@@ -96,7 +96,7 @@ async def revoke(
     """Take an operation away from an account."""
     _known_operation(operation)
     database = await session.open()
-    await revoke_grant(database, account, operation)
+    await revoke_grant(database, account, operation, session.runtime)
     found = await find_account(database, account)
     return Output(
         PermissionChange(found.id, operation, False),
@@ -161,7 +161,7 @@ async def set_price_(
     """Set the common price of an operation."""
     _known_operation(operation)
     database = await session.open()
-    await set_price(database, operation, price)
+    await set_price(database, operation, price, session.runtime)
     row = await _operation_row(database, operation)
     return Output(row, f"A call of {operation} now costs {price:,} {row.unit}.")
 
@@ -204,7 +204,7 @@ def _unit_of_calls(name: str) -> str:
 async def _with_closed(session: Session, name: str, *, is_closed: bool) -> OperationRow:
     _known_operation(name)
     database = await session.open()
-    await set_closed(database, name, is_closed=is_closed)
+    await set_closed(database, name, is_closed=is_closed, runtime=session.runtime)
     return await _operation_row(database, name)
 
 

@@ -63,7 +63,9 @@ async def add(
                 reject_file.write(rejected)
 
         texts = _lines(file, advance) if file else _listed(numbers or "")
-        result = await add_numbers(database, carrier, shop or SHARED, texts, set_aside)
+        result = await add_numbers(
+            database, carrier, shop or SHARED, texts, set_aside, runtime=session.runtime
+        )
     written = str(rejects_path) if rejects_path and result.rejected else None
     change = PoolChange(
         carrier, shop, result.read, result.loaded, result.rejected, reasons, written

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,8 @@ from tollway.demo.world import (
     continue_world,
     curl_line,
     make_world,
+    making_alone,
+    note_address,
     saved_world,
     world_path,
     world_records,
@@ -32,6 +35,8 @@ from tollway.telemetry.logs import configure_logging
 logger = logging.getLogger("tollway.serving")
 
 commands = typer.Typer()
+
+_WAITING = "Another command is making the demo world of this database: waiting for it."
 
 
 @command(commands, "serve")
@@ -60,8 +65,13 @@ def serve(
     warnings = unverified_links(settings)
 
     async def prepare(session: Session) -> DemoWorld | None:
-        warnings.extend(await _prepare(session, is_alone=lock is not None))
-        return await _ensure_world(session) if with_demo else None
+        if not with_demo:
+            warnings.extend(await _prepare(session, is_alone=lock is not None))
+            note_address(world_path(settings), settings.address)
+            return None
+        with _making_alone(settings):
+            warnings.extend(await _prepare(session, is_alone=lock is not None))
+            return await _ensure_world(session, settings.address)
 
     world = run(session, prepare)
     if session.as_json:
@@ -80,8 +90,10 @@ def serve(
 @command(commands, "demo")
 async def demo(session: Session) -> Output:
     """Fill a database with a demo world, once, and print what is needed to try it."""
-    await migrate(session.open_any())
-    world = await _ensure_world(session)
+    # Waited for before the database is opened: two that open a new file disturb each other.
+    with _making_alone(session.settings):
+        await migrate(session.open_any())
+        world = await _ensure_world(session, _chosen_address(session))
     return Output(
         world,
         "The demo world is ready. Start it with `tollway serve`, then paste:",
@@ -134,23 +146,47 @@ def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str]) -
     return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])
 
 
-async def _ensure_world(session: Session) -> DemoWorld:
-    """The demo world of this database, made now if it was not made before."""
+async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
+    """The demo world of this database, made now if it was not made before, and up to date.
+
+    It keeps the address under which it was last served, unless there is another.
+    """
     database, settings = session.open_any(), session.settings
     path = world_path(settings)
-    today = datetime.now(settings.zone).date()
-    world = saved_world(path)
-    if world is None:
-        with progress_bar("Making the demo world", world_records()) as advance:
-            return await make_world(
-                database,
-                await session.sealer(),
-                session.runtime,
-                database_path=path,
-                base_url=settings.address,
-                today=today,
-                zone=settings.zone,
-                progress=advance,
-            )
-    await continue_world(database, await session.sealer(), world, today, settings.zone)
-    return msgspec.structs.replace(world, base_url=settings.address)
+    made, sealer = saved_world(path), await session.sealer()
+    if made is not None:
+        return await continue_world(
+            database,
+            sealer,
+            made,
+            database_path=path,
+            base_url=address or made.base_url,
+            site=settings.public_address if address else made.site,
+            now_s=session.runtime.at_s(),
+            zone=settings.zone,
+        )
+    with progress_bar("Making the demo world", world_records(), has_lines=True) as advance:
+        return await make_world(
+            database,
+            sealer,
+            session.runtime,
+            database_path=path,
+            base_url=settings.address,
+            site=settings.public_address,
+            zone=settings.zone,
+            progress=advance,
+        )
+
+
+def _chosen_address(session: Session) -> str | None:
+    """The address of the settings, if they name one."""
+    chosen = {each.name for each in session.origins if each.source != "default"}
+    return session.settings.address if chosen & {"host", "port"} else None
+
+
+def _making_alone(settings: Settings) -> AbstractContextManager[None]:
+    path = world_path(settings)
+    if not Path(path).resolve().parent.is_dir():
+        # Opening the database says what is wrong.
+        return nullcontext()
+    return making_alone(path, lambda: typer.echo(_WAITING, err=True))

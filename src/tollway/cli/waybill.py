@@ -105,7 +105,7 @@ async def cancel(session: Session, number: NumberArgument, carrier: CarrierOptio
     try:
         found = (await find_by_number(database, number, carrier)).waybill
         await tell_carrier(database, remotes, await session.sealer(), found)
-        cancelled = await cancel_waybill(database, number, found.wp_code, session.runtime.at_s())
+        cancelled = await cancel_waybill(database, number, found.wp_code, session.runtime)
     finally:
         await remotes.close()
     return Output(

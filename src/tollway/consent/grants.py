@@ -12,6 +12,7 @@ from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
@@ -108,9 +109,23 @@ async def give_grant(
             raise LedgerError(f"Account {found.name} is closed: it can be allowed nothing.")
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
         named = msgspec.structs.replace(grant_request, account_id=found.id)
-        return await put_grant(
+        held = [
+            each
+            for each in await grants_between(transaction, named)
+            if each.scope == named.scope and each.holds(runtime.at_s())
+        ]
+        given = await put_grant(
             transaction, runtime, named, lifetime_s=lifetime_s, granted_by=granted_by
         )
+        await record_act(
+            transaction,
+            runtime,
+            "consent grant",
+            f"account {found.id}",
+            before=held[0] if held else None,
+            after=given,
+        )
+        return given
 
     return await database.write(work)
 
@@ -154,7 +169,12 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
             raise LedgerError(f"Consent {grant_id} has ended already.")
         await directory_changed(transaction)
-        return await find_grant(transaction, grant_id)
+        revoked = await find_grant(transaction, grant_id)
+        subject = f"account {found.account_id}"
+        await record_act(
+            transaction, runtime, "consent revoke", subject, before=found, after=revoked
+        )
+        return revoked
 
     return await database.write(work)
 

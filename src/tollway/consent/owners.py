@@ -8,6 +8,7 @@ from tollway.identity.passwords import folded_login, hash_password
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
@@ -78,6 +79,8 @@ async def add_owner(database: Database, runtime: Runtime, added: Owner, password
             what = f"{added.kind} {added.id}" if taken[:2] == (added.kind, added.id) else "login"
             raise LedgerError(f"That {what} is known already: `tollway shop list` shows them all.")
         await put_owner(transaction, added, password_hash)
+        subject = f"{added.kind} {added.id}"
+        await record_act(transaction, runtime, "shop add", subject, after=added)
 
     await database.write(work)
     return added
@@ -98,6 +101,8 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
         found = await credential_of_login(transaction, wanted)
         assert found is not None
         await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
+        subject = f"{found.owner.kind} {found.owner.id}"
+        await record_act(transaction, runtime, "shop password", subject)
         return found.owner
 
     return await database.write(work)
@@ -110,7 +115,12 @@ async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) 
         found = await credential_of_login(transaction, login)
         if found is None:
             raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
-        return await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())
+        kind, owner_id = found.owner.kind, found.owner.id
+        ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
+        await record_act(
+            transaction, runtime, "shop sign-out", f"{kind} {owner_id}", after={"ended": ended}
+        )
+        return ended
 
     return await database.write(work)
 

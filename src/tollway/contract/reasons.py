@@ -9,10 +9,10 @@
     200 INTERNAL
     202 THROTTLED, BODIES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
-    204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP
+    204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
-    404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN
+    404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, ITEM_UNKNOWN
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
 because one number has several causes: 204 alone has three. When a call could be refused for several
@@ -315,6 +315,14 @@ class Reason(Enum):
             "点数不足：剩余 {left} 点，本次需要 {cost} 点。请充值点数。",
         ),
     )
+    LIVE_TOKEN_NEEDED = Cause(
+        204,
+        403,
+        Phrase(
+            "The account API takes live tokens only: a test token is for the sandbox.",
+            "账户接口仅接受正式令牌：测试令牌仅用于沙箱。",
+        ),
+    )
     # The only one that carries data: where the owner can approve, and until when.
     NOT_AUTHORIZED = Cause(
         302,
@@ -361,6 +369,15 @@ class Reason(Enum):
             "of its calls, and ask again in a second if the call was just answered.",
             "该账户没有此编号的凭据：请确认其为该账户某次调用的 X-Request-Id；"
             "若调用刚刚完成，请一秒后重试。",
+        ),
+    )
+
+    ITEM_UNKNOWN = Cause(
+        404,
+        404,
+        Phrase(
+            "This account has nothing valid with this {field}: list what it has, and check it.",
+            "该账户没有此 {field} 对应的有效项目：请先列出并检查。",
         ),
     )
 

@@ -12,14 +12,14 @@ from tollway.consent.owners import Owner, add_owner, put_owner
 from tollway.contract.operation import OwnerKind
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
-from tollway.operations.demo_data import DEMO_SHOPS
+from tollway.operations.demo_data import SHOPS
 from tollway.store.database import Database, Transaction
 
 SHOP_CODE = "QH7K2M"
 USER = Owner(OwnerKind.USER, "116385041", "林小满", None, "lin.xiaoman", 0)
 USER_UNAUTHORIZED = Owner(OwnerKind.USER, "116385042", "周北山", None, "zhou.beishan", 0)
-SHOP = Owner(OwnerKind.SHOP, DEMO_SHOPS[0], "青禾生活旗舰店", SHOP_CODE, "qinghe", 0)
-SHOP_UNAUTHORIZED = Owner(OwnerKind.SHOP, DEMO_SHOPS[1], "北山户外专营店", "BS4W9T", "beishan", 0)
+SHOP = Owner(OwnerKind.SHOP, SHOPS[0].owner_id, SHOPS[0].name, SHOP_CODE, "qinghe", 0)
+SHOP_UNAUTHORIZED = Owner(OwnerKind.SHOP, SHOPS[1].owner_id, SHOPS[1].name, "BS4W9T", "beishan", 0)
 SITE_ID = 45928134
 ADZONE_ID = 110358026
 

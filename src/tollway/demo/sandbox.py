@@ -5,9 +5,10 @@ that a gateway without test calls spends nothing on it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import time
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ from tollway.carriers.vault import load_vault
 from tollway.demo.owners import add_sandbox_owners
 from tollway.demo.world import fill_all
 from tollway.ledger.charging import ChargeBatcher
-from tollway.operations.demo_data import DemoTarget
+from tollway.operations.demo_data import DemoTarget, midnight_s
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.migrate import migrate
 from tollway.store.query import Query
@@ -93,8 +94,10 @@ _PATIENCE_S = 10.0
 class Sandbox:
     """A temporary database with demo data up to today."""
 
-    def __init__(self, zone: ZoneInfo, today: Callable[[], date]) -> None:
+    def __init__(self, zone: ZoneInfo, today: Callable[[], date], site: str = "") -> None:
         self._zone = zone
+        # Where its pictures and links lead.
+        self._site = site
         self._today = today
         self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Its own metrics, which are not shown: sandbox calls must not change the real ones.
@@ -126,14 +129,15 @@ class Sandbox:
             await migrate(self._file)
             await add_sandbox_owners(self._file)
             self._has_owners = True
-        newest_days = None if self._filled_to is None else (today - self._filled_to).days
+        made_days_ago = None if self._filled_to is None else (today - self._filled_to).days
         target = DemoTarget(
             self._file,
             self.vault.sealer,
-            today,
+            min(time(), midnight_s(today + timedelta(days=1), self._zone) - 1),
             self._zone,
+            self._site,
             is_sandbox=True,
-            newest_days=newest_days,
+            made_days_ago=made_days_ago,
         )
         await fill_all(target)
         self._filled_to = today

@@ -4,9 +4,11 @@ Its tokens are random like any others. They are written to a file next to the da
 its owner can read, because the database has only their hashes and the demo must show them again.
 """
 
+import fcntl
 import os
-from collections.abc import Callable
-from datetime import date, timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -45,6 +47,8 @@ class DemoWorld(msgspec.Struct, frozen=True):
     """Everything needed to produce each answer of the specification by hand."""
 
     base_url: str
+    # The address that its pictures and links have.
+    site: str
     token: str
     test_token: str
     token_without_permission: str
@@ -104,6 +108,26 @@ def saved_world(database_path: str) -> DemoWorld | None:
         ) from None
 
 
+def note_address(database_path: str, address: str) -> None:
+    """Writes down where the world is served, if there is one, for `tollway demo` to show."""
+    made = saved_world(database_path)
+    if made is not None and made.base_url != address:
+        _save(demo_file(database_path), msgspec.structs.replace(made, base_url=address))
+
+
+@contextmanager
+def making_alone(database_path: str, on_wait: Callable[[], None]) -> Iterator[None]:
+    """One process at a time makes or continues the world of a database; another one waits, and then
+    finds it made. The system drops the lock of a process that dies."""
+    with Path(f"{database_path}.demo.lock").open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 async def make_world(
     database: Database,
     sealer: Sealer,
@@ -111,12 +135,13 @@ async def make_world(
     *,
     database_path: str,
     base_url: str,
-    today: date,
+    site: str,
     zone: ZoneInfo,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DemoWorld:
     """Fills a database and writes down the tokens."""
-    await fill_all(DemoTarget(database, sealer, today, zone, progress=progress))
+    now_s = runtime.at_s()
+    await fill_all(DemoTarget(database, sealer, now_s, zone, site, progress=progress))
     pusher = await add_source(database, sealer, PUSH_SOURCE, runtime.at_s())
     merchant, newcomer, spent = await _open_accounts(database, runtime)
     revoked = await issue_token(database, runtime, merchant, label="revoked")
@@ -128,16 +153,15 @@ async def make_world(
     owner = await add_demo_owners(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
+        site=site,
         token=await token(merchant),
         test_token=await token(merchant, "test"),
         token_without_permission=await token(newcomer),
         token_without_credits=await token(spent),
         revoked_token=revoked.text,
         product_id=product_ids(1)[0],
-        query_date=today.isoformat(),
         sid=SIDS[0],
-        coupon_start_time=str(midnight_s(today - timedelta(days=7), zone)),
-        coupon_end_time=str(midnight_s(today, zone)),
+        **_days(now_s, zone),
         platform_user_id=int(USER.id),
         platform_user_id_unauthorized=int(USER_UNAUTHORIZED.id),
         site_id=SITE_ID,
@@ -170,12 +194,43 @@ async def _open_accounts(database: Database, runtime: Runtime) -> tuple[str, str
 
 
 async def continue_world(
-    database: Database, sealer: Sealer, made: DemoWorld, today: date, zone: ZoneInfo
-) -> None:
-    """Adds the days that have passed since the world was made, so that today has figures too."""
-    days = (today - date.fromisoformat(made.query_date)).days
-    if days > 0:
-        await fill_all(DemoTarget(database, sealer, today, zone, newest_days=days))
+    database: Database,
+    sealer: Sealer,
+    made: DemoWorld,
+    *,
+    database_path: str,
+    base_url: str,
+    site: str,
+    now_s: float,
+    zone: ZoneInfo,
+) -> DemoWorld:
+    """Adds what has happened since the world was made, up to this minute."""
+    days = _days(now_s, zone)
+    passed = date.fromisoformat(days["query_date"]) - date.fromisoformat(made.query_date)
+    if passed.days >= 0:
+        target = DemoTarget(
+            database,
+            sealer,
+            now_s,
+            zone,
+            site,
+            made_days_ago=passed.days,
+            made_site=made.site,
+        )
+        await fill_all(target)
+    continued = msgspec.structs.replace(made, base_url=base_url, site=site, **days)
+    _save(demo_file(database_path), continued)
+    return continued
+
+
+def _days(now_s: float, zone: ZoneInfo) -> dict[str, str]:
+    """What to ask for: yesterday is the newest day that is whole."""
+    today = datetime.fromtimestamp(now_s, zone).date()
+    return {
+        "query_date": (today - timedelta(days=1)).isoformat(),
+        "coupon_start_time": str(midnight_s(today - timedelta(days=7), zone)),
+        "coupon_end_time": str(midnight_s(today, zone)),
+    }
 
 
 async def fill_all(target: DemoTarget) -> None:

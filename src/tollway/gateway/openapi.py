@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 
 from tollway import __version__
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.operation import AccountOperation
 from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
+from tollway.operations.examples import EXAMPLE_DAY, EXAMPLES, Example
 
 Json = dict[str, Any]
 
@@ -103,10 +106,12 @@ _HEADER_PARAMETERS = (_KEY_PARAMETER, _DRY_RUN_PARAMETER, _OUTCOME_PARAMETER)
 
 def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
+    example = EXAMPLES.get(operation.name)
+    headers = [] if isinstance(operation, AccountOperation) else [*_HEADER_PARAMETERS]
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
-        "parameters": [*_HEADER_PARAMETERS],
+        "parameters": headers,
         "responses": responses_of(
             payload,
             {each: sample_refusal(each, operation).message("en") for each in operation.reasons},
@@ -116,18 +121,35 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
     if operation.encoding is Encoding.QUERY:
         described["parameters"] = [
             {"name": name, "in": "query", "required": required, "schema": schema}
+            | _example_of(example, name)
             for name, required, schema in _spellings(fields)
-        ] + [*_HEADER_PARAMETERS]
+        ] + headers
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
-        schema = {
-            "type": "object",
-            "properties": {name: schema for name, _, schema in _spellings(fields)},
-            "required": [name for name, required, _ in _spellings(fields) if required],
-        }
-        content = {kind: {"schema": schema} for kind in kinds}
+        media: Json = {"schema": parameters_schema(operation)}
+        if example is not None:
+            media["example"] = dict(example.request(EXAMPLE_DAY))
+        content = dict.fromkeys(kinds, media)
         described["requestBody"] = {"required": True, "content": content}
+    if example is not None:
+        examples = described["responses"]["200"]["content"]["application/json"]["examples"]
+        examples["SUCCESS"]["value"]["data"] = msgspec.to_builtins(example.answer)
     return described
+
+
+def _example_of(example: Example | None, name: str) -> Json:
+    request = {} if example is None else example.request(EXAMPLE_DAY)
+    return {"example": request[name]} if name in request else {}
+
+
+def parameters_schema(operation: Operation) -> Json:
+    """All parameters of an operation as one object."""
+    spelled = _spellings(declared_fields(operation.request_type))
+    return {
+        "type": "object",
+        "properties": {name: schema for name, _, schema in spelled},
+        "required": [name for name, required, _ in spelled if required],
+    }
 
 
 def describe_receipt(payload: Json, mapped: bool) -> Json:
@@ -199,7 +221,8 @@ def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
 
 def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
     """The whole document."""
-    types = [*(operation.response_type for operation in operations), Receipt, TokenAnswer]
+    described = [*operations, *ACCOUNT_OPERATIONS]
+    types = [*(operation.response_type for operation in described), Receipt, TokenAnswer]
     # Types of one name get longer names here, so each is referred to as it was named.
     references, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
@@ -217,7 +240,7 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         "security": [{"token": []}, {"client": []}],
         "paths": {
             each.path: {each.method.lower(): describe_operation(each, payload, mapped)}
-            for each, payload in zip(operations, payloads, strict=True)
+            for each, payload in zip(described, payloads, strict=True)
         }
         | {
             f"{RECEIPTS_PATH}{{request_id}}": {"get": describe_receipt(receipt, mapped)},

@@ -33,7 +33,7 @@ class Resources:
         self.database = open_database(
             settings.database, metrics, settings.call_timeout_s, settings.database_connections
         )
-        self.sandbox = Sandbox(settings.zone, self.calendar.today)
+        self.sandbox = Sandbox(settings.zone, self.calendar.today, settings.public_address)
         self.remotes = Remotes(open_client())
         key_file, secret_file = self.files = files_of(settings)
         self.secret = load_secret(secret_file.present())

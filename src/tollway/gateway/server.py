@@ -1,6 +1,7 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
 import logging
+import resource
 import signal
 import socket
 import threading
@@ -31,6 +32,8 @@ _GRANIAN_LOGGING = {
 # A worker that dies again and again must not keep the machine busy with starting it.
 _SOON_S = 5.0
 _PAUSE_S = 1.0
+# Databases, logs, connections to carriers.
+_OTHER_FILES = 1024
 
 logger = logging.getLogger("tollway.serving")
 
@@ -143,9 +146,24 @@ def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: 
     return Application(settings, greeting, worker_group, number, log)
 
 
+def _allow_open_files(connections_max: int) -> None:
+    """Raises the usual limit of 1,024 open files, which a few clients could use up."""
+    wanted = connections_max + _OTHER_FILES
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if least == resource.RLIM_INFINITY:
+        return
+    if most != resource.RLIM_INFINITY and most < wanted:
+        logger.warning(
+            "connections_max is %d, but this process may open %d files only", connections_max, most
+        )
+        wanted = most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
+
+
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
     configure_logging(settings.log_level, settings.port)
+    _allow_open_files(settings.connections_max)
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:

@@ -21,6 +21,7 @@ _PARENT_INTERVAL_S = 1
 _LISTENING_INTERVAL_S = 0.01
 _START_INTERVAL_S = 0.5
 _BEAT_INTERVAL_S = 0.5
+_SWEEP_INTERVAL_S = 0.5
 
 logger = logging.getLogger("tollway.serving")
 
@@ -98,6 +99,8 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
+        sweep = gateway.connections.sweep
+        yield _regularly("sweeping connections", sweep, _SWEEP_INTERVAL_S)
         yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
         # At once: what is pending at the start was left by the process before.
         interval_s = self._settings.reconcile_interval_s

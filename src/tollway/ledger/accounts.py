@@ -5,6 +5,7 @@ from sqlalchemy import bindparam, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
@@ -52,6 +53,7 @@ async def open_account(database: Database, runtime: Runtime, name: str) -> Accou
         await transaction.execute(
             _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
         )
+        await record_act(transaction, runtime, "account open", f"account {opened.id}", after=opened)
 
     await database.write(work)
     return opened
@@ -77,6 +79,9 @@ async def close_account(database: Database, runtime: Runtime, wanted: str) -> Ac
         if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=runtime.at_s()):
             raise LedgerError(f"Account {wanted} is closed already.")
         await directory_changed(transaction)
-        return await find_account(transaction, found.id)
+        closed = await find_account(transaction, found.id)
+        subject = f"account {found.id}"
+        await record_act(transaction, runtime, "account close", subject, before=found, after=closed)
+        return closed
 
     return await database.write(work)

@@ -5,6 +5,7 @@ A function in the database (`tollway_charge`, in the baseline's `charging.sql`) 
 Acts need answers in between: they go through a transaction, which takes the same locks first.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from time import monotonic_ns
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from tollway.store.query import Query
 
 T = TypeVar("T")
 Key = tuple[str, str]
+_PACKED_ON_LOOP_BYTES = 16 * 1024
 # In the order of the functions' parameters.
 _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
 _COLUMNS = (
@@ -47,7 +49,7 @@ async def post_waiting_for_locks(database: Database, charges: Sequence[Charge]) 
     """Does what `post_charges` does with charges that have no act, in the same order."""
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
-        return await database.write_statement(_CHARGE, **_columns(run), waits=True)
+        return await database.write_statement(_CHARGE, **await _packed(run), waits=True)
 
     return await _post(ask, charges)
 
@@ -57,7 +59,7 @@ async def post_unless_locked(database: Database, charges: Sequence[Charge]) -> C
 
     async def ask(run: Sequence[Charge]) -> Sequence[Row]:
         try:
-            return await database.write_statement(_CHARGE, **_columns(run), waits=False)
+            return await database.write_statement(_CHARGE, **await _packed(run), waits=False)
         except StoreLockedError:
             # Nothing was done. The only lock that SKIP LOCKED cannot see is that of a key under
             # which another transaction is storing an answer: so the charges without a key are tried
@@ -161,6 +163,15 @@ def _locks(charges: Sequence[Charge]) -> dict[str, object]:
         "window_accounts": [account_id for account_id, _ in windows],
         "window_operations": [operation for _, operation in windows],
     }
+
+
+async def _packed(charges: Sequence[Charge]) -> dict[str, object]:
+    """The columns of a batch. Large answers are packed and sealed in a thread: those of a whole
+    batch would hold up the event loop for a tenth of a second."""
+    keys = [each.idempotency_key for each in charges if each.idempotency_key is not None]
+    if sum(len(each.data or b"") for each in keys) > _PACKED_ON_LOOP_BYTES:
+        return await asyncio.to_thread(_columns, charges)
+    return _columns(charges)
 
 
 def _columns(charges: Sequence[Charge]) -> dict[str, object]:

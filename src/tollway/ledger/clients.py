@@ -14,6 +14,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import SECRET, IssuedToken, is_well_formed, mint, put_token, token_hash
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
 from tollway.store.query import Query
@@ -103,6 +104,8 @@ async def add_client(
             revoked_at_s=None,
         )
         await transaction.execute(_INSERT, hash=token_hash(secret), **msgspec.structs.asdict(added))
+        subject = f"account {found.id}"
+        await record_act(transaction, runtime, "client add", subject, after=added)
         return added
 
     added = await database.write(work)
@@ -125,7 +128,12 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
             raise LedgerError(f"Client {found.id} is revoked already.")
         await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
         await directory_changed(transaction)
-        return await _find_client(transaction, found.id)
+        revoked = await _find_client(transaction, found.id)
+        subject = f"account {found.account_id}"
+        await record_act(
+            transaction, runtime, "client revoke", subject, before=found, after=revoked
+        )
+        return revoked
 
     return await database.write(work)
 

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.ledger import balance, entry
@@ -155,6 +156,14 @@ async def top_up(
         )
         await transaction.execute(ADD_ENTRY, **msgspec.structs.asdict(added))
         await directory_changed(transaction)
+        await record_act(
+            transaction,
+            runtime,
+            "credit add",
+            f"account {found.id}",
+            before={"unit": unit, "amount": added.balance_after - amount},
+            after={"unit": unit, "amount": added.balance_after, "note": added.note},
+        )
         return added
 
     return await database.write(work)

@@ -1,11 +1,15 @@
 """Which account may call which operation, at which price and rate; which operations are open."""
 
+from collections.abc import Mapping
+
 import msgspec
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
+from tollway.ledger.runtime import UNATTENDED, Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.accounts import operation_state, permission
@@ -72,7 +76,9 @@ _SET_PRICE = Query(
 )
 
 
-async def grant(database: Database, account_wanted: str, given: Permission) -> None:
+async def grant(
+    database: Database, account_wanted: str, given: Permission, runtime: Runtime = UNATTENDED
+) -> None:
     """Enables an operation for an account, or changes its price and rate there."""
     _check_price(given.price)
     if given.rate_limit is not None and given.rate_limit < 1:
@@ -80,20 +86,35 @@ async def grant(database: Database, account_wanted: str, given: Permission) -> N
 
     async def work(transaction: Transaction) -> None:
         found = await find_account(transaction, account_wanted)
+        before = await _permission(transaction, found.id, given.operation)
         await transaction.execute(_GRANT, account_id=found.id, **msgspec.structs.asdict(given))
         await directory_changed(transaction)
+        subject = f"account {found.id}"
+        await record_act(
+            transaction, runtime, "permission add", subject, before=before, after=given
+        )
 
     await database.write(work)
 
 
-async def revoke_grant(database: Database, account_wanted: str, operation: str) -> None:
+async def revoke_grant(
+    database: Database, account_wanted: str, operation: str, runtime: Runtime = UNATTENDED
+) -> None:
     async def work(transaction: Transaction) -> None:
         found = await find_account(transaction, account_wanted)
+        before = await _permission(transaction, found.id, operation)
         if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
             raise LedgerError(f"Account {account_wanted} has no grant for {operation}.")
         await directory_changed(transaction)
+        subject = f"account {found.id}"
+        await record_act(transaction, runtime, "permission revoke", subject, before=before)
 
     await database.write(work)
+
+
+async def _permission(reader: Reader, account_id: str, operation: str) -> Permission | None:
+    listed = await list_permissions(reader, account_id)
+    return next((each for each in listed if each.operation == operation), None)
 
 
 async def list_permissions(reader: Reader, account_id: str) -> list[Permission]:
@@ -105,22 +126,50 @@ async def operation_states(reader: Reader) -> dict[str, OperationState]:
     return {name: OperationState(name, bool(closed), price) for name, closed, price in rows}
 
 
-async def set_closed(database: Database, operation: str, *, is_closed: bool) -> None:
+async def set_closed(
+    database: Database, operation: str, *, is_closed: bool, runtime: Runtime = UNATTENDED
+) -> None:
+    act = "operation close" if is_closed else "operation open"
+
     async def work(transaction: Transaction) -> None:
+        before = await operation_states(transaction)
         await transaction.execute(_SET_CLOSED, operation=operation, is_closed=int(is_closed))
         await directory_changed(transaction)
+        await _record_state(transaction, runtime, act, operation, before)
 
     await database.write(work)
 
 
-async def set_price(database: Database, operation: str, price: int) -> None:
+async def set_price(
+    database: Database, operation: str, price: int, runtime: Runtime = UNATTENDED
+) -> None:
     _check_price(price)
 
     async def work(transaction: Transaction) -> None:
+        before = await operation_states(transaction)
         await transaction.execute(_SET_PRICE, operation=operation, price=price)
         await directory_changed(transaction)
+        await _record_state(transaction, runtime, "price set", operation, before)
 
     await database.write(work)
+
+
+async def _record_state(
+    transaction: Transaction,
+    runtime: Runtime,
+    act: str,
+    operation: str,
+    before: Mapping[str, OperationState],
+) -> None:
+    after = await operation_states(transaction)
+    await record_act(
+        transaction,
+        runtime,
+        act,
+        f"operation {operation}",
+        before=before.get(operation),
+        after=after[operation],
+    )
 
 
 def _check_price(price: int | None) -> None:

@@ -12,10 +12,12 @@ _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 @dataclass(frozen=True)
 class Runtime:
-    """What the ledger takes from outside: the time, and random ids."""
+    """What the ledger takes from outside: the time, random ids, and which operator acts, if one
+    does (`trail.py`)."""
 
     now_s: Callable[[], float] = time.time
     pick: Callable[[str], str] = secrets.choice
+    by: str = ""
 
     def at_s(self) -> int:
         return int(self.now_s())
@@ -25,6 +27,10 @@ class Runtime:
 
     def new_id(self, prefix: str) -> str:
         return prefix + "".join(self.pick(_ID_ALPHABET) for _ in range(12))
+
+
+# For work that no operator does.
+UNATTENDED = Runtime()
 
 
 class Calendar:

@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, func, select
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PIECE
 from tollway.store.query import Query
@@ -100,6 +101,11 @@ _REVOKE = Query(
     .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
     .values(revoked_at_s=bindparam("revoked_at_s"))
 )
+_END = Query(
+    token.update()
+    .where(token.c.id == bindparam("wanted"), token.c.revoked_at_s.is_(None))
+    .values(expires_at_s=bindparam("ends_at_s"))
+)
 # Two processes may report one token's use in any order: the later time stays.
 _USED = Query(
     token.update()
@@ -124,9 +130,12 @@ async def issue_token(
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
-        return await put_token(
+        issued = await put_token(
             transaction, runtime, found.id, kind=kind, label=label, lifetime_s=lifetime_s
         )
+        subject = f"account {found.id}"
+        await record_act(transaction, runtime, "token issue", subject, after=issued.token)
+        return issued
 
     return await database.write(work)
 
@@ -172,7 +181,35 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
         if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
             raise LedgerError(f"Token {found.id} is revoked already.")
         await directory_changed(transaction)
-        return await _find_token(transaction, found.id)
+        revoked = await _find_token(transaction, found.id)
+        subject = f"account {found.account_id}"
+        await record_act(transaction, runtime, "token revoke", subject, before=found, after=revoked)
+        return revoked
+
+    return await database.write(work)
+
+
+async def replace_token(
+    database: Database, runtime: Runtime, old: Token, overlap_s: int
+) -> IssuedToken:
+    """A new token like an old one, which ends so many seconds later, and not later than before."""
+
+    async def work(transaction: Transaction) -> IssuedToken:
+        now_s = runtime.at_s()
+        left_s = None if old.expires_at_s is None else max(1, old.expires_at_s - now_s)
+        issued = await put_token(
+            transaction,
+            runtime,
+            old.account_id,
+            kind=old.kind,
+            label=old.label,
+            lifetime_s=left_s,
+        )
+        ends_at_s = now_s + (overlap_s if left_s is None else min(overlap_s, left_s))
+        if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
+            raise LedgerError(f"Token {old.id} is revoked already.")
+        await directory_changed(transaction)
+        return issued
 
     return await database.write(work)
 

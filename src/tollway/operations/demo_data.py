@@ -1,18 +1,137 @@
-"""What the demo data of all subjects has in common: where it goes, and how much of it."""
+"""What the demo data of all subjects has in common: its shops and products, where it goes, and how
+much of it."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tollway.intake.loading import CHUNK_RECORDS, Loader, store_records
+from tollway.intake.loading import Loader, store_records
 from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 
 DEMO_SEED = 20260101
-# The owner ids of the demo world's shops; the first has authorized the demo account.
-DEMO_SHOPS = ("880012001", "880012002", "880012003")
+# Where the pictures and links of the demo world lead: to pages of the gateway itself.
+PICTURES_PATH = "/demo/pictures"
+COUPON_PATH, BUY_PATH, ITEM_PATH = "/demo/coupon", "/demo/buy", "/demo/item"
+_DAY_S = 86_400
+# More than an import: no call waits for a database that is just being made.
+_CHUNK_RECORDS = 10_000
+
+
+class DemoShop(NamedTuple):
+    """A shop: its owner's id in orders, its seller's id in promotion material, and its names."""
+
+    owner_id: str
+    seller_id: str
+    name: str
+    nick: str
+
+
+# The first has authorized the demo account.
+SHOPS = (
+    DemoShop("880012001", "2206501001", "青禾生活旗舰店", "青禾生活"),
+    DemoShop("880012002", "2206501002", "北山户外专营店", "北山户外"),
+    DemoShop("880012003", "2206501003", "小满母婴官方店", "小满母婴"),
+)
+
+
+class DemoProduct(NamedTuple):
+    """A product that is sold, promoted and analysed."""
+
+    id: str
+    name: str
+    variant: str
+    price_fen: int
+    words: tuple[str, ...]
+    shop: DemoShop
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.variant}"
+
+    @property
+    def picture_path(self) -> str:
+        return f"{PICTURES_PATH}/{self.id}.png"
+
+
+# The first three are of different shops, so that the small sandbox has some of each. The words are
+# those that buyers search with.
+_GOODS: tuple[tuple[str, tuple[str, str, str], int, tuple[str, ...], DemoShop], ...] = (
+    (
+        "加厚纯棉四件套",
+        ("雾蓝", "燕麦", "墨绿"),
+        25990,
+        ("四件套", "纯棉床品", "床单被套", "加厚四件套", "双人床品"),
+        SHOPS[0],
+    ),
+    (
+        "防水冲锋衣",
+        ("墨绿 L", "藏蓝 XL", "橙色 M"),
+        39900,
+        ("冲锋衣", "防水外套", "户外夹克", "登山服", "三合一冲锋衣"),
+        SHOPS[1],
+    ),
+    (
+        "婴儿隔尿垫",
+        ("20 片装", "50 片装", "100 片装"),
+        3980,
+        ("隔尿垫", "婴儿床垫", "防水垫", "宝宝用品", "一次性隔尿垫"),
+        SHOPS[2],
+    ),
+    (
+        "便携保温杯 500ml",
+        ("燕麦色", "雾蓝色", "石墨色"),
+        7950,
+        ("保温杯", "便携水杯", "500ml 水杯", "不锈钢杯", "车载保温杯"),
+        SHOPS[1],
+    ),
+    (
+        "落地护眼台灯",
+        ("暖白光", "自然光", "三档调光"),
+        19999,
+        ("护眼灯", "落地灯", "学习台灯", "客厅灯", "阅读灯"),
+        SHOPS[0],
+    ),
+    (
+        "轻便折叠椅",
+        ("单把", "两把装", "四把装"),
+        8900,
+        ("折叠椅", "露营椅", "户外椅", "钓鱼椅", "便携椅子"),
+        SHOPS[1],
+    ),
+    (
+        "冻干咖啡 24 颗",
+        ("美式", "拿铁", "浓缩"),
+        6990,
+        ("冻干咖啡", "速溶咖啡", "黑咖啡", "咖啡粉", "美式咖啡"),
+        SHOPS[0],
+    ),
+    (
+        "珊瑚绒睡衣",
+        ("燕麦 XL", "雾粉 L", "烟灰 M"),
+        12950,
+        ("睡衣", "珊瑚绒", "家居服", "加厚睡衣", "情侣睡衣"),
+        SHOPS[0],
+    ),
+)
+PRODUCTS = tuple(
+    DemoProduct(
+        str(620_145_000_100 + 37 * (kind * len(_GOODS) + position)),
+        name,
+        variants[kind],
+        price_fen,
+        words,
+        shop,
+    )
+    for kind in range(3)
+    for position, (name, variants, price_fen, words, shop) in enumerate(_GOODS)
+)
+
+# How many of the products the sandbox has.
+SANDBOX_PRODUCTS = 3
 
 Progress = Callable[[int], None]
 
@@ -27,18 +146,31 @@ class DemoTarget:
 
     database: Database
     sealer: Sealer
-    today: date
+    # Today has data up to this moment; all earlier days are whole.
+    now_s: float
     zone: ZoneInfo
+    # The address of the gateway that serves pictures and links.
+    site: str
     is_sandbox: bool = False
-    # When a world is continued: only what has changed in so many days.
-    newest_days: int | None = None
+    # When a world is continued: how many days ago it was made, and at which address.
+    made_days_ago: int | None = None
+    made_site: str | None = None
     progress: Progress = no_progress
 
-    def days(self, all_days: int, changing_days: int = 0) -> int:
-        """How many days to make; records go on changing for `changing_days`."""
-        if self.newest_days is None:
-            return all_days
-        return min(all_days, self.newest_days + changing_days)
+    @property
+    def today(self) -> date:
+        return datetime.fromtimestamp(self.now_s, self.zone).date()
+
+    @property
+    def products(self) -> int:
+        return SANDBOX_PRODUCTS if self.is_sandbox else len(PRODUCTS)
+
+    def first_day(self, days: int, changing_days: int = 0) -> date:
+        """The day to begin with: so many days before today, of which a world that is continued
+        needs those that are new. Records go on changing for `changing_days`."""
+        if self.made_days_ago is not None:
+            days = min(days, self.made_days_ago + changing_days)
+        return self.today - timedelta(days=days)
 
 
 @dataclass(frozen=True)
@@ -54,7 +186,7 @@ async def store_all(
 ) -> None:
     """Stores records chunk by chunk, like any load; records that exist stay the same."""
     stream = iter(records)
-    while chunk := list(islice(stream, CHUNK_RECORDS)):
+    while chunk := list(islice(stream, _CHUNK_RECORDS)):
         await store_records(database, loader, chunk)
         progress(len(chunk))
 
@@ -62,3 +194,8 @@ async def store_all(
 def midnight_s(day: date, zone: ZoneInfo) -> int:
     """When a day begins in a time zone."""
     return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
+
+
+def part_of_day(day: date, zone: ZoneInfo, now_s: float) -> float:
+    """How much of a day is over, from 0 to 1."""
+    return min(1.0, max(0.0, (now_s - midnight_s(day, zone)) / _DAY_S))

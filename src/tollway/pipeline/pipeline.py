@@ -4,6 +4,11 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
+from tollway.account.operation import PATH as ACCOUNT_PATH
+from tollway.account.operation import AccountParts
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
@@ -12,7 +17,9 @@ from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import KeptAnswer
 from tollway.ledger.refused_calls import RefusedCallLog
+from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
+from tollway.pipeline.account import PerformAccount, RequireLive
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.call import Answer, Call, Side, Stage
 from tollway.pipeline.consent import Consent
@@ -68,7 +75,7 @@ class Pipeline:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
-        permit = Permit(parts.directory)
+        self.permit = permit = Permit(parts.directory)
         refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
         self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
         self._replay = Replay(permit.check_affordable)
@@ -89,15 +96,27 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        # Asking for a receipt costs nothing.
+        account = AccountParts(parts.database, parts.links, Runtime(), parts.settings.zone)
+        # Neither the account API nor asking for a receipt costs anything.
+        self._to_account = _Route(
+            (
+                Route(ACCOUNT_OPERATIONS),
+                self.authenticate,
+                throttle,
+                RequireLive(),
+                Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
+                PerformAccount(make_handlers(account), throttle),
+            ),
+            Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
+        )
         self._to_receipt = _Route(
             (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)),
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
         )
 
     async def run(self, call: Call) -> Answer:
-        is_receipt = call.path.startswith(RECEIPTS_PATH)
-        stages, enveloper = self._to_receipt if is_receipt else self._to_operation
+        is_free = call.path.startswith((RECEIPTS_PATH, ACCOUNT_PATH))
+        stages, enveloper = self._free_route(call) if is_free else self._to_operation
         try:
             for stage in stages:
                 waiting = stage(call)
@@ -109,11 +128,19 @@ class Pipeline:
             over_limit = await self._count_failed(call)
             return enveloper.failure(call, over_limit) if over_limit else enveloper.success(call)
         except (Refusal, ShortageError) as error:
-            over_limit = None if is_receipt else await self._count_failed(call)
+            over_limit = None if is_free else await self._count_failed(call)
             return enveloper.failure(call, over_limit or error)
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    def refuse(self, call: Call, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused before the first stage."""
+        answer = self._to_operation.enveloper.failure(call, refusal)
+        return replace(answer, status=refusal.reason.value.status)
+
+    def _free_route(self, call: Call) -> _Route:
+        return self._to_receipt if call.path.startswith(RECEIPTS_PATH) else self._to_account
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper
@@ -150,4 +177,4 @@ class Pipeline:
 
 
 def _record_nothing(_call: Call, _code: int, _reason: str) -> None:
-    """Asking for a receipt has no receipt itself."""
+    """What is free by itself has no receipt."""

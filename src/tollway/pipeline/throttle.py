@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.directory import Caller
 from tollway.pipeline.call import Admission, Call
 
 _SECOND_NS = 1_000_000_000
@@ -88,7 +89,7 @@ class Throttle:
         self._full_until_ns: dict[object, int] = {}
 
     def __call__(self, call: Call) -> None:
-        limit, key = self._limit(call), _key(call)
+        limit, key = self._limit(call.caller, call.operation_name), _key(call)
         if not self._is_full(key):
             call.admission = self._windows.admit(key, limit)
         if call.admission is None:
@@ -106,11 +107,15 @@ class Throttle:
         for oldest in list(self._full_until_ns):
             if self._is_full(oldest):
                 break
-        return Refusal(Reason.THROTTLED, limit=self._limit(call))
+        return Refusal(Reason.THROTTLED, limit=self._limit(call.caller, call.operation_name))
 
     def left_for(self, call: Call) -> Admission:
         """What is left of the limit, for a call that was refused before it was admitted."""
-        limit, key = self._limit(call), _key(call)
+        return self.left(call.caller, call.operation_name)
+
+    def left(self, caller: Caller, operation_name: str) -> Admission:
+        """What is left of an account's limit for an operation."""
+        limit, key = self._limit(caller, operation_name), (caller.account_id, operation_name)
         return Admission(limit, 0 if self._is_full(key) else self._windows.remaining(key, limit))
 
     def _is_full(self, key: object) -> bool:
@@ -122,8 +127,8 @@ class Throttle:
         del self._full_until_ns[key]
         return False
 
-    def _limit(self, call: Call) -> int:
-        permission = call.caller.permissions.get(call.operation_name)
+    def _limit(self, caller: Caller, operation_name: str) -> int:
+        permission = caller.permissions.get(operation_name)
         return (permission and permission.rate_limit) or self._default_limit
 
 

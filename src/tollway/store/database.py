@@ -85,7 +85,8 @@ class Transaction(Reader, Protocol):
 
     async def insert_rows(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
         """Stores new rows, in the order of the table's columns. If one is known, an embedded
-        database raises KnownRowError; on a shared one that is a conflict with another writer."""
+        database raises KnownRowError, and a savepoint must undo the rows before it; on a shared one
+        that is a conflict with another writer."""
 
     async def put_rows(self, query: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
         """Stores rows that may be known; the query decides what becomes of those. No two rows may

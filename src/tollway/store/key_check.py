@@ -6,7 +6,7 @@ fingerprint. Every later one compares, before it reads, writes or makes anything
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,9 +152,13 @@ async def use_files(
         refuse_other(file, known[file.setting])
 
 
-async def accept_file(database: Database, file: CheckedKeyFile) -> list[int]:
+async def accept_file(
+    database: Database,
+    file: CheckedKeyFile,
+    record: Callable[[Transaction, list[int]], Awaitable[None]],
+) -> list[int]:
     """From now on the database is used with this file, which is made if there is none; returns the
-    ids of the keys that it is no longer used with."""
+    ids of the keys that it is no longer used with, and has them recorded."""
     rows = _rows(file)
     fingerprints = {key_id: fingerprint for _, key_id, fingerprint in rows}
 
@@ -162,7 +166,9 @@ async def accept_file(database: Database, file: CheckedKeyFile) -> list[int]:
         known = (await _known(transaction))[file.setting]
         await transaction.execute(_FORGET, its=file.setting)
         await transaction.execute_many(_ENTER, rows)
-        return sorted(key_id for key_id in known if fingerprints.get(key_id) != known[key_id])
+        gone = sorted(key_id for key_id in known if fingerprints.get(key_id) != known[key_id])
+        await record(transaction, gone)
+        return gone
 
     return await database.write(work)
 

@@ -33,12 +33,16 @@ class ManyRows:
         self._texts: dict[int, str] = {}
 
     def _of_rows(self, count: int) -> str:
-        """The statement of SQLite for so many rows."""
+        """The statement of SQLite for so many rows.
+
+        On an error the rows before it stay, until the work or its savepoint is undone: to be able
+        to undo each statement would cost half as much as the rows.
+        """
         text = self._texts.get(count)
         if text is None:
             one = f"({', '.join('?' * len(self.columns))})"
-            all_rows = ", ".join([one] * count)
-            text = self._texts[count] = self._query.sqlite.text.replace(one, all_rows, 1)
+            text = self._query.sqlite.text.replace("INSERT INTO", "INSERT OR FAIL INTO", 1)
+            text = self._texts[count] = text.replace(one, ", ".join([one] * count), 1)
         return text
 
     @cached_property

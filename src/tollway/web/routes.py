@@ -19,12 +19,14 @@ from tollway.web.authorize import AuthorizePages
 from tollway.web.front import DemoHints, FrontPage
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.pages import HEADERS, Page, Web
+from tollway.web.reference import ReferencePages, SandboxRow
 from tollway.web.sign_in import Doorkeeper, Sessions, Visit
 
 _ASSETS = {
     "pages.css": "text/css",
     "pages.js": "text/javascript",
     "pages.svg": "image/svg+xml",
+    "reference.js": "text/javascript",
 }
 
 
@@ -38,6 +40,8 @@ class Parts:
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
+    # What the sandbox has, by language.
+    sandbox: dict[str, list[SandboxRow]]
 
 
 def web_routes(parts: Parts) -> list[Route]:
@@ -60,6 +64,8 @@ def web_routes(parts: Parts) -> list[Route]:
     owner = OwnerPages(web, database, sessions, Doorkeeper(database), needs, titles)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
 
+    reference = ReferencePages(web, settings.public_address, parts.sandbox)
+
     def page(path: str, shown: Page[Owner], posted: Page[Owner]) -> Route:
         async def answer(request: Request, visit: Visit[Owner]) -> Response:
             return await (posted if request.method == "POST" else shown)(request, visit)
@@ -73,6 +79,7 @@ def web_routes(parts: Parts) -> list[Route]:
     return [
         *(asset_route(name, kind) for name, kind in _ASSETS.items()),
         page("/", front.show, front.show),
+        *(page(path, shown, shown) for path, shown in reference.pages().items()),
         page("/view", front.show, front.choose_view),
         page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
         page(OWNER_PATH, owner.home, go_home),

@@ -2,8 +2,9 @@
 world can be continued day by day and still be the same."""
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from random import Random
+from struct import Struct
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -37,42 +38,51 @@ _FLASH_COUPON = "SHANGOU_COUPON"
 # Claims come at meal times: the weight of each hour of a day.
 _HOUR_WEIGHTS = (2, 1, 1, 1, 1, 1, 2, 4, 5, 5, 9, 14, 10, 6, 5, 5, 8, 13, 12, 8, 6, 5, 4, 3)
 
+_VALID_DAYS = (1, 3, 7)
+# What is drawn for one claim, at once.
+_DRAWS = Struct("<2I3B")
+
 
 def make_claims(
-    seed: int, per_day: int, first: date, last: date, zone: ZoneInfo
+    seed: int, per_day: int, first: date, now_s: float, zone: ZoneInfo
 ) -> Iterator[ClaimRow]:
-    """The claims of every day from first to last."""
-    for back in range((last - first).days + 1):
-        yield from _day(seed, per_day, first + timedelta(days=back), zone)
+    """The claims from a day until now."""
+    today = datetime.fromtimestamp(now_s, zone).date()
+    for days in range((today - first).days + 1):
+        yield from _day(seed, per_day, first + timedelta(days=days), now_s, zone)
 
 
-def _day(seed: int, per_day: int, day: date, zone: ZoneInfo) -> Iterator[ClaimRow]:
+def _day(seed: int, per_day: int, day: date, now_s: float, zone: ZoneInfo) -> Iterator[ClaimRow]:
     chance = Random(f"{seed}:claims:{day}")  # noqa: S311 - made-up claims, not secrets
     begins_s = midnight_s(day, zone)
     hours = chance.choices(range(24), _HOUR_WEIGHTS, k=per_day)
     sids = chance.choices(SIDS, (5, 3, 2, 1), k=per_day)
-    for number, (hour, sid) in enumerate(zip(hours, sids, strict=True)):
-        is_delivery = chance.random() < 0.7
+    draws = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * per_day))
+    for number, (hour, sid, drawn) in enumerate(zip(hours, sids, draws, strict=True)):
+        second, serial, kind, coupon, days = drawn
+        claimed_at_s = begins_s + hour * 3600 + second % 3600
+        if claimed_at_s > now_s:
+            continue
+        is_delivery = kind % 10 < 7
         coupons = _DELIVERY_COUPONS if is_delivery else _FLASH_COUPONS
-        name, money_fen, min_use_fen = coupons[chance.randrange(len(coupons))]
-        claimed_at_s = begins_s + hour * 3600 + chance.randrange(3600)
+        name, money_fen, min_use_fen = coupons[coupon % len(coupons)]
         yield ClaimRow(
             sid=sid,
             claim_type=DELIVERY if is_delivery else FLASH,
             newest_first=-claimed_at_s,
-            coupon_code=f"{day:%Y%m%d}{number:06}{chance.randrange(10**6):06}",
+            coupon_code=f"{day:%Y%m%d}{number:06}{serial % 10**6:06}",
             coupon_name=name,
             coupon_type=DELIVERY_COUPON if is_delivery else _FLASH_COUPON,
             money_fen=money_fen,
             min_use_fen=min_use_fen,
             begin_at_s=claimed_at_s,
-            end_at_s=claimed_at_s + chance.choice((1, 3, 7)) * 86_400,
+            end_at_s=claimed_at_s + _VALID_DAYS[days % 3] * 86_400,
             app_key=_APP_KEY,
         )
 
 
 class Size(NamedTuple):
-    """How many claims a day has, and how many days."""
+    """How many claims a day has, and how many days are made before today."""
 
     per_day: int
     days: int
@@ -90,9 +100,8 @@ async def fill(target: DemoTarget) -> None:
     await fill_claims(
         target.database,
         per_day=per_day,
-        days=target.days(days),
-        # Only days that are over: tonight's coupons are not claimed yet.
-        last=target.today - timedelta(days=1),
+        first=target.first_day(days),
+        now_s=target.now_s,
         zone=target.zone,
         progress=target.progress,
     )
@@ -102,12 +111,12 @@ async def fill_claims(
     database: Database,
     *,
     per_day: int,
-    days: int,
-    last: date,
+    first: date,
+    now_s: float,
     zone: ZoneInfo,
     progress: Progress = no_progress,
 ) -> None:
-    """Stores coupon claims up to the end of a day."""
-    first = last - timedelta(days=days - 1)
-    records = make_claims(DEMO_SEED, per_day, first, last, zone)
+    """Stores coupon claims from a day until now."""
+    # In the order of their listing, so that the database appends each to the ones before.
+    records = sorted(make_claims(DEMO_SEED, per_day, first, now_s, zone))
     await store_all(database, ClaimLoader(), records, progress)

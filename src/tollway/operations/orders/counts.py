@@ -87,18 +87,15 @@ _FORGET_DAYS = Query(order_count.delete().where(or_(_of_days, _of_their_hours)))
 
 def counted(orders: Iterable[Counted]) -> Counter[Bucket]:
     """How many orders fall into each bucket."""
-    hours: Counter[tuple[str, str, int]] = Counter()
-    for order in orders:
-        owner, hour = order.owner_id, -order.newest_first // HOUR_MS
-        if order.remark_tag is None and order.remark_tag_name is None:
-            hours[owner, ALL, hour] += 1
-        else:
-            for facet in facets_of(order.remark_tag, order.remark_tag_name):
-                hours[owner, facet, hour] += 1
+    alike = Counter(
+        (order.owner_id, -order.newest_first // HOUR_MS, order.remark_tag, order.remark_tag_name)
+        for order in orders
+    )
     counts: Counter[Bucket] = Counter()
-    for (owner, facet, hour), count in hours.items():
-        counts[owner, facet, 1, hour] = count
-        counts[owner, facet, DAY_HOURS, hour // DAY_HOURS] += count
+    for (owner, hour, tag, tag_name), count in alike.items():
+        for facet in facets_of(tag, tag_name):
+            counts[owner, facet, 1, hour] += count
+            counts[owner, facet, DAY_HOURS, hour // DAY_HOURS] += count
     return counts
 
 

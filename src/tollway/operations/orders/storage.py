@@ -134,12 +134,9 @@ class OrderLoader:
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
         """Stores the orders that are new or newer than the stored ones; returns how many."""
-        newest: dict[Key, OrderRow] = {}
-        for row in records:
-            key = (row.owner_id, row.order_sn)
-            rival = newest.get(key)
-            if rival is None or rival.updated_ms < row.updated_ms:
-                newest[key] = row
+        newest = {(row.owner_id, row.order_sn): row for row in records}
+        if len(newest) < len(records):
+            newest = _newest_of(records)
         await _lock_owners(transaction, {owner for owner, _ in newest})
         # Most files are all new, or loaded a second time. A wrong guess costs time, and no more.
         # Where orders are divided by month, no index tells at once whether one is known.
@@ -149,6 +146,16 @@ class OrderLoader:
         stored = await stored_among(transaction, newest)
         self._expects_new = not stored
         return await _put_newer(transaction, newest, stored)
+
+
+def _newest_of(records: Sequence[OrderRow]) -> dict[Key, OrderRow]:
+    """Of several versions of one order the one updated last; of equal ones the first."""
+    newest: dict[Key, OrderRow] = {}
+    for row in records:
+        rival = newest.setdefault((row.owner_id, row.order_sn), row)
+        if rival.updated_ms < row.updated_ms:
+            newest[row.owner_id, row.order_sn] = row
+    return newest
 
 
 async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:

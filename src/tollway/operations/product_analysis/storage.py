@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date
 
 from sqlalchemy import Table
 
 from tollway.intake.record_fields import fen_of
+from tollway.operations.product_analysis.queries import day_number
 from tollway.operations.product_analysis.records import (
     DayRecord,
     KeywordRecord,
@@ -23,6 +23,9 @@ from tollway.store.versions import figures_changed
 
 _KINDS = {SourceRecord: "source", KeywordRecord: "keyword", SearchRecord: "search"}
 
+# The table of a record, and its columns there, in their order.
+FigureRow = tuple[Table, Row]
+
 
 class FigureLoader:
     """The loader of product figures."""
@@ -30,39 +33,33 @@ class FigureLoader:
     months = None
     owner_of = None
 
-    def check(self, values: dict[str, object]) -> Record:
-        return checked_figure(values)
+    def check(self, values: dict[str, object]) -> FigureRow:
+        return row_of(checked_figure(values))
 
-    async def store(self, transaction: Transaction, records: Sequence[Record]) -> int:
-        # By table and key: of several records of the same thing the last one counts.
-        rows: defaultdict[Table, dict[Row, Row]] = defaultdict(dict)
-        for record in records:
-            table, key, row = _row(record)
-            rows[table][key] = row
+    async def store(self, transaction: Transaction, records: Sequence[FigureRow]) -> int:
+        rows: defaultdict[Table, list[Row]] = defaultdict(list)
+        for table, row in records:
+            rows[table].append(row)
         changed = 0
         for table, its_rows in rows.items():
-            changed += await transaction.put_rows(upserts(table), list(its_rows.values()))
+            key = len(table.primary_key)
+            # Of several records of the same thing the last one counts.
+            newest = {row[:key]: row for row in its_rows}
+            changed += await transaction.put_rows(upserts(table), list(newest.values()))
         if changed:
             await figures_changed(transaction)
         return changed
 
 
-def _row(record: Record) -> tuple[Table, Row, Row]:
-    """The table of a record, its key there, and all its columns in their order."""
+def row_of(record: Record) -> FigureRow:
     product_id = record.product_id
     if isinstance(record, ProductRecord):
-        row: Row = (product_id, record.title, record.picture_url, record.shop_name)
-        return product, row[:1], row
-    day = _day_number(record.day)
+        return product, (product_id, record.title, record.picture_url, record.shop_name)
+    day = day_number(record.day)
     if isinstance(record, DayRecord):
         totals = (record.visitors, record.buyers, fen_of(record.payment))
         today = (record.collections, record.pieces_paid, record.pieces_carted)
-        return product_day, (product_id, day), (product_id, day, *totals, *today)
+        return product_day, (product_id, day, *totals, *today)
     key = (product_id, day, _KINDS[type(record)], record.name)
     counts = (record.visitors, record.buyers, record.pieces_ordered, record.page_views)
-    return product_figure, key, key + counts
-
-
-def _day_number(day: date) -> int:
-    """Such as 20260131."""
-    return (day.year * 100 + day.month) * 100 + day.day
+    return product_figure, key + counts

@@ -37,6 +37,7 @@ _CARRIERS = (
     ),
     _DemoCarrier("SF", "顺丰速运", lambda n: f"SF1{400_000_000_000 + n}"),
     _DemoCarrier("EMS", "中国邮政 EMS", lambda n: f"1{200_000_000_000 + n}"),
+    _DemoCarrier("POSTB", "邮政快递包裹", lambda n: f"98{61_000_000_000 + n}"),
     _DemoCarrier("JD", "京东快递", lambda n: f"JDVA{20_000_000_000 + n}"),
     _DemoCarrier("CNPOST", "中国邮政国际小包", _s10, S10),
 )
@@ -47,7 +48,7 @@ WORLD, SANDBOX = 2000, 1000
 
 
 async def fill(target: DemoTarget) -> None:
-    if target.newest_days is None:
+    if target.made_days_ago is None:
         numbers = SANDBOX if target.is_sandbox else WORLD
         await fill_carriers(target.database, numbers=numbers)
 
@@ -61,3 +62,8 @@ async def fill_carriers(database: Database, *, numbers: int) -> None:
         texts = map(each.number, range(numbers))
         await add_numbers(database, each.wp_code, SHARED, texts, lambda _: None)
     await add_carrier(database, WP_CODE_OUT_OF_NUMBERS, "德邦快递")
+
+
+def carrier_names() -> dict[str, str]:
+    """Every made-up carrier by its code."""
+    return {each.wp_code: each.name for each in _CARRIERS} | {WP_CODE_OUT_OF_NUMBERS: "德邦快递"}

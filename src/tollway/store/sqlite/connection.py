@@ -28,6 +28,8 @@ PRAGMA temp_store = MEMORY;
 """
 
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
+_CHECKPOINT_WAIT_MS = 200
+
 _UNAVAILABLE = (
     apsw.FullError,
     apsw.IOError,
@@ -59,6 +61,7 @@ class Connection:
     """One connection, used by one thread at a time."""
 
     def __init__(self, path: str, busy_timeout_ms: int) -> None:
+        self._busy_timeout_ms = busy_timeout_ms
         with our_errors():
             self.raw = apsw.Connection(path, statementcachesize=256)
             try:
@@ -137,6 +140,16 @@ class Connection:
     def run(self, script: str) -> None:
         with our_errors():
             self.raw.execute(script).fetchall()
+
+    def checkpoint(self, mode: int) -> None:
+        """Writes the write-ahead log back into the file, as much of it as the mode says. It waits
+        for other connections, but briefly: a command may read for long."""
+        with our_errors():
+            self.raw.set_busy_timeout(_CHECKPOINT_WAIT_MS)
+            try:
+                self.raw.wal_checkpoint(mode=mode)
+            finally:
+                self.raw.set_busy_timeout(self._busy_timeout_ms)
 
     def close(self) -> None:
         self.raw.close()

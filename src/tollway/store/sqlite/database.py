@@ -7,6 +7,7 @@ as SQLite has it open: a process that closes a file loses all its locks on it, t
 """
 
 import asyncio
+import logging
 import mmap
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,12 +19,16 @@ from typing import TypeVar
 import apsw
 
 from tollway.store.concurrency import BoundedSlots
-from tollway.store.database import Row, Timings, Transaction
+from tollway.store.database import Row, StoreError, Timings, Transaction
 from tollway.store.query import Query, StepsQuery
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
+logger = logging.getLogger("tollway.store")
+
 _HEADER_BYTES = 48
+# A longer write-ahead log is written back between two long reads.
+_LOG_MAX_BYTES = 128 * 1024 * 1024
 
 
 class ChangeWatch:
@@ -61,6 +66,8 @@ class SqliteDatabase:
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
         self._writer = Writer(path, busy_timeout_ms, metrics)
+        self._log = Path(f"{path}-wal")
+        self._log_max_bytes = _LOG_MAX_BYTES
         # The index exists once something was read.
         self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
         self._changes = ChangeWatch(path)
@@ -84,7 +91,27 @@ class SqliteDatabase:
     def _read_long(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         # A caller that goes away leaves its place, but what it asked for is read to the end.
         with self._long_read:
-            return self._long_reader.fetch_all(query, values)
+            rows = self._long_reader.fetch_all(query, values)
+            self._shorten_log()
+            return rows
+
+    def _shorten_log(self) -> None:
+        """Writes the log back, and has the next commit begin it again.
+
+        SQLite does so by itself, but only at a moment when no connection reads. While one long read
+        follows the other there is none, and the log grows without a bound. So it is done here,
+        before the next long read can begin.
+        """
+        if self._log.stat().st_size < self._log_max_bytes:
+            return
+        try:
+            # Most of it beside the commits, so that they wait for the rest of it only.
+            self._long_reader.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._writer.checkpoint()
+        except StoreError as error:
+            logger.warning("the write-ahead log stays long for now: %s", error)
+        # If a command reads meanwhile, it is not tried again with every long read.
+        self._log_max_bytes = self._log.stat().st_size + _LOG_MAX_BYTES
 
     def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
         began_s = perf_counter()

@@ -4,6 +4,7 @@ Waiting for the disk, or for a lock that the command line holds, thus never stop
 """
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from sqlalchemy import Table
 from tollway.store.database import (
     Row,
     RowValues,
+    StoreBusyError,
     StoreDoubtError,
     StoreError,
     StoreUnavailableError,
@@ -114,6 +116,12 @@ class _Task(NamedTuple):
     answer: asyncio.Future[Any]
 
 
+class _Checkpoint(NamedTuple):
+    """Asked for by another thread, which waits for it."""
+
+    done: concurrent.futures.Future[None]
+
+
 class Writer:
     """Owns the writing connection and its thread."""
 
@@ -123,7 +131,7 @@ class Writer:
         self._connection: Connection | None = None
         self._connected()
         self._metrics = metrics
-        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._tasks: SimpleQueue[_Task | _Checkpoint | None] = SimpleQueue()
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="tollway-writer", daemon=True)
         self._thread.start()
@@ -137,6 +145,18 @@ class Writer:
         # Shielded, because a commit that has begun must be seen to its end: its money is spent.
         return await asyncio.shield(answer)
 
+    def checkpoint(self) -> None:
+        """Writes the whole log back and truncates it, between two pieces of work. Waits for it, so
+        it is called in a thread."""
+        if self._is_closed:
+            return
+        asked = _Checkpoint(concurrent.futures.Future())
+        self._tasks.put(asked)
+        try:
+            asked.done.result(timeout=2 * self._busy_timeout_ms / 1000)
+        except TimeoutError:
+            raise StoreBusyError("the writer has other work") from None
+
     def close(self) -> None:
         """Finishes what was handed in, then closes the connection."""
         self._is_closed = True
@@ -146,6 +166,9 @@ class Writer:
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
+            if isinstance(task, _Checkpoint):
+                self._checkpoint(task)
+                continue
             began_s = perf_counter()
             try:
                 result = self._commit(task.work)
@@ -154,6 +177,14 @@ class Writer:
             else:
                 task.loop.call_soon_threadsafe(_succeed, task.answer, result)
             self._metrics.wrote(perf_counter() - began_s)
+
+    def _checkpoint(self, asked: _Checkpoint) -> None:
+        try:
+            self._connected().checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except BaseException as error:
+            asked.done.set_exception(error)
+        else:
+            asked.done.set_result(None)
 
     def _commit(self, work: Work[T]) -> T:
         try:

@@ -209,6 +209,15 @@ CREATE TABLE idempotency_key (
 );
 CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
 
+-- What an agent's session has spent of its budget, calls and credits together.
+CREATE TABLE agent_session (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    spent BIGINT NOT NULL,
+    used_at_s BIGINT NOT NULL,
+    PRIMARY KEY (account_id, name)
+);
+
 -- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
 CREATE TABLE refused_call (
     account_id VARCHAR COLLATE "C" NOT NULL,
@@ -295,3 +304,28 @@ CREATE TABLE sign_in_attempt (
     CONSTRAINT sign_in_attempt_attempts CHECK (attempts >= 0)
 );
 CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);
+
+
+-- Operators' acts -----------------------------------------------------------------------------
+
+-- Numbered without a gap, each with a hash over itself and the hash before it; rows stay as they
+-- are for ever.
+CREATE TABLE operator_act (
+    number BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    by VARCHAR COLLATE "C" NOT NULL,
+    act VARCHAR COLLATE "C" NOT NULL,
+    subject VARCHAR COLLATE "C" NOT NULL,
+    before VARCHAR COLLATE "C",
+    after VARCHAR COLLATE "C",
+    hash BYTEA NOT NULL,
+    PRIMARY KEY (number)
+);
+CREATE INDEX operator_act_subject ON operator_act (subject, number);
+CREATE FUNCTION tollway_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the trail of acts is never changed';
+END
+$$;
+CREATE TRIGGER operator_act_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_act
+    FOR EACH STATEMENT EXECUTE FUNCTION tollway_refuse_change();

@@ -247,6 +247,8 @@ CREATE TABLE waybill (
     issued_at_s BIGINT,
     cancelled_at_s BIGINT,
     refusal VARCHAR COLLATE "C",
+    parent_number VARCHAR COLLATE "C",
+    doubtful VARCHAR COLLATE "C",
     fingerprints VARCHAR COLLATE "C" NOT NULL,
     sealed BYTEA NOT NULL,
     PRIMARY KEY (account_id, object_id),

@@ -199,6 +199,15 @@ CREATE TABLE idempotency_key (
 ) WITHOUT ROWID;
 CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
 
+-- What an agent's session has spent of its budget, calls and credits together.
+CREATE TABLE agent_session (
+    account_id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    spent BIGINT NOT NULL,
+    used_at_s BIGINT NOT NULL,
+    PRIMARY KEY (account_id, name)
+) WITHOUT ROWID;
+
 -- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
 CREATE TABLE refused_call (
     account_id VARCHAR NOT NULL,
@@ -287,3 +296,25 @@ CREATE TABLE sign_in_attempt (
     CONSTRAINT sign_in_attempt_attempts CHECK (attempts >= 0)
 ) WITHOUT ROWID;
 CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);
+
+
+-- Operators' acts -----------------------------------------------------------------------------
+
+-- Numbered without a gap, each with a hash over itself and the hash before it; rows stay as they
+-- are for ever.
+CREATE TABLE operator_act (
+    number BIGINT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    "by" VARCHAR NOT NULL,
+    act VARCHAR NOT NULL,
+    subject VARCHAR NOT NULL,
+    "before" VARCHAR,
+    "after" VARCHAR,
+    hash BLOB NOT NULL,
+    PRIMARY KEY (number)
+) WITHOUT ROWID;
+CREATE INDEX operator_act_subject ON operator_act (subject, number);
+CREATE TRIGGER operator_act_is_not_changed BEFORE UPDATE ON operator_act
+BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+CREATE TRIGGER operator_act_is_not_deleted BEFORE DELETE ON operator_act
+BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;

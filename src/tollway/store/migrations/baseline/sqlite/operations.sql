@@ -246,6 +246,8 @@ CREATE TABLE waybill (
     issued_at_s BIGINT,
     cancelled_at_s BIGINT,
     refusal VARCHAR,
+    parent_number VARCHAR,
+    doubtful VARCHAR,
     fingerprints VARCHAR NOT NULL,
     sealed BLOB NOT NULL,
     PRIMARY KEY (account_id, object_id),

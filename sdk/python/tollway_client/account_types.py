@@ -1,0 +1,234 @@
+"""The answers of the account API.
+
+Made by `make sdk` from the gateway's descriptors: do not edit."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+from tollway_client._json import Payload
+
+
+@dataclass(frozen=True)
+class BalanceLeft:
+    """One balance: what is available, set aside, and charged in all."""
+
+    unit: str
+    amount: int
+    held: int
+    posted: int
+
+
+@dataclass(frozen=True)
+class PermittedOperation:
+    """An operation that the account may call."""
+
+    operation: str
+    unit: str
+    price: int
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class AccountState(Payload):
+    """The account, its balances, and what it may call at which price."""
+
+    account_id: str
+    name: str
+    balances: list[BalanceLeft]
+    operations: list[PermittedOperation]
+
+
+@dataclass(frozen=True)
+class RateLimit:
+    """How many calls of an operation a second the account has, and how many are left now."""
+
+    operation: str
+    limit: int
+    remaining: int
+
+
+@dataclass(frozen=True)
+class LimitsLeft(Payload):
+    """The limits as the gateway that answers sees them."""
+
+    limits: list[RateLimit]
+
+
+@dataclass(frozen=True)
+class UsageDay:
+    """The calls of one operation on one day: those charged, their amount, and all others."""
+
+    date: str
+    operation: str
+    charged_calls: int
+    amount: int
+    other_calls: int
+
+
+@dataclass(frozen=True)
+class Usage(Payload):
+    days: list[UsageDay]
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One entry. `amount` is what became available: a charge is negative."""
+
+    number: int
+    kind: str
+    amount: int
+    balance_after: int
+    at_ms: int
+    operation: Optional[str]
+    request_id: Optional[str]
+    token_id: Optional[str]
+    note: Optional[str]
+
+
+@dataclass(frozen=True)
+class Entries(Payload):
+    """The newest first. `next_before` is null on the last page."""
+
+    entries: list[LedgerEntry]
+    next_before: Optional[int]
+
+
+@dataclass(frozen=True)
+class ListedCall:
+    """One call; its receipt says more."""
+
+    request_id: str
+    at_ms: int
+    operation: str
+    code: int
+    reason: str
+    amount: int
+    unit: Optional[str]
+    is_test: bool
+
+
+@dataclass(frozen=True)
+class Calls(Payload):
+    """The newest first. `next_cursor` is null on the last page."""
+
+    requests: list[ListedCall]
+    next_cursor: Optional[str]
+
+
+@dataclass(frozen=True)
+class ReceiptConsent:
+    """The consent that a call was made under."""
+
+    owner_kind: str
+    owner_id: str
+    consent_id: str
+
+
+@dataclass(frozen=True)
+class ReceiptHold:
+    """What was set aside for a call, until when, and whether it was captured or released."""
+
+    id: str
+    state: str
+    amount: int
+    deadline_at_ms: int
+    settled_at_ms: Optional[int]
+
+
+@dataclass(frozen=True)
+class ReceiptWaybill:
+    """The waybill that a call asked for; a warning is about a part of an address."""
+
+    object_id: str
+    wp_code: str
+    number: Optional[str]
+    state: str
+    parent_number: Optional[str]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Receipt(Payload):
+    """One call. `amount` is what it took, or what is set aside for it; the balances are those
+    around that. `code` and `reason` are what it was answered with, if that is known yet."""
+
+    request_id: str
+    account_id: str
+    operation: str
+    at_ms: int
+    outcome: str
+    code: Optional[int]
+    reason: Optional[str]
+    why: str
+    amount: int = 0
+    unit: Optional[str] = None
+    balance_before: Optional[int] = None
+    balance_after: Optional[int] = None
+    token_id: Optional[str] = None
+    replay_of: Optional[str] = None
+    client_request_id: Optional[str] = None
+    consent: Optional[ReceiptConsent] = None
+    hold: Optional[ReceiptHold] = None
+    waybill: Optional[ReceiptWaybill] = None
+    is_test: bool = False
+
+
+@dataclass(frozen=True)
+class Token(Payload):
+    """A token as the operator sees it: never the token itself, only how it starts."""
+
+    id: str
+    account_id: str
+    kind: str
+    label: str
+    start: str
+    issued_at_s: int
+    expires_at_s: Optional[int]
+    revoked_at_s: Optional[int]
+    last_used_at_s: Optional[int]
+    client_id: Optional[str]
+
+
+@dataclass(frozen=True)
+class Tokens(Payload):
+    """The oldest first, without their texts."""
+
+    tokens: list[Token]
+
+
+@dataclass(frozen=True)
+class IssuedToken(Payload):
+    """A token just issued; the only time its text is seen."""
+
+    text: str
+    token: Token
+
+
+@dataclass(frozen=True)
+class ConsentEntry:
+    """One consent; `holds` says whether it can be used now."""
+
+    id: str
+    owner_kind: str
+    owner_id: str
+    scope: str
+    granted_at_s: int
+    expires_at_s: Optional[int]
+    revoked_at_s: Optional[int]
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Consents(Payload):
+    """In the order of their ids. `next_after` is null on the last page."""
+
+    consents: list[ConsentEntry]
+    next_after: Optional[str]
+
+
+@dataclass(frozen=True)
+class Link(Payload):
+    """Where the owner can approve, and until when, in seconds since 1970."""
+
+    authorize_url: str
+    expires_at: int

@@ -1,0 +1,213 @@
+"""What the account has and may do: balances, prices, limits, and its use by day."""
+
+from datetime import date, datetime, timedelta
+from typing import Annotated
+
+import msgspec
+from sqlalchemy import BigInteger, bindparam, func, select
+
+from tollway.account.operation import (
+    AccountCall,
+    AccountParts,
+    Endpoint,
+    Handler,
+    Nothing,
+    RateLimit,
+    endpoint,
+)
+from tollway.contract.fields import Day, Field
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.accounts import find_account
+from tollway.ledger.entries import list_balances
+from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.store.query import Query
+from tollway.store.schema.ledger import entry, refused_call
+
+_USAGE_DAYS_MAX = 31
+_DAY_MS = 86_400_000
+
+
+class BalanceLeft(msgspec.Struct, frozen=True):
+    """One balance: what is available, set aside, and charged in all."""
+
+    unit: str
+    amount: int
+    held: int
+    posted: int
+
+
+class PermittedOperation(msgspec.Struct, frozen=True):
+    """An operation that the account may call."""
+
+    operation: str
+    unit: str
+    price: int
+    is_open: bool
+
+
+class AccountState(msgspec.Struct, frozen=True):
+    """The account, its balances, and what it may call at which price."""
+
+    account_id: str
+    name: str
+    balances: list[BalanceLeft]
+    operations: list[PermittedOperation]
+
+
+def _balance(parts: AccountParts) -> Handler:
+    async def handle(_: Nothing, call: AccountCall) -> AccountState:
+        found = await find_account(parts.database, call.account_id)
+        states = await operation_states(parts.database)
+        permitted = []
+        for each in await list_permissions(parts.database, call.account_id):
+            operation, state = BY_NAME.get(each.operation), states.get(each.operation)
+            if operation is None:
+                continue
+            common = operation.default_price
+            if state is not None and state.price is not None:
+                common = state.price
+            permitted.append(
+                PermittedOperation(
+                    operation.name,
+                    operation.balance_unit,
+                    common if each.price is None else each.price,
+                    state is None or not state.is_closed,
+                )
+            )
+        balances = await list_balances(parts.database, call.account_id)
+        left = [BalanceLeft(each.unit, each.amount, each.held, each.posted) for each in balances]
+        return AccountState(found.id, found.name, left, permitted)
+
+    return handle
+
+
+class LimitsLeft(msgspec.Struct, frozen=True):
+    """The limits as the gateway that answers sees them."""
+
+    limits: list[RateLimit]
+
+
+def _limits(_: AccountParts) -> Handler:
+    async def handle(_: Nothing, call: AccountCall) -> LimitsLeft:
+        return LimitsLeft(list(call.rate_limits()))
+
+    return handle
+
+
+class UsageRequest(msgspec.Struct, frozen=True):
+    from_date: Annotated[date, Field(Day(), "The first day.")]
+    to_date: Annotated[date, Field(Day(), f"The last day; at most {_USAGE_DAYS_MAX} days in all.")]
+
+
+class UsageDay(msgspec.Struct, frozen=True):
+    """The calls of one operation on one day: those charged, their amount, and all others."""
+
+    date: str
+    operation: str
+    charged_calls: int
+    amount: int
+    other_calls: int
+
+
+class Usage(msgspec.Struct, frozen=True):
+    days: list[UsageDay]
+
+
+_start, _end = (bindparam(name, type_=BigInteger) for name in ("start_ms", "end_ms"))
+# In a query of its own, because two parameters of one name are two expressions to PostgreSQL.
+_charges = (
+    select(
+        ((entry.c.at_ms - _start) // _DAY_MS).label("day"),
+        entry.c.operation,
+        (-entry.c.amount).label("amount"),
+    )
+    .where(
+        entry.c.account_id == bindparam("of_account"),
+        entry.c.kind == "charge",
+        entry.c.at_ms >= bindparam("start_ms"),
+        entry.c.at_ms < _end,
+    )
+    .subquery()
+)
+_CHARGED = Query(
+    select(_charges.c.day, _charges.c.operation, func.count(), func.sum(_charges.c.amount))
+    .group_by(_charges.c.day, _charges.c.operation)
+    .order_by(_charges.c.day, _charges.c.operation)
+)
+_others = (
+    select(
+        ((refused_call.c.at_ms - _start) // _DAY_MS).label("day"),
+        refused_call.c.operation,
+    )
+    .where(
+        refused_call.c.account_id == bindparam("of_account"),
+        refused_call.c.is_test == 0,
+        refused_call.c.at_ms >= bindparam("start_ms"),
+        refused_call.c.at_ms < _end,
+    )
+    .subquery()
+)
+_OTHERS = Query(
+    select(_others.c.day, _others.c.operation, func.count()).group_by(
+        _others.c.day, _others.c.operation
+    )
+)
+
+
+def _usage(parts: AccountParts) -> Handler:
+    def midnight_ms(day: date) -> int:
+        start = datetime.combine(day, datetime.min.time(), parts.zone)
+        return int(start.timestamp() * 1000)
+
+    async def handle(request: UsageRequest, call: AccountCall) -> Usage:
+        days = (request.to_date - request.from_date).days + 1
+        if days < 1:
+            raise Refusal(Reason.WINDOW_BACKWARDS, start="from_date", end="to_date")
+        if days > _USAGE_DAYS_MAX:
+            spans = {"span_s": days * 86_400, "limit_s": _USAGE_DAYS_MAX * 86_400}
+            raise Refusal(Reason.WINDOW_TOO_LONG, start="from_date", end="to_date", **spans)
+        values = {
+            "of_account": call.account_id,
+            "start_ms": midnight_ms(request.from_date),
+            "end_ms": midnight_ms(request.to_date + timedelta(days=1)),
+        }
+        database, account_id = parts.database, call.account_id
+        charged = {
+            (day, name): (count, int(amount))
+            for day, name, count, amount in await database.fetch_long(
+                _CHARGED, account_id, **values
+            )
+        }
+        others = {
+            (day, name): count
+            for day, name, count in await database.fetch_long(_OTHERS, account_id, **values)
+        }
+        return Usage(
+            [
+                UsageDay(
+                    (request.from_date + timedelta(days=day)).isoformat(),
+                    name,
+                    *charged.get((day, name), (0, 0)),
+                    others.get((day, name), 0),
+                )
+                for day, name in sorted({*charged, *others})
+            ]
+        )
+
+    return handle
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    endpoint("balance", "Balances, prices and permissions", Nothing, AccountState, _balance),
+    endpoint("limits", "What is left of the limits now", Nothing, LimitsLeft, _limits),
+    endpoint(
+        "usage",
+        "Use by day and operation",
+        UsageRequest,
+        Usage,
+        _usage,
+        own_reasons=(Reason.WINDOW_BACKWARDS, Reason.WINDOW_TOO_LONG),
+    ),
+)
+LIMITED = tuple(operation.name for operation in OPERATIONS)

@@ -1,0 +1,126 @@
+"""The consents that the account has, and links to ask for them."""
+
+from typing import Annotated
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from tollway.account.operation import (
+    AccountCall,
+    AccountParts,
+    Endpoint,
+    Handler,
+    OneOf,
+    endpoint,
+)
+from tollway.consent.grants import Grant, GrantRequest
+from tollway.consent.owners import credential_of
+from tollway.contract.fields import Field, Text, Whole
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.catalogue import OPERATIONS
+from tollway.store.query import Query
+from tollway.store.schema.consent import consent
+
+_NEEDS = [each.consent for each in OPERATIONS if each.consent is not None]
+_SCOPES = {need.scope: need.whose for need in _NEEDS}
+
+
+class ConsentsRequest(msgspec.Struct, frozen=True):
+    after: Annotated[str, Field(Text(max_length=64), "The next_after of the page before.")] = ""
+    limit: Annotated[int, Field(Whole(1, 1000), "Consents per page; 100 if left out.")] = 100
+
+
+class ConsentEntry(msgspec.Struct, frozen=True):
+    """One consent; `holds` says whether it can be used now."""
+
+    id: str
+    owner_kind: str
+    owner_id: str
+    scope: str
+    granted_at_s: int
+    expires_at_s: int | None
+    revoked_at_s: int | None
+    holds: bool
+
+
+class Consents(msgspec.Struct, frozen=True):
+    """In the order of their ids. `next_after` is null on the last page."""
+
+    consents: list[ConsentEntry]
+    next_after: str | None
+
+
+_PAGE = Query(
+    select(*(consent.c[name] for name in Grant.__struct_fields__))
+    .where(consent.c.account_id == bindparam("of_account"), consent.c.id > bindparam("after"))
+    .order_by(consent.c.id)
+    .limit(bindparam("count"))
+)
+
+
+def _list(parts: AccountParts) -> Handler:
+    async def handle(request: ConsentsRequest, call: AccountCall) -> Consents:
+        # A long read: an account may have the grants of very many shops.
+        rows = await parts.database.fetch_long(
+            _PAGE,
+            call.account_id,
+            of_account=call.account_id,
+            after=request.after,
+            count=request.limit,
+        )
+        entries = [_shown(Grant(*row), call.at_s) for row in rows]
+        is_last = len(entries) < request.limit
+        return Consents(entries, None if is_last else entries[-1].id)
+
+    return handle
+
+
+def _shown(grant: Grant, now_s: float) -> ConsentEntry:
+    return ConsentEntry(
+        grant.id,
+        grant.owner_kind,
+        grant.owner_id,
+        grant.scope,
+        grant.granted_at_s,
+        grant.expires_at_s,
+        grant.revoked_at_s,
+        grant.holds(now_s),
+    )
+
+
+class LinkRequest(msgspec.Struct, frozen=True):
+    scope: Annotated[str, Field(OneOf(tuple(_SCOPES)), "What the consent is to be for.")]
+    owner_id: Annotated[str, Field(Text(max_length=64), "The shop, or the user.")]
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Where the owner can approve, and until when, in seconds since 1970."""
+
+    authorize_url: str
+    expires_at: int
+
+
+def _link(parts: AccountParts) -> Handler:
+    async def handle(request: LinkRequest, call: AccountCall) -> Link:
+        kind = _SCOPES[request.scope]
+        if await credential_of(parts.database, kind, request.owner_id) is None:
+            raise Refusal(Reason.OWNER_UNKNOWN, field="owner_id")
+        asked = GrantRequest(call.account_id, kind, request.owner_id, request.scope)
+        link = parts.links.make(asked, call.at_s, is_sandbox=False)
+        return Link(link.url, link.expires_at_s)
+
+    return handle
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    endpoint("consents", "The consents of shops and users", ConsentsRequest, Consents, _list),
+    endpoint(
+        "consents/link",
+        "A link that asks an owner for consent",
+        LinkRequest,
+        Link,
+        _link,
+        changes=True,
+        own_reasons=(Reason.OWNER_UNKNOWN,),
+    ),
+)

@@ -1,0 +1,16 @@
+"""All endpoints of the account API."""
+
+from tollway.account import balance, consents, history, tokens
+from tollway.account.operation import AccountOperation, AccountParts, Endpoint, Handler
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *balance.ENDPOINTS,
+    *history.ENDPOINTS,
+    *tokens.ENDPOINTS,
+    *consents.ENDPOINTS,
+)
+ACCOUNT_OPERATIONS: tuple[AccountOperation, ...] = tuple(each.operation for each in ENDPOINTS)
+
+
+def make_handlers(parts: AccountParts) -> dict[str, Handler]:
+    return {each.operation.name: each.make_handler(parts) for each in ENDPOINTS}

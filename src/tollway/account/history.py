@@ -1,0 +1,222 @@
+"""What happened: the ledger, the calls, and the receipt of one of them."""
+
+import heapq
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from tollway.account.operation import AccountCall, AccountParts, Endpoint, Handler, endpoint
+from tollway.contract.fields import Field, Text, Whole
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+from tollway.contract.receipt import Receipt
+from tollway.ledger.entries import Entry, list_balances, newest_entries
+from tollway.ledger.receipts import find_receipt
+from tollway.ledger.refused_calls import RefusedCall
+from tollway.store.database import Reader
+from tollway.store.query import Query
+from tollway.store.schema.ledger import refused_call
+
+_MOST = 2**62
+_PAGE = Whole(1, 100)
+
+
+class EntriesRequest(msgspec.Struct, frozen=True):
+    unit: Annotated[
+        str, Field(Text(max_length=128), "The balance: credits, or calls: and an operation.")
+    ] = "credits"
+    before: Annotated[
+        int, Field(Whole(1, _MOST), "Only entries with a smaller number; for the next page.")
+    ] = _MOST
+    limit: Annotated[int, Field(_PAGE, "Entries per page; 50 if left out.")] = 50
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """One entry. `amount` is what became available: a charge is negative."""
+
+    number: int
+    kind: str
+    amount: int
+    balance_after: int
+    at_ms: int
+    operation: str | None
+    request_id: str | None
+    token_id: str | None
+    note: str | None
+
+
+class Entries(msgspec.Struct, frozen=True):
+    """The newest first. `next_before` is null on the last page."""
+
+    entries: list[LedgerEntry]
+    next_before: int | None
+
+
+def _entries(parts: AccountParts) -> Handler:
+    async def handle(request: EntriesRequest, call: AccountCall) -> Entries:
+        found = await newest_entries(
+            parts.database, call.account_id, request.unit, request.limit, request.before
+        )
+        shown = [
+            LedgerEntry(*(getattr(each, name) for name in LedgerEntry.__struct_fields__))
+            for each in found
+        ]
+        is_last = len(found) < request.limit or found[-1].number == 1
+        return Entries(shown, None if is_last else found[-1].number)
+
+    return handle
+
+
+class CallsRequest(msgspec.Struct, frozen=True):
+    cursor: Annotated[
+        str | None, Field(Text(max_length=2000), "The next_cursor of the page before.")
+    ] = None
+    limit: Annotated[int, Field(_PAGE, "Calls per page; 50 if left out.")] = 50
+
+
+class ListedCall(msgspec.Struct, frozen=True):
+    """One call; its receipt says more."""
+
+    request_id: str
+    at_ms: int
+    operation: str
+    code: int
+    reason: str
+    amount: int
+    unit: str | None
+    is_test: bool
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """The newest first. `next_cursor` is null on the last page."""
+
+    requests: list[ListedCall]
+    next_cursor: str | None
+
+
+class _Cursor(msgspec.Struct, array_like=True):
+    """How far each of the lists was read that the page is merged from."""
+
+    numbers: dict[str, int]
+    before: str
+
+
+_AFTER_ALL = "~"
+_REFUSED = Query(
+    select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__))
+    .where(
+        refused_call.c.account_id == bindparam("of_account"),
+        refused_call.c.request_id < bindparam("before"),
+    )
+    .order_by(refused_call.c.request_id.desc())
+    .limit(bindparam("count"))
+)
+
+
+async def _refused(reader: Reader, account_id: str, before: str, count: int) -> list[RefusedCall]:
+    rows = await reader.fetch_all(_REFUSED, of_account=account_id, before=before, count=count)
+    return [RefusedCall(*row) for row in rows]
+
+
+def _read_cursor(text: str | None) -> _Cursor:
+    if text is None:
+        return _Cursor({}, _AFTER_ALL)
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(text.encode()), type=_Cursor)
+    except (ValueError, msgspec.MsgspecError):
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field="cursor",
+            problem=Phrase("it is not one of ours", "不是本接口给出的值"),
+            expected=Phrase("the next_cursor of the page before", "上一页的 next_cursor"),
+        ) from None
+
+
+def _calls(parts: AccountParts) -> Handler:
+    async def handle(request: CallsRequest, call: AccountCall) -> Calls:
+        database, account_id, count = parts.database, call.account_id, request.limit
+        cursor = _read_cursor(request.cursor)
+        lists: list[Sequence[Entry | RefusedCall]] = [
+            await _refused(database, account_id, cursor.before, count + 1)
+        ]
+        for balance in await list_balances(database, account_id):
+            unit, before = balance.unit, cursor.numbers.get(balance.unit, _MOST)
+            lists.append(await newest_entries(database, account_id, unit, count + 1, before))
+        listed: list[ListedCall] = []
+        merged = heapq.merge(*lists, key=lambda each: -each.at_ms)
+        is_more = False
+        for each in merged:
+            if len(listed) == count:
+                is_more = True
+                break
+            if isinstance(each, Entry):
+                cursor.numbers[each.unit] = each.number
+                if each.kind == "charge":
+                    listed.append(_charged(each))
+            else:
+                cursor.before = each.request_id
+                listed.append(_other(each))
+        is_more = is_more or any(len(each) > count for each in lists)
+        text = urlsafe_b64encode(msgspec.json.encode(cursor)).decode() if is_more else None
+        return Calls(listed, text)
+
+    return handle
+
+
+def _charged(charge: Entry) -> ListedCall:
+    return ListedCall(
+        charge.request_id or "",
+        charge.at_ms,
+        charge.operation or "",
+        0,
+        "SUCCESS",
+        -charge.amount,
+        charge.unit,
+        is_test=False,
+    )
+
+
+def _other(each: RefusedCall) -> ListedCall:
+    return ListedCall(
+        each.request_id,
+        each.at_ms,
+        each.operation,
+        each.code,
+        each.reason,
+        0,
+        None,
+        is_test=bool(each.is_test),
+    )
+
+
+class ReceiptRequest(msgspec.Struct, frozen=True):
+    request_id: Annotated[str, Field(Text(max_length=64), "The X-Request-Id of the call.")]
+
+
+def _receipt(parts: AccountParts) -> Handler:
+    async def handle(request: ReceiptRequest, call: AccountCall) -> Receipt:
+        found = await find_receipt(
+            parts.database, call.account_id, request.request_id, call.language
+        )
+        if found is None:
+            raise Refusal(Reason.RECEIPT_UNKNOWN)
+        return found
+
+    return handle
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    endpoint("entries", "The ledger of one balance", EntriesRequest, Entries, _entries),
+    endpoint("requests", "The calls of the account", CallsRequest, Calls, _calls),
+    endpoint(
+        "receipt",
+        "The receipt of a call",
+        ReceiptRequest,
+        Receipt,
+        _receipt,
+        own_reasons=(Reason.RECEIPT_UNKNOWN,),
+    ),
+)

@@ -1,0 +1,136 @@
+"""What an endpoint of the account API is made of."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from tollway.consent.links import ConsentLinks
+from tollway.contract.fields import Unfit
+from tollway.contract.language import Phrase
+from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.reasons import Reason
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database
+
+PATH = "/account/v1/"
+_OF_ANY = (
+    Reason.PARAMETER_MISSING,
+    Reason.PARAMETER_INVALID,
+    Reason.PARAMETER_REPEATED,
+    Reason.PARAMETER_UNKNOWN,
+    Reason.SPELLINGS_CONFLICT,
+    Reason.BODY_UNREADABLE,
+    Reason.TIMED_OUT,
+    Reason.INTERNAL,
+    Reason.THROTTLED,
+    Reason.STORE_UNAVAILABLE,
+    Reason.LIVE_TOKEN_NEEDED,
+    Reason.CREDENTIAL_INVALID,
+    Reason.PATH_UNKNOWN,
+    Reason.METHOD_WRONG,
+)
+_OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MANY)
+
+
+class RateLimit(msgspec.Struct, frozen=True):
+    """How many calls of an operation a second the account has, and how many are left now."""
+
+    operation: str
+    limit: int
+    remaining: int
+
+
+@dataclass(frozen=True)
+class AccountCall:
+    """Who asks, and when."""
+
+    account_id: str
+    token_expires_at_s: int | None
+    at_s: float
+    language: str
+    rate_limits: Callable[[], Sequence[RateLimit]]
+
+
+@dataclass(frozen=True)
+class AccountParts:
+    """What the handlers use."""
+
+    database: Database
+    links: ConsentLinks
+    runtime: Runtime
+    zone: ZoneInfo
+
+
+Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]
+
+
+@dataclass(frozen=True)
+class AccountOperation(Operation):
+    """An endpoint of the account API."""
+
+    @cached_property
+    def reasons(self) -> tuple[Reason, ...]:
+        body = () if self.encoding is Encoding.QUERY else _OF_A_BODY
+        return (*_OF_ANY, *body, *self.own_reasons)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An endpoint and the work it does."""
+
+    operation: AccountOperation
+    make_handler: Callable[[AccountParts], Handler]
+
+
+def endpoint(
+    path: str,
+    title: str,
+    request_type: type[msgspec.Struct],
+    response_type: type[msgspec.Struct],
+    make_handler: Callable[[AccountParts], Handler],
+    *,
+    changes: bool = False,
+    own_reasons: tuple[Reason, ...] = (),
+) -> Endpoint:
+    """One that only reads is a GET with a query, one that changes something a POST with JSON."""
+    operation = AccountOperation(
+        name="account_" + path.replace("/", "_"),
+        title=title,
+        method="POST" if changes else "GET",
+        path=PATH + path,
+        encoding=Encoding.JSON if changes else Encoding.QUERY,
+        request_type=request_type,
+        response_type=response_type,
+        unit=Unit.CREDITS,
+        default_price=0,
+        own_reasons=own_reasons,
+    )
+    return Endpoint(operation, make_handler)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few texts."""
+
+    values: tuple[str, ...]
+
+    @property
+    def expected(self) -> Phrase:
+        listed = ", ".join(self.values)
+        return Phrase(f"one of {listed}", f"以下之一：{listed}")
+
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str) or raw not in self.values:
+            raise Unfit(Phrase("it is not one of the known values", "不是已知取值"))
+        return raw
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.values)}
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """A request without parameters."""

@@ -1,0 +1,165 @@
+"""The account's tokens: list, make, rotate, revoke."""
+
+from typing import Annotated
+
+import msgspec
+
+from tollway.account.operation import (
+    AccountCall,
+    AccountParts,
+    Endpoint,
+    Handler,
+    Nothing,
+    OneOf,
+    endpoint,
+)
+from tollway.contract.fields import Field, Text, Whole
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.tokens import (
+    IssuedToken,
+    Token,
+    issue_token,
+    list_tokens,
+    replace_token,
+    revoke_token,
+)
+
+_DAY_S = 86_400
+# Enough for every program of an account, and few enough to be listed in one answer.
+_VALID_MAX = 200
+_TOKEN_ID = Field(Text(max_length=64), "The id of the token.")
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The oldest first, without their texts."""
+
+    tokens: list[Token]
+
+
+class MakeTokenRequest(msgspec.Struct, frozen=True):
+    label: Annotated[str, Field(Text(max_length=100), "What the token is for.")]
+    kind: Annotated[
+        str, Field(OneOf(("live", "test")), "live, or test for the sandbox; live if left out.")
+    ] = "live"
+    expires_days: Annotated[
+        int | None,
+        Field(
+            Whole(1, 3650),
+            "After how many days it expires. Never later than the token that makes it.",
+        ),
+    ] = None
+
+
+class RotateTokenRequest(msgspec.Struct, frozen=True):
+    token_id: Annotated[str, _TOKEN_ID]
+    overlap_s: Annotated[
+        int,
+        Field(
+            Whole(0, 30 * _DAY_S),
+            "For how many seconds the old token still works; a day if left out.",
+        ),
+    ] = _DAY_S
+
+
+class RevokeTokenRequest(msgspec.Struct, frozen=True):
+    token_id: Annotated[str, _TOKEN_ID]
+
+
+def _list(parts: AccountParts) -> Handler:
+    async def handle(_: Nothing, call: AccountCall) -> Tokens:
+        return Tokens(await list_tokens(parts.database, call.account_id))
+
+    return handle
+
+
+def _make(parts: AccountParts) -> Handler:
+    async def handle(request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
+        valid = [
+            each
+            for each in await list_tokens(parts.database, call.account_id)
+            if each.revoked_at_s is None
+        ]
+        if len(valid) >= _VALID_MAX:
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field="label",
+                problem=Phrase(
+                    f"the account has {_VALID_MAX} valid tokens", f"该账户已有 {_VALID_MAX} 个令牌"
+                ),
+                expected=Phrase("it after revoking some", "前请先撤销一些"),
+            )
+        lifetimes = [request.expires_days and request.expires_days * _DAY_S]
+        if call.token_expires_at_s is not None:
+            # Or a token that leaks could be prolonged for ever.
+            lifetimes.append(max(1, call.token_expires_at_s - int(call.at_s)))
+        return await issue_token(
+            parts.database,
+            parts.runtime,
+            call.account_id,
+            kind=request.kind,
+            label=request.label,
+            lifetime_s=min((each for each in lifetimes if each is not None), default=None),
+        )
+
+    return handle
+
+
+async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
+    tokens = await list_tokens(parts.database, call.account_id)
+    for each in tokens:
+        if each.id == token_id:
+            return each
+    raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
+
+
+def _rotate(parts: AccountParts) -> Handler:
+    async def handle(request: RotateTokenRequest, call: AccountCall) -> IssuedToken:
+        old = await _own(parts, call, request.token_id)
+        is_over = old.expires_at_s is not None and old.expires_at_s <= call.at_s
+        if old.revoked_at_s is not None or is_over:
+            raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
+        return await replace_token(parts.database, parts.runtime, old, request.overlap_s)
+
+    return handle
+
+
+def _revoke(parts: AccountParts) -> Handler:
+    async def handle(request: RevokeTokenRequest, call: AccountCall) -> Token:
+        found = await _own(parts, call, request.token_id)
+        if found.revoked_at_s is not None:
+            return found
+        return await revoke_token(parts.database, parts.runtime, found.id)
+
+    return handle
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    endpoint("tokens", "The tokens of the account", Nothing, Tokens, _list),
+    endpoint(
+        "tokens/make",
+        "Make a token",
+        MakeTokenRequest,
+        IssuedToken,
+        _make,
+        changes=True,
+    ),
+    endpoint(
+        "tokens/rotate",
+        "Replace a token by a new one",
+        RotateTokenRequest,
+        IssuedToken,
+        _rotate,
+        changes=True,
+        own_reasons=(Reason.ITEM_UNKNOWN,),
+    ),
+    endpoint(
+        "tokens/revoke",
+        "Revoke a token",
+        RevokeTokenRequest,
+        Token,
+        _revoke,
+        changes=True,
+        own_reasons=(Reason.ITEM_UNKNOWN,),
+    ),
+)

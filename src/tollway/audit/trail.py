@@ -1,0 +1,47 @@
+"""The trail of operators' acts: its chain of hashes, computed again from the first act on."""
+
+import hashlib
+
+import msgspec
+from sqlalchemy import bindparam, func, select
+
+from tollway.audit.check import BREACHES_SHOWN_MAX, Breach, CheckFigures
+from tollway.store.database import Database
+from tollway.store.query import Query
+from tollway.store.schema.trail import operator_act
+
+_PAGE = 1000
+_ROWS = Query(select(func.count()).select_from(operator_act))
+_AFTER = Query(
+    select(*operator_act.c)
+    .where(operator_act.c.number > bindparam("last"))
+    .order_by(operator_act.c.number)
+    .limit(_PAGE)
+)
+
+
+class TrailCheck:
+    """Whether each act has the next number, and the hash of itself after the one before."""
+
+    name = "trail"
+
+    async def run(self, database: Database, _: int) -> tuple[CheckFigures, list[Breach]]:
+        ((rows,),) = await database.fetch_long(_ROWS)
+        breaches: list[Breach] = []
+        last, previous = 0, bytes(32)
+        while page := await database.fetch_long(_AFTER, last=last):
+            for *facts, found in page:
+                if facts[0] != last + 1:
+                    what = f"acts {last + 1} to {facts[0] - 1} are missing"
+                    breaches.append(Breach("act_missing", None, None, what))
+                elif hashlib.sha256(previous + msgspec.json.encode(facts)).digest() != bytes(found):
+                    what = f"act {facts[0]} of {facts[2]} was altered, or one before it"
+                    breaches.append(Breach("act_altered", None, None, what))
+                last, previous = facts[0], bytes(found)
+            if len(breaches) >= BREACHES_SHOWN_MAX:
+                break
+        holds = "operators' acts are numbered without a gap, and none was changed"
+        return CheckFigures(self.name, holds, rows, len(breaches)), breaches
+
+
+TRAIL = TrailCheck()

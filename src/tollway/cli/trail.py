@@ -1,0 +1,66 @@
+"""`tollway trail`: what operators did, the newest first."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.output import Output, Table, Time
+from tollway.cli.parameters import option
+from tollway.ledger.trail import OperatorAct, newest_acts
+
+commands = typer.Typer()
+trail = add_group(commands, "trail")
+
+_HASH_SHOWN = 12
+
+
+class ShownAct(msgspec.Struct, frozen=True):
+    """An act as --json prints it."""
+
+    number: int
+    at_ms: int
+    by: str
+    act: str
+    subject: str
+    before: msgspec.Raw
+    after: msgspec.Raw
+    hash: str
+
+
+@command(trail, "show")
+async def show(
+    session: Session,
+    of: Annotated[
+        str | None, option("Only of this subject, as in `account acc_1`, or operator.")
+    ] = None,
+    limit: Annotated[int, option("At most so many acts.", min=1, max=100_000)] = 50,
+) -> Output:
+    """Show the acts of operators, each with what was before and after."""
+    acts = await newest_acts(await session.open(), limit, of=of or "")
+    table = Table(
+        ("number", "time", "by", "act", "subject", "before", "after", "hash"),
+        [
+            (
+                each.number,
+                Time(each.at_ms / 1000),
+                each.by,
+                each.act,
+                each.subject,
+                each.before,
+                each.after,
+                each.hash.hex()[:_HASH_SHOWN],
+            )
+            for each in acts
+        ],
+        empty="No operator has done anything yet.",
+    )
+    return Output([_shown(each) for each in acts], table)
+
+
+def _shown(act: OperatorAct) -> ShownAct:
+    before, after = (msgspec.Raw((each or "null").encode()) for each in (act.before, act.after))
+    return ShownAct(
+        act.number, act.at_ms, act.by, act.act, act.subject, before, after, act.hash.hex()
+    )

@@ -1,0 +1,179 @@
+"""The connections of one worker: who may keep one, and for how long.
+
+The HTTP server limits how long headers may take, and how many connections there are. It limits
+neither how long a client takes to read its answers, nor how many connections one address has. This
+is done here, from beside the server: the descriptors of the process show what it has.
+"""
+
+import asyncio
+import os
+import select
+import socket
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import NamedTuple
+
+# A client that reads less than this is as good as one that does not.
+_READ_MIN_BYTES_S = 4096
+# While more clients than this do not read, each has less time. One that reads slowly keeps on.
+_UNREAD_MAX = 100
+_UNREAD_TIMEOUT_S = 2.0
+# What the kernel holds of the answers of one connection, about; without a limit it is megabytes.
+_SEND_BUFFER_BYTES = 65_536
+# A connection that was answered in the last second is in use.
+_QUIET_MS = 1000
+# So many are looked at before calls get their turn.
+_PIECE = 100
+
+_TCP_INFO_BYTES = 136
+_LAST_DATA_SENT_MS = struct.Struct("@44xI")
+_BYTES_ACKNOWLEDGED = struct.Struct("@120xQ")
+
+# For SO_LINGER: on, for no time.
+_DROP = struct.pack("@ii", 1, 0)
+
+Peer = tuple[str, int]
+
+
+class _Unread(NamedTuple):
+    """A connection whose client does not read as fast as it is answered."""
+
+    peer: Peer
+    since_s: float
+    acknowledged: int
+
+
+class Connections:
+    """Ends connections that keep others out.
+
+    `in_hand` are the clients whose calls are being worked on: those are never ended for being
+    silent.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        most: int,
+        read_timeout_s: float,
+        in_hand: Collection[Peer],
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
+        self._port = port
+        self._most = most
+        self._read_timeout_s = read_timeout_s
+        self._in_hand = in_hand
+        self._now_s = now_s
+        self._unread: dict[int, _Unread] = {}
+
+    async def sweep(self) -> None:
+        descriptors, blocked = await asyncio.to_thread(_look)
+        timeout_s = self._read_timeout_s
+        if len(blocked) > _UNREAD_MAX:
+            timeout_s = min(timeout_s, _UNREAD_TIMEOUT_S)
+        await self._end_unread(blocked, timeout_s)
+        if len(descriptors) > self._most / 2:
+            await self._share(descriptors)
+
+    async def _end_unread(self, blocked: list[int], timeout_s: float) -> None:
+        """Ends the connections whose client has not read for so long, though there is something to
+        read."""
+        known, self._unread = self._unread, {}
+        for number, descriptor in enumerate(blocked):
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
+            with suppress(OSError), _opened(descriptor) as connection:
+                if _local_port(connection) != self._port:
+                    continue
+                if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    # The server's own socket; those that it accepts have the same size.
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+                    continue
+                peer, now_s = _peer(connection), self._now_s()
+                seen = known.get(descriptor)
+                acknowledged = _measured(connection, _BYTES_ACKNOWLEDGED)
+                if seen is None or seen.peer != peer:
+                    seen = _Unread(peer, now_s, acknowledged)
+                elif now_s - seen.since_s >= timeout_s:
+                    if acknowledged - seen.acknowledged < _READ_MIN_BYTES_S * timeout_s:
+                        _end(descriptor, peer)
+                        continue
+                    seen = _Unread(peer, now_s, acknowledged)
+                self._unread[descriptor] = seen
+
+    async def _share(self, descriptors: list[int]) -> None:
+        """Ends connections of each address that has more of them than are free: those first that
+        were answered longest ago, and those that were answered just now only if few are free."""
+        by_address: dict[str, list[tuple[int, int, Peer]]] = defaultdict(list)
+        total = 0
+        for number, descriptor in enumerate(descriptors):
+            if number % _PIECE == _PIECE - 1:
+                await asyncio.sleep(0)
+            with suppress(OSError), _opened(descriptor) as connection:
+                if _local_port(connection) == self._port:
+                    peer, total = _peer(connection), total + 1
+                    quiet_ms = _measured(connection, _LAST_DATA_SENT_MS)
+                    by_address[peer[0]].append((quiet_ms, descriptor, peer))
+        free = max(0, self._most - total)
+        quiet_least_ms = _QUIET_MS if free >= self._most / 8 else 0
+        for held in by_address.values():
+            # Each one that is ended leaves one more free.
+            excess = max(0, (len(held) - free + 1) // 2)
+            held.sort(reverse=True)
+            for quiet_ms, descriptor, peer in held[:excess]:
+                if quiet_ms >= quiet_least_ms and peer not in self._in_hand:
+                    _end(descriptor, peer)
+
+
+def _look() -> tuple[list[int], list[int]]:
+    """All descriptors of this process, and those that could not be written to at this moment."""
+    with os.scandir("/proc/self/fd") as found:
+        descriptors = [int(each.name) for each in found]
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLOUT)
+    writable = {descriptor for descriptor, _ in poll.poll(0)}
+    return descriptors, [each for each in descriptors if each not in writable]
+
+
+@contextmanager
+def _opened(descriptor: int) -> Iterator[socket.socket]:
+    """A descriptor as a socket; it stays the server's own. Raises OSError if it is none."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
+    try:
+        yield opened
+    finally:
+        opened.detach()
+
+
+def _local_port(connection: socket.socket) -> int | None:
+    """None if it is no internet socket."""
+    name = connection.getsockname()
+    is_internet = isinstance(name, tuple) and isinstance(name[0], str)
+    return name[1] if is_internet else None
+
+
+def _peer(connection: socket.socket) -> Peer:
+    host, port, *_ = connection.getpeername()
+    return host, port
+
+
+def _measured(connection: socket.socket, figure: struct.Struct) -> int:
+    """One figure of struct tcp_info (linux/tcp.h)."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    value: int = figure.unpack_from(info)[0]
+    return value
+
+
+def _end(descriptor: int, peer: Peer) -> None:
+    """Ends a connection: the server then closes it, and what was not read is dropped.
+
+    A copy of the descriptor is used, because the server may have closed the original, and its
+    number may be another connection's by now.
+    """
+    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
+        if _peer(copy) == peer:
+            copy.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP)
+            copy.shutdown(socket.SHUT_RDWR)

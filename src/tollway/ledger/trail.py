@@ -1,0 +1,104 @@
+"""The trail of operators' acts: who did what, when, and what was before and after.
+
+The function that does an act records it in its own transaction, so that there is neither an act
+without its record nor a record without its act. Each record has a hash over itself and the hash
+before it, so that one that was changed or removed later is found by the audit. No record has a
+secret: it has what lists and pages show.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import bindparam, or_, select
+
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.trail import operator_act
+
+_FIRST_HASH = bytes(32)
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class OperatorAct(msgspec.Struct, frozen=True):
+    """One act; `before` and `after` are JSON, None where there was nothing or is nothing."""
+
+    number: int
+    at_ms: int
+    by: str
+    act: str
+    subject: str
+    before: str | None
+    after: str | None
+    hash: bytes
+
+
+_COLUMNS = tuple(operator_act.c[name] for name in OperatorAct.__struct_fields__)
+_LAST = Query(
+    select(operator_act.c.number, operator_act.c.hash)
+    .order_by(operator_act.c.number.desc())
+    .limit(1)
+)
+_APPEND = Query(
+    operator_act.insert().values({name: bindparam(name) for name in OperatorAct.__struct_fields__})
+)
+_NEWEST = Query(
+    select(*_COLUMNS)
+    .where(operator_act.c.number < bindparam("before_number"))
+    .order_by(operator_act.c.number.desc())
+    .limit(bindparam("most"))
+)
+_NEWEST_OF = Query(
+    select(*_COLUMNS)
+    .where(
+        operator_act.c.number < bindparam("before_number"),
+        or_(operator_act.c.subject == bindparam("of"), operator_act.c.by == bindparam("of")),
+    )
+    .order_by(operator_act.c.number.desc())
+    .limit(bindparam("most"))
+)
+
+
+async def record_act(
+    transaction: Transaction,
+    runtime: Runtime,
+    act: str,
+    subject: str,
+    *,
+    before: object = None,
+    after: object = None,
+) -> None:
+    """Records what the operator of `runtime` does in this transaction, as its last statement;
+    nothing where no operator acts, as for the demo world.
+
+    `act` is like `token issue`, `subject` like `account acc_1` or `carrier YTO`.
+    """
+    if not runtime.by:
+        return
+    # The last lock of a transaction: one that holds it waits for no other.
+    await transaction.lock_names(["trail"])
+    row = await transaction.fetch_one(_LAST)
+    number, previous = (0, _FIRST_HASH) if row is None else (int(row[0]), bytes(row[1]))
+    facts = (
+        number + 1,
+        runtime.at_ms(),
+        runtime.by,
+        act,
+        subject,
+        None if before is None else _encoder.encode(before).decode(),
+        None if after is None else _encoder.encode(after).decode(),
+    )
+    digest = hashlib.sha256(previous + msgspec.json.encode(facts)).digest()
+    await transaction.execute(_APPEND, **msgspec.structs.asdict(OperatorAct(*facts, hash=digest)))
+
+
+async def newest_acts(
+    reader: Reader, most: int, *, of: str = "", before_number: int = 2**62
+) -> Sequence[OperatorAct]:
+    """The newest acts, of all or of one subject or operator."""
+    if of:
+        rows = await reader.fetch_all(_NEWEST_OF, of=of, most=most, before_number=before_number)
+    else:
+        rows = await reader.fetch_all(_NEWEST, most=most, before_number=before_number)
+    return [OperatorAct(*row) for row in rows]

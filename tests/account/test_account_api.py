@@ -1,0 +1,199 @@
+"""The account API, over HTTP as a program uses it."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.changes import assert_seen
+from tests.support.engines import Engine
+from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.receipts import receipt_of
+from tests.support.stores import Store
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.contract.operation import Operation
+from tollway.demo.owners import SHOP
+from tollway.ledger.tokens import issue_token
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway_client import Client, errors
+
+ORDERS, CLAIMS, ANALYSIS = (BY_NAME[n] for n in ("orders", "coupon_claims", "product_analysis"))
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
+) -> Iterator[Gateway]:
+    store = Store(tmp_path_factory.mktemp("account") / "tollway.db")
+    small_world(store, today)
+    gateway = Gateway(store)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@pytest.fixture
+def caller(world: Gateway) -> Caller:
+    return all_operations_caller(world.store)
+
+
+@pytest.fixture
+def client(world: Gateway, caller: Caller) -> Iterator[Client]:
+    with Client(caller.token, world.base_url) as made:
+        yield made
+
+
+def _get(world: Gateway, token: str, path: str, **query: str) -> Reply:
+    return world.get(f"/account/v1/{path}", token=token, query=query)
+
+
+def test_balances_prices_and_limits(client: Client, caller: Caller) -> None:
+    state = client.account.balance()
+    assert state.account_id == caller.account_id
+    assert {each.unit: each.amount for each in state.balances} == {
+        "credits": 1000,
+        "calls:product_analysis": 100,
+    }
+    prices = {each.operation: each.price for each in state.operations if each.is_open}
+    assert prices == {each.name: each.default_price for each in OPERATIONS}
+    client.orders(owner_id=SHOP.id)
+    left = {each.operation: (each.limit, each.remaining) for each in client.account.limits().limits}
+    assert left["coupon_claims"] == (10, 10)
+    assert left["orders"] in ((10, 9), (10, 10))
+
+
+def test_use_by_day_and_operation(
+    client: Client, world: Gateway, caller: Caller, today: date
+) -> None:
+    client.orders(owner_id=SHOP.id)
+    client.orders(owner_id=SHOP.id)
+    client.product_analysis(**good_request(ANALYSIS, today))
+    refused = ask(world, CLAIMS, caller.token, {"page": "0"})
+    receipt_of(world, caller.token, refused)
+    days = client.account.usage(from_date=today, to_date=today).days
+    found = {each.operation: (each.charged_calls, each.amount, each.other_calls) for each in days}
+    assert found == {"orders": (2, 2, 0), "product_analysis": (1, 1, 0), "coupon_claims": (0, 0, 1)}
+    assert {each.date for each in days} == {today.isoformat()}
+    with pytest.raises(errors.ParameterError, match="to_date"):
+        client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
+
+
+def test_the_ledger_in_pages(client: Client) -> None:
+    for _ in range(4):
+        client.orders(owner_id=SHOP.id)
+    numbers, before = [], None
+    while True:
+        page = client.account.entries(before=before, limit=2)
+        numbers += [(each.number, each.balance_after) for each in page.entries]
+        before = page.next_before
+        if before is None:
+            break
+    assert numbers == [(5, 996), (4, 997), (3, 998), (2, 999), (1, 1000)]
+
+
+def test_calls_in_pages_charged_or_not_with_their_receipts(
+    client: Client, world: Gateway, caller: Caller, today: date
+) -> None:
+    sent = []
+    for n in range(3):
+        sent.append((client.orders(owner_id=SHOP.id).meta.request_id, "SUCCESS"))
+        sent.append(
+            (client.product_analysis(**good_request(ANALYSIS, today)).meta.request_id, "SUCCESS")
+        )
+        refused = ask(world, CLAIMS, caller.token, {"page": str(-n)})
+        receipt_of(world, caller.token, refused)
+        sent.append((refused.headers["x-request-id"], refused.headers["x-tollway-reason"]))
+    found, cursor = [], None
+    while True:
+        page = client.account.requests(cursor=cursor, limit=2)
+        found += [(each.request_id, each.reason) for each in page.requests]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == sent[::-1]
+    receipt = client.account.receipt(request_id=sent[0][0])
+    assert (receipt.outcome, receipt.amount, receipt.unit) == ("charged", 1, "credits")
+    with pytest.raises(errors.UnknownPathError):
+        client.account.receipt(request_id="0" * 26)
+    with pytest.raises(errors.ParameterError, match="cursor"):
+        client.account.requests(cursor="bm8=")
+
+
+def test_tokens_are_made_rotated_and_revoked(
+    client: Client, world: Gateway, caller: Caller, today: date
+) -> None:
+    request = good_request(ANALYSIS, today)
+
+    def code(token: str) -> int:
+        return ask(world, ANALYSIS, token, request).code
+
+    made = client.account.tokens_make(label="reports", expires_days=30)
+    assert made.text.startswith("tw_live_") and code(made.text) == 0
+    test = client.account.tokens_make(label="tests", kind="test")
+    assert test.text.startswith("tw_test_") and code(test.text) == 0
+    new = client.account.tokens_rotate(token_id=made.token.id, overlap_s=0)
+    assert (new.token.label, new.token.kind) == ("reports", "live")
+    assert new.token.expires_at_s == made.token.expires_at_s and code(new.text) == 0
+    assert_seen(world.store, lambda: code(made.text), 401)
+    assert client.account.tokens_revoke(token_id=new.token.id).revoked_at_s is not None
+    assert_seen(world.store, lambda: code(new.text), 401)
+    # Once more, which changes nothing.
+    client.account.tokens_revoke(token_id=new.token.id)
+    listed = {each.id: each.revoked_at_s for each in client.account.tokens().tokens}
+    assert listed.keys() == {caller.token_id, made.token.id, test.token.id, new.token.id}
+    assert made.text not in str(client.account.tokens())
+
+
+def test_a_token_never_makes_one_that_outlives_it(world: Gateway) -> None:
+    short = new_caller(world.store, lifetime_s=1000)
+    with Client(short.token, world.base_url) as client:
+        made = client.account.tokens_make(label="longer", expires_days=30)
+        assert made.token.expires_at_s is not None
+        assert made.token.expires_at_s - made.token.issued_at_s <= 1000
+
+
+def test_another_accounts_things_do_not_exist(client: Client, world: Gateway, today: date) -> None:
+    other = all_operations_caller(world.store)
+    for change in (client.account.tokens_revoke, client.account.tokens_rotate):
+        with pytest.raises(errors.UnknownPathError) as found:
+            change(token_id=other.token_id)
+        assert found.value.reason == "ITEM_UNKNOWN"
+    paid = ask(world, ORDERS, other.token, good_request(ORDERS, today))
+    with pytest.raises(errors.UnknownPathError):
+        client.account.receipt(request_id=paid.headers["x-request-id"])
+    assert paid.headers["x-request-id"] not in str(client.account.requests())
+
+
+def test_consents_and_links_that_ask_for_them(client: Client, world: Gateway) -> None:
+    page = client.account.consents(limit=2)
+    rest = client.account.consents(after=page.next_after)
+    found = [*page.consents, *rest.consents]
+    assert {each.scope for each in found} == {"orders", "waybills", "promotion"}
+    assert all(each.holds for each in found) and rest.next_after is None
+    link = client.account.consents_link(scope="orders", owner_id=SHOP.id)
+    assert world.client.get(link.authorize_url).status_code in (200, 302, 303)
+    with pytest.raises(errors.OwnerUnknownError):
+        client.account.consents_link(scope="orders", owner_id="nowhere")
+    with pytest.raises(errors.ParameterError, match="scope"):
+        client.account.consents_link(scope="everything", owner_id=SHOP.id)
+
+
+@pytest.mark.parametrize("operation", ACCOUNT_OPERATIONS, ids=lambda each: each.name)
+def test_every_endpoint_needs_a_live_token_and_its_method_and_is_limited(
+    world: Gateway, operation: Operation
+) -> None:
+    assert world.get(operation.path, method=operation.method).code == 401
+    caller = new_caller(world.store)
+    test = world.store.do(
+        lambda database: issue_token(database, RUNTIME, caller.account_id, kind="test")
+    )
+    refused = world.get(operation.path, token=test.text, method=operation.method)
+    assert refused.headers["x-tollway-reason"] == "LIVE_TOKEN_NEEDED"
+    wrong = "POST" if operation.method == "GET" else "GET"
+    assert world.get(operation.path, token=caller.token, method=wrong).code == 404
+    assert refused.headers["ratelimit-policy"] == f'"{operation.name}";q=10;w=1'
+
+
+def test_an_unknown_path_of_the_account_is_404(world: Gateway, caller: Caller) -> None:
+    assert _get(world, caller.token, "nothing").code == 404

@@ -1,0 +1,213 @@
+"""The demo world as a newcomer meets it: it can be started twice at once, it adds up, and what it
+points to exists."""
+
+import io
+import json
+import signal
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from PIL import Image
+
+from tests.support.forks import Fork, run
+from tests.support.ports import free_port
+from tests.support.postgresql import new_database
+from tollway.operations.coupon_claims.demo import make_claims
+from tollway.operations.demo_data import DEMO_SEED, PRODUCTS, midnight_s
+from tollway.operations.orders.demo import make_orders
+
+ZONE = ZoneInfo("Asia/Shanghai")
+COMMAND = "tests.docs.small_demo"
+ANALYSIS = "/papi/tool/accounts/goods-analysis"
+PROMOTION = "/papi/tool/affiliate/promotion"
+
+
+class Served(NamedTuple):
+    """A world that is served, what the second command printed, and how to make more of them."""
+
+    world: dict[str, Any]
+    second: Any
+    address: str
+    folder: Path
+    environment: dict[str, str]
+
+    def ask(self, method: str, path: str, **options: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.world['token']}"}
+        answer = httpx.request(method, self.address + path, headers=headers, **options, timeout=60)
+        assert answer.json()["code"] == 0, answer.text
+        return answer.json()["data"]
+
+    def analysis(self, product_id: str, day: str) -> Any:
+        return self.ask("GET", ANALYSIS, params={"product_id": product_id, "query_date": day})
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("world")
+    port, is_shared = free_port(), engine == "postgresql"
+    url = new_database(is_migrated=False) if is_shared else "sqlite:///demo.db"
+    environment = {"TOLLWAY_DATABASE": url, "HOME": str(folder), "LANG": "C.UTF-8"}
+    environment["TOLLWAY_RATE_LIMIT"] = "1000"
+    if is_shared:
+        environment |= {"TOLLWAY_KEY_FILE": "demo.db", "TOLLWAY_SECRET_FILE": "demo.db.secret"}
+    with (folder / "log").open("wb") as log:
+        server = Fork(
+            COMMAND, "serve", "--demo", "--port", str(port), cwd=folder, env=environment, stderr=log
+        )
+    # In another terminal, while the first one still loads.
+    second = run(COMMAND, "demo", "--json", cwd=folder, env=environment)
+    assert server.stdout is not None
+    lines = iter(server.stdout.readline, "")
+    assert any("Ctrl+C" in line for line in lines), (folder / "log").read_text("utf-8")
+    world = json.loads((folder / "demo.db.demo.json").read_text("utf-8"))
+    yield Served(world, second, f"http://127.0.0.1:{port}", folder, environment)
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(60) == 0
+    server.stdout.close()
+
+
+def test_of_two_commands_at_once_the_second_waits_for_the_first(served: Served) -> None:
+    assert served.second.returncode == 0, served.second.stderr
+    # Whichever was the first, its address is not that of the server.
+    address = {"base_url": "", "site": ""}
+    assert {**json.loads(served.second.stdout), **address} == {**served.world, **address}
+
+
+def test_the_world_is_shown_with_the_port_that_is_served(served: Served) -> None:
+    shown = run(COMMAND, "demo", "--json", cwd=served.folder, env=served.environment)
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["base_url"] == served.address
+
+
+def test_what_was_loaded_is_shown_where_there_is_no_terminal(served: Served) -> None:
+    shown = (served.folder / "log").read_text("utf-8") + served.second.stderr
+    assert "Making the demo world: 25 %" in shown
+    assert "Making the demo world: 100 %" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("days_ago", [0, 1])
+def test_the_figures_of_a_day_add_up(served: Served, days_ago: int) -> None:
+    whole = date.fromisoformat(served.world["query_date"])
+    day = whole + timedelta(days=1 - days_ago)
+    for product in PRODUCTS[:8]:
+        found = served.analysis(product.id, day.isoformat())
+        sources, series = found["trafficSource"], found["dateData"]["data"]
+        assert sum(each["uvIndex"] for each in sources) == series["visitorNum"][-1]
+        assert sum(each["payByrCntIndex"] for each in sources) == series["paidNum"][-1]
+        ordered = sum(each["crtByrCntIndex"] for each in sources)
+        if days_ago == 0:
+            assert series["paidNum"][-1] <= found["payItmCnt"] <= ordered
+            assert series["visitorNum"][-1] < 2 * max(series["visitorNum"])
+        else:
+            assert "payItmCnt" not in found
+
+
+def test_yesterday_is_the_newest_day_that_is_promised(served: Served) -> None:
+    today = datetime.now(ZONE).date()
+    assert date.fromisoformat(served.world["query_date"]) in {
+        today - timedelta(days=1),
+        today - timedelta(days=2),  # It was made before midnight.
+    }
+    assert served.analysis(served.world["product_id"], served.world["query_date"])
+
+
+def _materials(served: Served) -> list[dict[str, Any]]:
+    found = []
+    for promotion_id in (37104, 37116, 62191, 61809):
+        body = {
+            "promotion_id": promotion_id,
+            "adzone_id": served.world["adzone_id"],
+            "site_id": served.world["site_id"],
+            "platform_user_id": served.world["platform_user_id"],
+        }
+        data = served.ask("POST", PROMOTION, json=body)
+        found += data["affiliate_sc_optimus_promotion_response"]["result_list"]["map_data"]
+    return found
+
+
+def test_promotion_material_is_of_several_kinds_and_its_products_are_known(served: Served) -> None:
+    materials = _materials(served)
+    kinds = {(each["condition_type"], each["discount_type"]) for each in materials}
+    assert kinds == {("1", "1"), ("2", "2")}
+    benefits = [each["promotion_list"]["promotion_list"] for each in materials]
+    assert {len(each) for each in benefits} == {1, 2, 3}
+    products = {
+        str(item["item_id"])
+        for each in materials
+        for item in each["promotion_extend"]["recommend_item_list"]["recommend_item_list"]
+    } | {each["promotion_extend"]["youjia_coupon_info"]["item_id"] for each in materials} - {""}
+    assert len(products) > 5
+    for product_id in products:
+        assert served.analysis(product_id, served.world["query_date"])["itemId"] == product_id
+
+
+def test_every_picture_and_link_opens(served: Served) -> None:
+    materials = _materials(served)
+    shown = served.analysis(PRODUCTS[1].id, served.world["query_date"])
+    pictures = {each["shop_picture_url"] for each in materials} | {shown["pic"]}
+    links = set()
+    for each in materials:
+        extension = each["promotion_extend"]
+        links |= {extension["promotion_url"], extension["youjia_coupon_info"]["url"]} - {""}
+        links |= {item["url"] for item in extension["recommend_item_list"]["recommend_item_list"]}
+    assert len(links) > 20
+    for url in [*pictures, *list(links)[:40]]:
+        assert url.startswith(f"{served.address}/demo/"), url
+        answer = httpx.get(url, timeout=60)
+        assert answer.status_code == 200, url
+        if url in pictures:
+            assert Image.open(io.BytesIO(answer.content)).size == (400, 400)
+        else:
+            assert urlsplit(url).query.rpartition("pid=")[2] in answer.text
+
+
+def test_an_order_shows_a_product_that_is_known_with_its_picture(served: Served) -> None:
+    form = {"owner_id": (None, served.world["owner_id"]), "pageSize": (None, "50")}
+    orders = served.ask("POST", "/papi/tool/erps/paging-orders", files=form)["content"]
+    titles = {each.title: each for each in PRODUCTS}
+    for order in orders:
+        product = titles[f"{order['goods_name']} {order['goods_spec']}"]
+        assert urlsplit(order["goods_img"]).path == product.picture_path
+    assert httpx.get(orders[0]["goods_img"], timeout=60).status_code == 200
+
+
+def test_today_has_orders_and_claims_up_to_this_minute() -> None:
+    day = date(2026, 3, 10)
+    noon_s = midnight_s(day, ZONE) + 12 * 3600
+
+    def orders_at(now_s: float) -> dict[str, int]:
+        made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=1), now_s, ZONE)
+        return {each.order_sn: each.confirm_time for each in made}
+
+    def claims_at(now_s: float) -> dict[str, int]:
+        made = make_claims(DEMO_SEED, 1000, day - timedelta(days=1), now_s, ZONE)
+        return {each.coupon_code: -each.newest_first * 1000 for each in made}
+
+    for made_at in (orders_at, claims_at):
+        by_noon, by_evening = made_at(noon_s), made_at(noon_s + 6 * 3600)
+        assert noon_s * 1000 - 3_600_000 < max(by_noon.values()) <= noon_s * 1000
+        assert by_noon.items() < by_evening.items()
+
+
+def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
+    day = date(2026, 3, 10)
+    now_s = midnight_s(day, ZONE)
+    made = list(make_orders(DEMO_SEED, 200_000, day - timedelta(days=3), now_s, ZONE))
+    assert sum(each.pay_amount % 1 != 0 for each in made) > len(made) // 2
+    days = {
+        is_pre_sale: {
+            (each.last_ship_time or 0) - each.confirm_time
+            for each in made
+            if each.is_pre_sale == is_pre_sale
+        }
+        for is_pre_sale in (False, True)
+    }
+    day_ms = 86_400_000
+    assert days == {False: {2 * day_ms}, True: {7 * day_ms, 10 * day_ms, 15 * day_ms}}
