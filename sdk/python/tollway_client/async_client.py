@@ -9,7 +9,7 @@ from typing import Optional, Union
 from tollway_client._core import Operation
 from tollway_client._drivers import AsyncDriver
 from tollway_client._paging import claim_pages, material_pages, order_pages
-from tollway_client.account import AsyncAccount
+from tollway_client.async_account import AsyncAccount
 from tollway_client.errors import CarrierRefusedError
 from tollway_client.types import (
     CouponClaims,

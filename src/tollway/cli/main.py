@@ -13,6 +13,7 @@ _ENTRIES = {
     "demo": Entry(
         "serve", "Fill a database with a demo world, once, and print what is needed to try it."
     ),
+    "operator": Entry("operator", "Invite, list and remove those who run the gateway."),
     "account": Entry("account", "Open, list, show and close accounts."),
     "token": Entry("token", "Issue, list and revoke access tokens."),
     "client": Entry("token", "Add, list and revoke clients, which obtain tokens at /oauth/token."),

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
@@ -38,6 +40,7 @@ from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
+from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
@@ -52,6 +55,8 @@ class Parts:
     versions: Versions
     directory: Directory
     links: ConsentLinks
+    vault: Vault
+    remotes: Remotes
     live: Side
     sandbox: Side
     recorder: CallRecorder
@@ -96,7 +101,15 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        account = AccountParts(parts.database, parts.links, Runtime(), parts.settings.zone)
+        account = AccountParts(
+            parts.database,
+            parts.links,
+            Runtime(),
+            parts.settings.zone,
+            parts.vault,
+            parts.remotes,
+            Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
             (

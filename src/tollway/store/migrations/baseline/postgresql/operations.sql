@@ -169,9 +169,10 @@ CREATE TABLE order_version (
 
 -- Pushed records -----------------------------------------------------------------------------
 
--- The systems that may push; their newest secret and the one before it are encrypted.
+-- The systems that may push, and for which shops and channels (JSON); their newest secret and the one before it are encrypted.
 CREATE TABLE push_source (
     name VARCHAR COLLATE "C" NOT NULL,
+    speaks_for VARCHAR COLLATE "C" NOT NULL,
     sealed_secrets BYTEA NOT NULL,
     added_at_s BIGINT NOT NULL,
     rotated_at_s BIGINT,

@@ -168,9 +168,10 @@ CREATE TABLE order_version (
 
 -- Pushed records -----------------------------------------------------------------------------
 
--- The systems that may push; their newest secret and the one before it are encrypted.
+-- The systems that may push, and for which shops and channels (JSON); their newest secret and the one before it are encrypted.
 CREATE TABLE push_source (
     name VARCHAR NOT NULL,
+    speaks_for VARCHAR NOT NULL,
     sealed_secrets BLOB NOT NULL,
     added_at_s BIGINT NOT NULL,
     rotated_at_s BIGINT,
