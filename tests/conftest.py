@@ -35,6 +35,7 @@ _ALONE = {
     "test_fake_carrier.py",
     "test_formats.py",
     "test_labels.py",
+    "test_places.py",
     "test_protocols.py",
     "test_token_format.py",
     "test_units.py",

@@ -35,7 +35,8 @@ def files() -> dict[str, str]:
             OPERATIONS, "The answers of the operations, in the spellings of the wire."
         ),
         "account_types.py": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),
-        "account.py": _account(),
+        "account.py": _account(is_async=False),
+        "async_account.py": _account(is_async=True),
         "reasons.py": _reasons(),
         "client.py": _client(is_async=False),
         "async_client.py": _client(is_async=True),
@@ -91,7 +92,7 @@ def _client(*, is_async: bool) -> str:
             "from typing import Optional, Union\n\n",
             "from tollway_client._core import Operation\n",
             f"from tollway_client._drivers import {driver}\n",
-            f"from tollway_client.account import {prefix}Account\n",
+            f"from tollway_client.{prefix.lower()}{'_' * is_async}account import {prefix}Account\n",
             "from tollway_client._paging import claim_pages, material_pages, order_pages\n",
             "from tollway_client.errors import CarrierRefusedError\n",
             f"from tollway_client.types import {', '.join(sorted(types))}\n\n",
@@ -107,27 +108,23 @@ def _client(*, is_async: bool) -> str:
     )
 
 
-def _account() -> str:
+def _account(*, is_async: bool) -> str:
     endpoints = described(ACCOUNT_OPERATIONS)
     types = sorted({each.payload for each in endpoints})
-    lines = [
-        _HEAD.format(purpose="The account API."),
-        "from datetime import date\nfrom typing import Optional, Union\n\n",
-        "from tollway_client._core import Operation\n",
-        "from tollway_client._drivers import AsyncDriver, SyncDriver\n",
-        f"from tollway_client.account_types import {', '.join(types)}\n\n",
-        *map(_constant, endpoints),
-    ]
-    for name, driver, is_async in (
-        ("Account", "SyncDriver", False),
-        ("AsyncAccount", "AsyncDriver", True),
-    ):
-        lines += [
+    name, driver = ("AsyncAccount", "AsyncDriver") if is_async else ("Account", "SyncDriver")
+    return "".join(
+        [
+            _HEAD.format(purpose=f"The account API, for {'asyncio' if is_async else 'threads'}."),
+            "from datetime import date\nfrom typing import Optional, Union\n\n",
+            "from tollway_client._core import Operation\n",
+            f"from tollway_client._drivers import {driver}\n",
+            f"from tollway_client.account_types import {', '.join(types)}\n\n",
+            *map(_constant, endpoints),
             f'\n\nclass {name}:\n    """What a caller can know and change of its account."""\n\n',
             f"    def __init__(self, driver: {driver}) -> None:\n        self._driver = driver\n",
             *(_endpoint(each, is_async=is_async) for each in endpoints),
         ]
-    return "".join(lines)
+    )
 
 
 def _endpoint(each: Described, *, is_async: bool) -> str:

@@ -59,6 +59,11 @@ class Settings:
         "the keys that seal personal data; empty means beside the database, as FILE.keys",
         may_be_empty=True,
     )
+    mcp: str = _setting(
+        "off",
+        "on: /mcp offers the operations to agents; needs the package mcp (tollway[mcp])",
+        choices=("off", "on"),
+    )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
     workers: int = _setting(
@@ -114,6 +119,11 @@ class Settings:
         15, "how often carriers are asked about waybills without an answer", least=1
     )
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
+    webhook_internal_hosts: str = _setting(
+        "",
+        "hosts, separated by commas, that webhooks may go to although they are internal",
+        may_be_empty=True,
+    )
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)
     header_max_bytes: int = _setting(16_384, "larger request headers are refused", least=8192)
     header_timeout_s: int = _setting(10, "slower request headers end the connection", least=1)

@@ -13,6 +13,7 @@ from tollway.contract.fields import (
     Day,
     Kind,
     Moment,
+    Phone,
     Seconds,
     Text,
     Unfit,
@@ -24,7 +25,20 @@ from tollway.contract.fields import (
 TEXT = Text(max_length=5, min_length=2)
 WHOLE = Whole(1, 1000)
 CHOICE = Choice(((4, "food delivery"), (6, "flash purchase")))
-KINDS: tuple[Kind, ...] = (TEXT, Day(), WHOLE, CHOICE, Moment(), Seconds())
+PHONE = Phone(32)
+KINDS: tuple[Kind, ...] = (TEXT, Day(), WHOLE, CHOICE, Moment(), Seconds(), PHONE)
+PHONES = (
+    *("13812345678", "138-1234-5678", "138 1234 5678", "+86 13812345678", "8613812345678"),
+    *("0571-88886666", "(0571) 88886666", "010-62345678", "02162345678"),
+    *("+86 571 88886666", "0571-88886666-801", "0571-88886666转801", "88886666", "400-820-8820"),
+    *("95311", "+852 2345 6789", "+886912345678", "18412345678-1234", "13812345678,0021"),
+    *("13812345678#12", "13812345678 转 5"),
+)
+NO_PHONES = (
+    *("abc", "138****1234", "1381234567", "138123456789", "12345678901", "00000000000"),
+    *("11111111111", "123", "无", "13812345678/13912345678", "1381234567a", "+", "0571-"),
+    *("13812345678-1234567", "+86", "٠١٢٣٤٥٦٧٨٩٠"),
+)
 AT_8 = datetime(2026, 1, 1, 8)  # noqa: DTZ001 - by the gateway's clock
 EAST_8 = timezone(timedelta(hours=8))
 
@@ -50,6 +64,9 @@ ANYTHING = st.recursive(
         (TEXT, " ab\u3000\n", "ab"),
         (Text(5, keeps_spaces=True), " a ", " a "),
         (Code(5), " yto", "YTO"),
+        *((PHONE, number, number) for number in PHONES),
+        (PHONE, " １３８１２３４５６７８ ", "13812345678"),
+        (PHONE, 13812345678, "13812345678"),
         (TEXT, 12345, "12345"),
         (Day(), "2024-02-29", date(2024, 2, 29)),
         (Day(), "0001-01-01", date(1, 1, 1)),
@@ -88,6 +105,7 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
     [
         (TEXT, "", "empty"),
         (TEXT, " a ", "it has 1 characters"),
+        *((PHONE, number, "not a phone number") for number in NO_PHONES),
         (TEXT, " \u3000", "empty"),
         (TEXT, "abcdef", "it has 6 characters"),
         (TEXT, "a\0b", "NUL"),

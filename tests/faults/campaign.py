@@ -14,7 +14,9 @@ from pathlib import Path
 from tests.faults.batches import Batch, Kinds, random_batch
 from tests.faults.disk import Fault
 from tests.faults.gateway import faulty_gateway
+from tests.faults.network import random_break
 from tests.faults.trials import Trials, random_fault
+from tests.support import engines
 from tests.support.fake_carrier import FakeCarrier
 
 # A database for so many batches: its ledger stays short, and reading all of it quick.
@@ -35,7 +37,7 @@ class Outcome:
     def __str__(self) -> str:
         figures = ", ".join(f"{count:,} {name}" for name, count in self.figures.items())
         failed = ", ".join(f"{' '.join(of)} {count:,}" for of, count in sorted(self.failed.items()))
-        return f"{figures}; calls to the disk that failed: {failed}"
+        return f"{figures}; what failed: {failed}"
 
 
 def run_random(
@@ -46,7 +48,7 @@ def run_random(
     for done in range(0, batches, _BATCHES_EACH):
         run(
             [partial(random_batch, chance=chance)] * min(_BATCHES_EACH, batches - done),
-            partial(random_fault, chance),
+            partial(random_break if engines.in_use() == "postgresql" else random_fault, chance),
             today,
             carrier,
             audit_every,
@@ -76,7 +78,7 @@ def run(
                 if outcome.wrong:
                     break
             outcome.figures += trials.figures
-            outcome.failed += faulty.disk.total
+            outcome.failed += faulty.faults.total
 
     with _quiet(), tempfile.TemporaryDirectory(dir=_FOLDER) as folder:
         asyncio.run(work(Path(folder)))

@@ -1,11 +1,13 @@
-"""A gateway in this process, whose database is on a disk that can fail."""
+"""A gateway in this process, whose database is on a disk that can fail, or behind a network that
+can."""
 
 import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Iterable, MutableMapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import date
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -13,6 +15,7 @@ from urllib.parse import urlencode
 
 from tests.faults.batches import Call, Callers
 from tests.faults.disk import FaultyDisk, checkpoints_every
+from tests.faults.network import Network, network_to
 from tests.support.all_operations import all_operations_caller, small_world
 from tests.support.fake_carrier import FakeCarrier
 from tests.support.remote import PATIENT, connected_carrier
@@ -37,6 +40,7 @@ _PLENTY = 10**9
 _NUMBERS = 5000
 _CHECKPOINT_PAGES = 100
 _LATER_S = 3600
+_connections = count(1)
 _CONTENT_TYPES = {
     Encoding.QUERY: b"",
     Encoding.FORM: b"application/x-www-form-urlencoded",
@@ -66,12 +70,12 @@ class Answer(NamedTuple):
 
 
 class FaultyGateway(NamedTuple):
-    """What calls are sent to, and its disk. `database` is the same, on a disk that never fails."""
+    """What calls are sent to, and what fails. `database` is the same one without faults."""
 
     store: Store
     database: OpenDatabase
     callers: Callers
-    disk: FaultyDisk
+    faults: FaultyDisk | Network
     gateway: Gateway
 
     async def send(self, calls: Iterable[Call]) -> list[Answer]:
@@ -97,6 +101,7 @@ class FaultyGateway(NamedTuple):
         else:
             query = urlencode(call.body).encode()
         headers = [
+            (b"host", b"127.0.0.1"),
             (b"authorization", f"Bearer {call.caller.token}".encode()),
             (b"content-type", _CONTENT_TYPES[operation.encoding]),
             (b"content-length", str(len(body)).encode()),
@@ -109,6 +114,7 @@ class FaultyGateway(NamedTuple):
             "raw_path": operation.path.encode(),
             "query_string": query,
             "headers": headers,
+            "client": ("127.0.0.1", next(_connections)),
         }
         sent: list[MutableMapping[str, Any]] = []
 
@@ -140,26 +146,26 @@ def _answer(call: Call, headers: dict[bytes, bytes], envelope: dict[str, Any]) -
 async def faulty_gateway(
     folder: Path, today: date, carrier: FakeCarrier
 ) -> AsyncIterator[FaultyGateway]:
+    """On a disk, or on a server behind a network, by the engine of the test."""
     store, callers = await asyncio.to_thread(_prepared, folder, today, carrier)
-    disk = FaultyDisk(store.path)
-    database = open_database(store.url, Metrics())
-    with (
-        disk.in_use(),
-        checkpoints_every(_CHECKPOINT_PAGES),
+    async with AsyncExitStack() as stack:
+        faults: FaultyDisk | Network
+        if store.is_shared:
+            faults = await stack.enter_async_context(network_to(store.url))
+            url = faults.url
+        else:
+            faults, url = FaultyDisk(store.path), store.url
+            stack.enter_context(faults.in_use())
+            stack.enter_context(checkpoints_every(_CHECKPOINT_PAGES))
         # Notes of failed calls are not written meanwhile: which commits there are must be known.
-        patch.object(refused_calls, "_WRITE_AFTER_S", _LATER_S),
-    ):
-        gateway = Gateway(
-            Settings(database=store.url, log_calls="none"),
-            WorkerGroup(1, ""),
-            0,
-            LogWriter(sys.stderr),
-        )
-        try:
-            yield FaultyGateway(store, database, callers, disk, gateway)
-        finally:
-            await gateway.stop()
-            await database.close()
+        stack.enter_context(patch.object(refused_calls, "_WRITE_AFTER_S", _LATER_S))
+        database = open_database(store.url, Metrics())
+        stack.push_async_callback(database.close)
+        files = {"key_file": store.key_file, "secret_file": store.secret_file}
+        settings = Settings(database=url, log_calls="none", **files)
+        gateway = Gateway(settings, WorkerGroup(1, ""), 0, LogWriter(sys.stderr))
+        stack.push_async_callback(gateway.stop)
+        yield FaultyGateway(store, database, callers, faults, gateway)
 
 
 def _prepared(folder: Path, today: date, carrier: FakeCarrier) -> tuple[Store, Callers]:
@@ -176,6 +182,8 @@ def _prepared(folder: Path, today: date, carrier: FakeCarrier) -> tuple[Store, C
         pool=new_carrier(store, _NUMBERS),
         remote=connected_carrier(store, carrier, **PATIENT),
     )
-    files = files_of(Settings(database=store.url))
+    files = files_of(
+        Settings(database=store.url, key_file=store.key_file, secret_file=store.secret_file)
+    )
     store.do(lambda database: use_files(database, files, ALL_TABLES))
     return store, callers

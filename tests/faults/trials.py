@@ -1,12 +1,14 @@
-"""Trials: a batch of calls meets a fault of the disk, and everything is checked afterwards.
+"""Trials: a batch of calls meets a fault of the disk, or of the connections to a server, and
+everything is checked afterwards.
 
 Every acknowledged call must have one charge, and one that failed must have none, also if the
 gateway were killed at that moment and its database opened again. The audit must find nothing. And
-the same gateway must do everything that failed, once the disk works again.
+the same gateway must do everything that failed, once all works again.
 
 What is broken in a ledger stays broken, so the audit need not run after every single trial.
 """
 
+import asyncio
 import random
 import shutil
 from collections import Counter, defaultdict
@@ -42,6 +44,7 @@ _BUSY_TIMES = (1, 1, 2, 5)
 # A batch does not make quite as many calls to the disk each time. After so many trials in which the
 # call that was to fail was not made, there are no more.
 _SPARED_MAX = 3
+_RECONNECTS_MAX, _RECONNECTS_AFTER_S = 20, 0.1
 
 
 def random_fault(chance: random.Random, at: int) -> Fault:
@@ -69,25 +72,28 @@ class Trials:
         Ends when anything is wrong.
         """
         self.figures["batches"] += 1
+        if self._database.is_shared:
+            # Otherwise the first round trips would be those that connect and prepare statements.
+            self._note(await self._faulty.send(batch.calls()))
         spared = 0
         for at in count(1):
             fault = fault_at(at)
             if batch.connects:
                 await self._faulty.lose_connection()
             wrong = await self._trial(batch.calls(), fault)
-            spared += not self._faulty.disk.failed
-            self.figures["faults"] += bool(self._faulty.disk.failed)
+            spared += not self._faulty.faults.failed
+            self.figures["faults"] += bool(self._faulty.faults.failed)
             is_last = spared == _SPARED_MAX
             if is_last or at % self._audit_every == 0:
                 wrong += await _damage(self._database)
             for each in wrong:
-                yield f"{each} (after {fault} in {self._faulty.disk.failed[:3]})"
+                yield f"{each} (after {fault} in {self._faulty.faults.failed[:3]})"
             if wrong or is_last:
                 return
 
     async def _trial(self, calls: list[Call], fault: Fault) -> list[str]:
         await self._top_up()
-        with self._faulty.disk.failing(fault):
+        with self._faulty.faults.failing(fault):
             answers = await self._faulty.send(calls)
         self._note(answers)
         unexpected = [each for each in answers if each.code == Reason.INTERNAL.value.code]
@@ -121,7 +127,7 @@ class Trials:
 
     async def _after_a_kill(self, answers: list[Answer]) -> list[str]:
         """What would be wrong if the gateway had been killed now, and begun again."""
-        if not CHANGES.intersection(self._faulty.disk.failed):
+        if not CHANGES.intersection(self._faulty.faults.failed):
             return []  # No commit has failed.
         path = self._faulty.store.path
         copy = path.with_name("killed.db")
@@ -145,10 +151,16 @@ class Trials:
         remote = self._faulty.callers.remote
         if any(each.is_in_doubt and remote in each.call.body.values() for each in answers):
             # As long as a waybill is young, its repetition waits for the first call to end it.
-            age_pending(self._faulty.store)
+            await asyncio.to_thread(age_pending, self._faulty.store)
         again.append(Call(self._faulty.callers.rich[0], PRODUCT_ANALYSIS, self._question))
-        answers = await self._faulty.send(again)
-        self._note(answers)
+        for _ in range(_RECONNECTS_MAX if self._database.is_shared else 1):
+            answers = await self._faulty.send(again)
+            self._note(answers)
+            again = [each.call for each in answers if not self._is_final(each)]
+            if not again:
+                break
+            # A server that could not be reached is tried again ten times a second.
+            await asyncio.sleep(_RECONNECTS_AFTER_S)
         return [f"still fails: {each}" for each in answers if not self._is_final(each)]
 
     def _is_final(self, answer: Answer) -> bool:

@@ -45,6 +45,15 @@ def assert_refused(response: httpx.Response, reason: Unobtained) -> None:
     assert challenge == ('Basic realm="tollway"' if fault.status == 401 else None)
 
 
+def test_the_path_of_the_original_service_gives_tokens_too(
+    gateway: Gateway, client: OwnClient
+) -> None:
+    response = gateway.client.post("/api/proxy/oauth/token", data={**GRANT, **client.form})
+    assert response.status_code == 200 and response.json()["access_token"]
+    refused = gateway.client.post("/api/proxy/oauth/token", data=GRANT)
+    assert_refused(refused, Unobtained.CLIENT_INVALID)
+
+
 @pytest.mark.parametrize("reason", Unobtained, ids=lambda reason: reason.name)
 def test_every_sentence_has_only_what_oauth_allows_in_one(reason: Unobtained) -> None:
     sentence = reason.value.sentence

@@ -115,7 +115,9 @@ def test_204_credits_used_up_takes_no_number(gateway: Gateway, store: Store) -> 
 def test_an_address_that_is_not_served_is_an_inner_failure(
     gateway: Gateway, store: Store, customer: Caller, wp_code: str, language: str, text: str
 ) -> None:
-    body = request(wp_code, receiver_province="西藏自治区")
+    place = ("西藏自治区", "拉萨市", "城关区")
+    fields = ("receiver_province", "receiver_city", "receiver_town")
+    body = request(wp_code, **dict(zip(fields, place, strict=True)))
     reply = issue(gateway, customer.token, body, **{"Accept-Language": language})
     assert reply.code == 0
     assert reply.data["code"] == 0 and text in reply.data["errorMsg"]

@@ -2,7 +2,10 @@
 
 import re
 import time
+from itertools import pairwise
+from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.gateway import ANALYSIS, Gateway
@@ -27,6 +30,14 @@ def test_every_answer_has_a_request_id_of_its_own(
     assert len(set(ids)) == len(replies)
     assert all(re.fullmatch(r"[0-9a-f]{26}", each) for each in ids)
     assert ids == sorted(ids), "ids grow with time, so that their index grows at one end"
+
+
+def test_request_ids_tell_nothing_of_the_calls_of_others(gateway: Gateway) -> None:
+    ids = [gateway.get("/nowhere").headers["x-request-id"] for _ in range(6)]
+    # Past the time.
+    ends = [int(each[13:], 16) for each in ids]
+    steps = [later - earlier for earlier, later in pairwise(ends)]
+    assert min(abs(step) for step in steps) > 2**20
 
 
 def test_a_caller_cannot_choose_the_request_id(
@@ -124,3 +135,28 @@ def test_times_are_whole_numbers(gateway: Gateway, caller: Caller, question: Que
         msec, at_s = reply.envelope["msec"], reply.envelope["time"]
         assert type(msec) is int and 0 <= msec < 30_000
         assert type(at_s) is int and before_s <= at_s <= time.time()
+
+
+def test_100_two_different_idempotency_keys(
+    gateway: Gateway, store: Store, question: Question
+) -> None:
+    caller = new_caller(store)
+    sent = [("Authorization", f"Bearer {caller.token}"), ("Idempotency-Key", "one")]
+    for key, code in (("two", 100), ("one", 0)):
+        headers = httpx.Headers([*sent, ("Idempotency-Key", key)])
+        reply = gateway.client.get(ANALYSIS, params=question, headers=headers).json()
+        assert reply["code"] == code, reply["msg"]
+
+
+@pytest.mark.sqlite
+def test_behind_tls_browsers_are_asked_to_stay_there(tmp_path: Path) -> None:
+    gateway = Gateway(Store(tmp_path / "tollway.db"), public_url="https://gateway.example")
+    for path in ("/nowhere", "/healthz", "/owner"):
+        response = gateway.client.get(path)
+        assert response.headers["strict-transport-security"] == "max-age=31536000"
+    assert gateway.stop() == 0
+
+
+def test_without_tls_they_are_not(gateway: Gateway) -> None:
+    for path in ("/nowhere", "/healthz"):
+        assert "strict-transport-security" not in gateway.client.get(path).headers

@@ -95,10 +95,10 @@ def test_a_target_that_is_too_long_is_refused(
 @pytest.mark.parametrize(
     ("version", "headers", "codes"),
     [
-        ("HTTP/1.1", [HOST, "Host: elsewhere.example"], ([0], [])),
-        ("HTTP/1.1", ["Host: elsewhere.example"], ([0], [])),
-        ("HTTP/1.1", [], ([0], [])),
-        ("HTTP/1.0", [], ([0], [])),
+        ("HTTP/1.1", [HOST, "Host: elsewhere.example"], ([100],)),
+        ("HTTP/1.1", ["Host: elsewhere.example"], ([0],)),
+        ("HTTP/1.1", [], ([100],)),
+        ("HTTP/1.0", [], ([0],)),
         ("HTTP/0.9", [HOST], ([],)),
         ("HTTP/3.0", [HOST], ([],)),
         ("", [HOST], ([],)),
@@ -129,7 +129,7 @@ def test_a_target_in_absolute_form_means_its_path(
 ) -> None:
     for absolute, codes in (
         (f"http://elsewhere.example{path}", [0]),
-        ("http://elsewhere.example", [404]),
+        ("http://elsewhere.example/nowhere", [404]),
         (f"http://elsewhere.example/x{path}", [404]),
     ):
         assert talk(target.port, request(absolute, HOST, bearer(hostile), CLOSE)).codes == codes
@@ -181,3 +181,30 @@ def test_garbage_ends_the_connection(target: Gateway, hostile: Caller, garbage: 
     spoken = talk(target.port, garbage)
     assert spoken.is_closed and spoken.elapsed_s < IN_TIME_S
     assert set(spoken.codes) <= {404}
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (request("gateway:443", "Host: gateway:443", method="CONNECT"), 404, 404),
+        (request("/healthz", HOST, method="CONNECT"), 404, 404),
+        (request("/healthz"), 400, 100),
+        (request("/nowhere"), 400, 100),
+        (request("/nowhere", HOST, HOST), 400, 100),
+        (request("/healthz", HOST, "Host: other"), 400, 100),
+    ],
+    ids=["connect", "connect to a path", "no host", "no host of a call", "twice", "two hosts"],
+)
+def test_what_http_does_not_allow_is_refused_with_its_own_status(
+    target: Gateway, hostile: Caller, sent: bytes, status: int, code: int
+) -> None:
+    assert hostile.token
+    spoken = talk(target.port, sent + request("/nowhere", HOST))
+    assert [(each.status, each.envelope["code"]) for each in spoken.replies] == [(status, code)]
+    assert spoken.is_closed, "what follows is no request"
+
+
+def test_http_1_0_needs_no_host(target: Gateway, hostile: Caller) -> None:
+    assert hostile.token
+    (reply,) = talk(target.port, request("/healthz", version="HTTP/1.0")).replies
+    assert reply.status == 200

@@ -94,6 +94,8 @@ def test_an_issued_waybill_and_one_asked_for_again_name_it(
             "wp_code": sent["wp_code"],
             "number": first.data["waybillCode"],
             "state": "issued",
+            "parent_number": None,
+            "warnings": [],
         }
     )
 

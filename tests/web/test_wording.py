@@ -9,6 +9,8 @@ from pathlib import Path
 from jinja2 import Environment, nodes
 
 import tollway.web
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.wording import catalogue, is_own_address
 
@@ -44,6 +46,9 @@ def sentences() -> frozenset[str]:
     found |= {each for path in _WEB.rglob("*.html") for each in _in_template(path)}
     found |= {operation.title for operation in OPERATIONS}
     found |= {operation.consent.asks for operation in OPERATIONS if operation.consent}
+    for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+        found.add(operation.title)
+        found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     return frozenset(found)
 
 

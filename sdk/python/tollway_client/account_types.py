@@ -137,12 +137,14 @@ class ReceiptHold:
 
 @dataclass(frozen=True)
 class ReceiptWaybill:
-    """The waybill that a call asked for."""
+    """The waybill that a call asked for; a warning is about a part of an address."""
 
     object_id: str
     wp_code: str
     number: Optional[str]
     state: str
+    parent_number: Optional[str]
+    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -230,3 +232,101 @@ class Link(Payload):
 
     authorize_url: str
     expires_at: int
+
+
+@dataclass(frozen=True)
+class WaybillState(Payload):
+    """A waybill. `state` is pending, issued, refused or cancelled."""
+
+    object_id: str
+    owner_id: str
+    order_sn: str
+    wp_code: str
+    state: str
+    waybill_code: Optional[str]
+    price: int
+    asked_at_s: int
+    issued_at_s: Optional[int]
+    cancelled_at_s: Optional[int]
+
+
+@dataclass(frozen=True)
+class WaybillLabel(Payload):
+    """The label as a file; `content` is base64."""
+
+    waybill_code: str
+    content_type: str
+    content: str
+
+
+@dataclass(frozen=True)
+class WebhookEndpoint:
+    """An endpoint, as it is shown."""
+
+    id: str
+    url: str
+    made_at_s: int
+    rotated_at_s: Optional[int]
+    ended_at_s: Optional[int]
+
+
+@dataclass(frozen=True)
+class Webhooks(Payload):
+    """The oldest first."""
+
+    webhooks: list[WebhookEndpoint]
+
+
+@dataclass(frozen=True)
+class EndpointSecret(Payload):
+    """An endpoint with the secret that was made for it just now."""
+
+    endpoint: WebhookEndpoint
+    secret: str
+
+
+@dataclass(frozen=True)
+class WebhookSecret(Payload):
+    """The new secret: the only time it is shown. The old one signs too, for a day."""
+
+    secret: str
+
+
+@dataclass(frozen=True)
+class Done(Payload):
+    done: bool
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One event to one endpoint. `status` is the HTTP status of the last answer."""
+
+    number: int
+    event_id: str
+    type: str
+    subject: str
+    at_ms: int
+    state: str
+    attempts: int
+    next_at_ms: int
+    status: Optional[int]
+    settled_at_ms: Optional[int]
+
+
+@dataclass(frozen=True)
+class Deliveries(Payload):
+    """The newest first. `next_before` is null on the last page."""
+
+    deliveries: list[Delivery]
+    next_before: Optional[int]
+
+
+@dataclass(frozen=True)
+class BalanceAlert:
+    unit: str
+    below: int
+
+
+@dataclass(frozen=True)
+class Alerts(Payload):
+    alerts: list[BalanceAlert]

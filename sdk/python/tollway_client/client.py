@@ -172,6 +172,7 @@ class Client(SyncDriver):
         receiver_name: str,
         shopCode: Optional[str] = None,
         vvtype: Optional[int] = None,
+        parentWaybillCode: Optional[str] = None,
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> WaybillResult:
@@ -181,7 +182,7 @@ class Client(SyncDriver):
         owner_id: Shop owner id. Send a text of 1 to 64 characters.
         order_sn: Order number, as the caller defines it. Send a text of 8 to 64 characters.
         sender_name: Sender name. Send a text of 1 to 39 characters.
-        sender_mobile: Sender mobile. Send a text of 1 to 32 characters.
+        sender_mobile: Sender mobile. Send a mobile number, or a fixed line with its area code.
         sender_province: Sender province. Send a text of 1 to 64 characters.
         sender_city: Sender city. Send a text of 1 to 64 characters.
         sender_town: Sender district. Send a text of 1 to 64 characters.
@@ -194,11 +195,14 @@ class Client(SyncDriver):
         receiver_city: Receiver city. Send a text of 1 to 64 characters.
         receiver_town: Receiver district. Send a text of 1 to 64 characters.
         receiver_address: Receiver street address. Send a text of 1 to 255 characters.
-        receiver_phone: Receiver phone. Send a text of 1 to 32 characters.
+        receiver_phone: Receiver phone. Send a mobile number, or a fixed line with its area
+            code.
         receiver_name: Receiver name. Send a text of 1 to 39 characters.
         shopCode: Shop association code; required when vvtype is 2. Send a text of 1 to 64
             characters.
         vvtype: Edition; the enhanced one when left out. Send one of 1 (enhanced), 2 (normal).
+        parentWaybillCode: For a further parcel of an order: the waybill number of its first
+            one. Send a text of 1 to 64 characters.
         """
         result = self._run(
             self._core.call(
@@ -223,6 +227,7 @@ class Client(SyncDriver):
                     "receiver_name": receiver_name,
                     "shopCode": shopCode,
                     "vvtype": vvtype,
+                    "parentWaybillCode": parentWaybillCode,
                 },
                 idempotency_key,
                 headers,

@@ -106,7 +106,7 @@ export interface WaybillsRequest {
   order_sn: string;
   /** Sender name. Send a text of 1 to 39 characters. */
   sender_name: string;
-  /** Sender mobile. Send a text of 1 to 32 characters. */
+  /** Sender mobile. Send a mobile number, or a fixed line with its area code. */
   sender_mobile: string;
   /** Sender province. Send a text of 1 to 64 characters. */
   sender_province: string;
@@ -134,7 +134,7 @@ export interface WaybillsRequest {
   receiver_town: string;
   /** Receiver street address. Send a text of 1 to 255 characters. */
   receiver_address: string;
-  /** Receiver phone. Send a text of 1 to 32 characters. */
+  /** Receiver phone. Send a mobile number, or a fixed line with its area code. */
   receiver_phone: string;
   /** Receiver name. Send a text of 1 to 39 characters. */
   receiver_name: string;
@@ -142,6 +142,11 @@ export interface WaybillsRequest {
   shopCode?: string;
   /** Edition; the enhanced one when left out. Send one of 1 (enhanced), 2 (normal). */
   vvtype?: Whole;
+  /**
+   * For a further parcel of an order: the waybill number of its first one. Send a text of 1 to
+   * 64 characters.
+   */
+  parentWaybillCode?: string;
 }
 
 export interface OrdersRequest {

@@ -21,6 +21,7 @@ from tollway.audit.holds import (
 from tollway.audit.ledger import BALANCES, UnitFigures, unit_figures
 from tollway.audit.orders import ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.trail import TRAIL
+from tollway.audit.usage import USAGE
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
 from tollway.audit.waybills import NUMBERS_ONCE, NUMBERS_TAKEN, NUMBERS_USED, WAYBILLS_IN_FORCE
 from tollway.store.database import Database
@@ -53,6 +54,7 @@ CHECKS = (
     CODES_ONCE,
     CLAIM_HOURS,
     TRAIL,
+    USAGE,
 )
 
 

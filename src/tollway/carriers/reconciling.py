@@ -42,6 +42,7 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.sealing import Sealer
+from tollway.webhooks.events import Event, record_event
 
 logger = logging.getLogger("tollway.carriers")
 
@@ -210,16 +211,38 @@ class Reconciler:
     async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
         async def work(transaction: Transaction) -> bool:
             at_ms = await common_ms(transaction, self._runtime.at_ms())
-            return await end_issued(transaction, stored, issued, self._vault, at_ms)
+            is_changed = await end_issued(transaction, stored, issued, self._vault, at_ms)
+            if is_changed:
+                await self._report(transaction, stored, "issued", issued.number)
+            return is_changed
 
         return Outcome.ISSUED if await self._database.write(work) else Outcome.SETTLED
 
     async def _give_up(self, stored: StoredWaybill) -> Outcome:
         async def work(transaction: Transaction) -> bool:
             at_ms = await common_ms(transaction, self._runtime.at_ms())
-            return await end_refused(transaction, stored, _GIVEN_UP, at_ms)
+            is_changed = await end_refused(transaction, stored, _GIVEN_UP, at_ms)
+            if is_changed:
+                await self._report(transaction, stored, "given_up", None)
+            return is_changed
 
         return Outcome.GIVEN_UP if await self._database.write(work) else Outcome.SETTLED
+
+    async def _report(
+        self, transaction: Transaction, stored: StoredWaybill, outcome: str, number: str | None
+    ) -> None:
+        """Has the caller notified, whose call ended without an answer of the carrier."""
+        settled = stored.waybill
+        data = {
+            "object_id": settled.object_id,
+            "order_sn": settled.order_sn,
+            "wp_code": settled.wp_code,
+            "outcome": outcome,
+            "number": number,
+        }
+        subject = f"waybill:{settled.object_id}"
+        event = Event(settled.account_id, "waybill.settled", subject, data)
+        await record_event(transaction, self._runtime, event)
 
     async def age_s(self, stored: StoredWaybill) -> int:
         """How long ago a waybill was asked for, at the least; on whichever node that was, its

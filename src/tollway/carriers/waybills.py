@@ -45,6 +45,8 @@ class Waybill(msgspec.Struct, frozen=True):
     issued_at_s: int | None
     cancelled_at_s: int | None = None
     refusal: str | None = None
+    parent_number: str | None = None
+    doubtful: str | None = None
 
     @property
     def key(self) -> WaybillKey:
@@ -96,8 +98,23 @@ _IN_FORCE = Query(
         literal_column(IN_FORCE),
     )
 )
+_OWN = Query(
+    WHOLE.where(
+        waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
+    )
+)
 _INSERT = Query(
     waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
+)
+# A further parcel is none of another further one: the first one is the parent of all.
+_PARENT = Query(
+    select(waybill.c.number).where(
+        waybill.c.number == bindparam("wanted"),
+        *(waybill.c[name] == bindparam(f"of_{name}") for name in ("account_id", "owner_id")),
+        waybill.c.wp_code == bindparam("of_wp_code"),
+        waybill.c.state == "issued",
+        waybill.c.parent_number.is_(None),
+    )
 )
 _BY_NUMBER = Query(WHOLE.where(waybill.c.number == bindparam("wanted")))
 _CANCEL = Query(
@@ -118,6 +135,19 @@ async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None
     values = {f"of_{name}": value for name, value in key._asdict().items()}
     row = await reader.fetch_one(_IN_FORCE, **values)
     return None if row is None else stored_waybill(row)
+
+
+async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWaybill | None:
+    """A waybill of this account, in any state."""
+    row = await reader.fetch_one(_OWN, of_account=account_id, wanted=object_id)
+    return None if row is None else stored_waybill(row)
+
+
+async def is_parent(reader: Reader, number: str, key: WaybillKey) -> bool:
+    """Whether a number is that of a waybill which a further parcel under this key may have."""
+    values = {"of_account_id": key.account_id, "of_owner_id": key.owner_id}
+    row = await reader.fetch_one(_PARENT, wanted=number, of_wp_code=key.wp_code, **values)
+    return row is not None
 
 
 async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None:

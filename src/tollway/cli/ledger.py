@@ -231,6 +231,8 @@ def _receipt_rows(found: Receipt, session: Session) -> list[tuple[str, Cell]]:
     if found.waybill is not None:
         made = found.waybill
         rows.append(("waybill", f"{made.wp_code} {made.number or made.object_id}, {made.state}"))
+        rows.append(("parent waybill", made.parent_number))
+        rows += [("warning", each) for each in made.warnings]
     return [(name, value) for name, value in rows if value is not None]
 
 

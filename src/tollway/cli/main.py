@@ -13,6 +13,7 @@ _ENTRIES = {
     "demo": Entry(
         "serve", "Fill a database with a demo world, once, and print what is needed to try it."
     ),
+    "operator": Entry("operator", "Invite, list and remove those who run the gateway."),
     "account": Entry("account", "Open, list, show and close accounts."),
     "token": Entry("token", "Issue, list and revoke access tokens."),
     "client": Entry("token", "Add, list and revoke clients, which obtain tokens at /oauth/token."),
@@ -45,6 +46,7 @@ _ENTRIES = {
     "retention": Entry("database", "Drop what is older than the settings say."),
     "trail": Entry("trail", "Show what operators did, each with what was before and after."),
     "audit": Entry("audit", "Check the ledger, consents, waybills and counts from their rows."),
+    "mcp": Entry("mcp", "Give an agent the operations of a gateway as tools, over stdio."),
     "settings": Entry(
         "database", "Show every setting, where its value came from and what it means."
     ),

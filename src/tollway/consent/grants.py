@@ -18,6 +18,7 @@ from tollway.store.query import Query
 from tollway.store.schema.accounts import account
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.versions import directory_changed
+from tollway.webhooks.events import Event, record_event
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -158,7 +159,19 @@ async def put_grant(
             revoked_at_s=None,
         )
         await transaction.execute(_INSERT, **msgspec.structs.asdict(given))
+    await record_event(transaction, runtime, _event("consent.given", given))
     return given
+
+
+def _event(kind: str, grant: Grant) -> Event:
+    data = {
+        "consent_id": grant.id,
+        "owner_kind": grant.owner_kind,
+        "owner_id": grant.owner_id,
+        "scope": grant.scope,
+        "expires_at": grant.expires_at_s,
+    }
+    return Event(grant.account_id, kind, f"consent:{grant.id}", data)
 
 
 async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> Grant:
@@ -169,6 +182,7 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
             raise LedgerError(f"Consent {grant_id} has ended already.")
         await directory_changed(transaction)
+        await record_event(transaction, runtime, _event("consent.revoked", found))
         revoked = await find_grant(transaction, grant_id)
         subject = f"account {found.account_id}"
         await record_act(

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
+from unicodedata import normalize
 from zoneinfo import ZoneInfo
 
 from tollway.contract.language import Phrase
@@ -96,6 +97,37 @@ class Code(Text):
 
     def read(self, raw: object) -> str:
         return super().read(raw).upper()
+
+
+# A mobile, a fixed line with its area, one within an area, a service number, one of abroad.
+_PHONE = re.compile(
+    r"((\+|00)?86)?1[3-9][0-9]{9}|(0|(\+|00)860?)[1-9][0-9]{1,2}[2-9][0-9]{6,7}|[2-9][0-9]{6,7}"
+    r"|[48]00[0-9]{7}|9[56][0-9]{3,6}|(\+|00)(?!86)[1-9][0-9]{6,14}"
+)
+_BETWEEN_DIGITS = str.maketrans("", "", " -()./")
+# Those that hide a number behind another one have an extension too.
+_EXTENSION = re.compile("(.+?)(?:[-,;#*]|转|ext)\\.? ?([0-9]{1,6})", re.IGNORECASE)
+_NOT_PHONE = Phrase("it is not a phone number", "不是电话号码")
+
+
+@dataclass(frozen=True)
+class Phone(Text):
+    """A phone number that can be called, with an extension if it has one. Digits that are hidden
+    (138****1234) cannot."""
+
+    @property
+    def expected(self) -> Phrase:
+        return Phrase(
+            "a mobile number, or a fixed line with its area code", "手机号，或带区号的固定电话号码"
+        )
+
+    def read(self, raw: object) -> str:
+        text = normalize("NFKC", super().read(raw))
+        extended = _EXTENSION.fullmatch(text)
+        numbers = (text, extended[1]) if extended is not None else (text,)
+        if not any(_PHONE.fullmatch(each.translate(_BETWEEN_DIGITS)) for each in numbers):
+            raise Unfit(_NOT_PHONE)
+        return text
 
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

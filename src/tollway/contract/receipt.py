@@ -59,12 +59,14 @@ class ReceiptHold(msgspec.Struct, frozen=True):
 
 
 class ReceiptWaybill(msgspec.Struct, frozen=True):
-    """The waybill that a call asked for."""
+    """The waybill that a call asked for; a warning is about a part of an address."""
 
     object_id: str
     wp_code: str
     number: str | None
     state: str
+    parent_number: str | None
+    warnings: list[str]
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -92,6 +94,10 @@ class Receipt(msgspec.Struct, frozen=True):
     is_test: bool = False
 
 
+DOUBTFUL = Phrase(
+    "{field} is in no list of administrative divisions: check the address.",
+    "{field} 不在行政区划名录中：请核对地址。",
+)
 CHARGED = Phrase("The call succeeded and was charged.", "调用成功，已扣费。")
 HELD = Phrase(
     "The outcome is not known yet: what the call costs is set aside until it is.",

@@ -36,13 +36,14 @@ class OwnerSignIn(msgspec.Struct, frozen=True):
     password: str
 
 
-async def add_demo_owners(database: Database, runtime: Runtime, account_id: str) -> OwnerSignIn:
-    def new_password() -> str:
-        return "".join(runtime.pick(_LETTERS) for _ in range(16))
+def new_password(runtime: Runtime) -> str:
+    return "".join(runtime.pick(_LETTERS) for _ in range(16))
 
-    password = new_password()
+
+async def add_demo_owners(database: Database, runtime: Runtime, account_id: str) -> OwnerSignIn:
+    password = new_password(runtime)
     for owner in (USER, USER_UNAUTHORIZED, SHOP):
-        await add_owner(database, runtime, owner, new_password())
+        await add_owner(database, runtime, owner, new_password(runtime))
     await add_owner(database, runtime, SHOP_UNAUTHORIZED, password)
     for grant_request in _grant_requests(account_id):
         await give_grant(

@@ -24,8 +24,10 @@ from tollway.demo.owners import (
     USER,
     USER_UNAUTHORIZED,
     add_demo_owners,
+    new_password,
 )
-from tollway.intake.sources import add_source
+from tollway.identity.people import Person, Role, invite, set_person_password
+from tollway.intake.sources import ALL, SpeaksFor, add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
@@ -68,6 +70,8 @@ class DemoWorld(msgspec.Struct, frozen=True):
     owner_id_unauthorized: str
     owner_login: str
     owner_password: str
+    member_login: str
+    member_password: str
     shop_code: str
     wp_code: str
     wp_code_out_of_numbers: str
@@ -146,7 +150,7 @@ async def make_world(
     gc.disable()
     await fill_all(DemoTarget(database, sealer, now_s, zone, site, progress=progress))
     gc.enable()
-    pusher = await add_source(database, sealer, PUSH_SOURCE, runtime.at_s())
+    pusher = await add_source(database, sealer, PUSH_SOURCE, SpeaksFor((ALL,), (ALL,)), runtime)
     merchant, newcomer, spent = await _open_accounts(database, runtime)
     revoked = await issue_token(database, runtime, merchant, label="revoked")
     await revoke_token(database, runtime, revoked.token.id)
@@ -155,6 +159,7 @@ async def make_world(
         return (await issue_token(database, runtime, account, kind=kind, label="demo")).text
 
     owner = await add_demo_owners(database, runtime, merchant)
+    member, member_password = await _add_member(database, runtime, merchant)
     made = DemoWorld(
         base_url=base_url,
         site=site,
@@ -174,6 +179,8 @@ async def make_world(
         owner_id_unauthorized=SHOP_UNAUTHORIZED.id,
         owner_login=owner.login,
         owner_password=owner.password,
+        member_login=member.login,
+        member_password=member_password,
         shop_code=SHOP_CODE,
         wp_code=WP_CODE,
         wp_code_out_of_numbers=WP_CODE_OUT_OF_NUMBERS,
@@ -182,6 +189,21 @@ async def make_world(
     )
     _save(demo_file(database_path), made)
     return made
+
+
+async def _add_member(database: Database, runtime: Runtime, account_id: str) -> tuple[Person, str]:
+    """The person who signs in for the account that can pay, and their password."""
+    password = new_password(runtime)
+    made = await invite(
+        database,
+        runtime,
+        role=Role.OWNER,
+        name="Demo merchant's owner",
+        login="merchant",
+        account_wanted=account_id,
+    )
+    await set_person_password(database, made.person, password, runtime.now_s())
+    return made.person, password
 
 
 async def _open_accounts(database: Database, runtime: Runtime) -> tuple[str, str, str]:

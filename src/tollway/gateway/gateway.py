@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from time import time
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from tollway.consent.links import ConsentLinks
+from tollway.demo.contents import sandbox_contents
 from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
@@ -31,9 +33,9 @@ from tollway.pipeline.bodies import (
     Send,
     receive_within,
 )
-from tollway.pipeline.http import Edge, headers_by_name
+from tollway.pipeline.http import Edge, common_headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
-from tollway.settings import Settings
+from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
@@ -47,14 +49,18 @@ from tollway.telemetry.requests import (
     CONTEXT,
     ID_HEADER,
     RequestContext,
-    RequestIds,
     RequestLog,
+    new_request_id,
     read_client_ids,
 )
 from tollway.web.demo_site import demo_routes
 from tollway.web.front import DemoHints
+from tollway.web.reference import SandboxRow
 from tollway.web.routes import Parts as WebParts
 from tollway.web.routes import template_routes, web_routes
+
+if TYPE_CHECKING:
+    from tollway.gateway.mcp import AgentTools
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -79,7 +85,24 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
     if world is None:
         return None
     curl = curl_line(world, settings.address)
-    return DemoHints(world.owner_login, world.owner_password, curl)
+    return DemoHints(
+        world.owner_login, world.owner_password, world.member_login, world.member_password, curl
+    )
+
+
+def _sandbox_rows() -> dict[str, list[SandboxRow]]:
+    return {
+        language: [
+            SandboxRow(
+                each.kind.fill(language, {}),
+                each.parameter,
+                each.value,
+                each.note.fill(language, {}),
+            )
+            for each in sandbox_contents()
+        ]
+        for language in ("en", "zh")
+    }
 
 
 class _Pages:
@@ -87,17 +110,27 @@ class _Pages:
     the client sent."""
 
     def __init__(
-        self, routes: Sequence[Route], request_ids: RequestIds, budget: ByteBudget
+        self,
+        routes: Sequence[Route],
+        settings: Settings,
+        budget: ByteBudget,
     ) -> None:
         self._pages = Starlette(routes=routes)
+        self._common_headers = common_headers(settings)
         self._budget = budget
-        self._request_ids = request_ids
-        self.paths = {route.path.encode() for route in routes}
+        paths = [route.path for route in routes]
+        self._paths = {path.encode() for path in paths}
+        # Below these every path is a page, if only one that says there is none.
+        rest = "{rest:path}"
+        self._areas = tuple(path.removesuffix(rest).encode() for path in paths if rest in path)
+
+    def has(self, raw_path: bytes) -> bool:
+        return raw_path in self._paths or raw_path.startswith(self._areas)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
-        context = RequestContext(self._request_ids.new(time()), client)
-        added = [(ID_HEADER, context.request_id.encode("ascii"))]
+        context = RequestContext(new_request_id(time()), client)
+        added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
         if client.request_id:
             added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
 
@@ -141,13 +174,14 @@ class Gateway:
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
         pipeline = self._pipeline()
-        request_ids, budget = RequestIds(), ByteBudget()
-        self._edge = Edge(pipeline, settings, metrics, request_ids, budget)
+        budget = ByteBudget()
+        self._edge = Edge(pipeline, settings, metrics, budget)
+        self._agents = self._agent_tools(pipeline) if settings.mcp == "on" else None
         self.connections = Connections(
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
         routes = self._routes(RequestLog(log, settings.log_calls))
-        self._pages = _Pages(routes, request_ids, budget)
+        self._pages = _Pages(routes, settings, budget)
         self.upkeep = Upkeep(
             settings,
             self._resources,
@@ -172,6 +206,8 @@ class Gateway:
                 versions=resources.versions,
                 directory=directory,
                 links=self._links,
+                vault=resources.vault,
+                remotes=resources.remotes,
                 live=live_side(settings, resources, batcher),
                 sandbox=sandbox_side(settings, resources),
                 recorder=self._recorder,
@@ -191,8 +227,17 @@ class Gateway:
             *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
             *oauth_routes(database, settings, metrics, log),
             *template_routes(),
+            *([Route("/mcp", self._agents)] if self._agents else []),
             *demo_routes(),
         ]
+
+    def _agent_tools(self, pipeline: Pipeline) -> "AgentTools":
+        # Loaded only where it is wanted: it takes longer than all the rest.
+        try:
+            from tollway.gateway.mcp import AgentTools  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
+        return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
 
     def _web_parts(self) -> WebParts:
         async def is_ready() -> bool:
@@ -205,12 +250,16 @@ class Gateway:
             links=self._links,
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
+            sandbox=_sandbox_rows(),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # The pipeline is the default, so that every unknown path is answered with an envelope. The
         # raw path is compared, because reverse proxies match on the raw path.
-        inner = self._pages if scope["raw_path"] in self._pages.paths else self._edge
+        refusal = improper_request(scope)
+        if refusal is not None:
+            return self._edge.refuse(scope, receive, send, refusal)
+        inner = self._pages if self._pages.has(scope["raw_path"]) else self._edge
         return inner(scope, receive, send)
 
     async def start(self) -> None:
@@ -221,9 +270,14 @@ class Gateway:
         await check_current(self._database)
         await make_months_ahead(self._database, Runtime().at_ms() // 1000)
         await self._worker.open()
+        if self._agents is not None:
+            await self._agents.start()
 
     async def stop(self) -> None:
+        if self._agents is not None:
+            await self._agents.stop()
         await self._worker.close()
+        await self.upkeep.close()
         try:
             await self.upkeep.tidy()
             await self._presence.end()

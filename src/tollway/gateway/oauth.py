@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from tollway.gateway.token_request import (
+    ORIGINAL_TOKEN_PATH,
     TOKEN_PATH,
     Credentials,
     TokenAnswer,
@@ -164,4 +165,5 @@ def oauth_routes(
 ) -> list[Route]:
     lifetime_s = settings.oauth_token_minutes * 60
     issuing = Issuing(database, Runtime(), lifetime_s, settings.call_timeout_s)
-    return [Route(TOKEN_PATH, TokenEndpoint(issuing, settings.body_timeout_s, metrics, log))]
+    endpoint = TokenEndpoint(issuing, settings.body_timeout_s, metrics, log)
+    return [Route(path, endpoint) for path in (TOKEN_PATH, ORIGINAL_TOKEN_PATH)]

@@ -18,6 +18,7 @@ from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
+from tollway.operations.examples import EXAMPLE_DAY, EXAMPLES, Example
 
 Json = dict[str, Any]
 
@@ -105,6 +106,7 @@ _HEADER_PARAMETERS = (_KEY_PARAMETER, _DRY_RUN_PARAMETER, _OUTCOME_PARAMETER)
 
 def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
+    example = EXAMPLES.get(operation.name)
     headers = [] if isinstance(operation, AccountOperation) else [*_HEADER_PARAMETERS]
     described: Json = {
         "operationId": operation.name,
@@ -119,18 +121,35 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
     if operation.encoding is Encoding.QUERY:
         described["parameters"] = [
             {"name": name, "in": "query", "required": required, "schema": schema}
+            | _example_of(example, name)
             for name, required, schema in _spellings(fields)
         ] + headers
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
-        schema = {
-            "type": "object",
-            "properties": {name: schema for name, _, schema in _spellings(fields)},
-            "required": [name for name, required, _ in _spellings(fields) if required],
-        }
-        content = {kind: {"schema": schema} for kind in kinds}
+        media: Json = {"schema": parameters_schema(operation)}
+        if example is not None:
+            media["example"] = dict(example.request(EXAMPLE_DAY))
+        content = dict.fromkeys(kinds, media)
         described["requestBody"] = {"required": True, "content": content}
+    if example is not None:
+        examples = described["responses"]["200"]["content"]["application/json"]["examples"]
+        examples["SUCCESS"]["value"]["data"] = msgspec.to_builtins(example.answer)
     return described
+
+
+def _example_of(example: Example | None, name: str) -> Json:
+    request = {} if example is None else example.request(EXAMPLE_DAY)
+    return {"example": request[name]} if name in request else {}
+
+
+def parameters_schema(operation: Operation) -> Json:
+    """All parameters of an operation as one object."""
+    spelled = _spellings(declared_fields(operation.request_type))
+    return {
+        "type": "object",
+        "properties": {name: schema for name, _, schema in spelled},
+        "required": [name for name, required, _ in spelled if required],
+    }
 
 
 def describe_receipt(payload: Json, mapped: bool) -> Json:

@@ -16,6 +16,8 @@ from tollway.contract.parsing import read_form
 from tollway.contract.reasons import Refusal
 
 TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path
+# Where clients of the original service ask; the answer is the same.
+ORIGINAL_TOKEN_PATH = "/api/proxy/oauth/token"  # noqa: S105 - a path
 GRANT_TYPE = "client_credentials"
 # Far above any id and secret, though each may be escaped whole.
 _BASIC_MAX = 1024

@@ -16,6 +16,7 @@ from tollway.ledger.holds import count_open_holds
 from tollway.ledger.idempotency import oldest_kept_s, sweep_kept
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
+from tollway.ledger.usage import roll_up
 from tollway.pipeline.authenticate import Authenticate
 from tollway.retention.retention import Retention
 from tollway.settings import Settings
@@ -24,6 +25,10 @@ from tollway.store.database import StoreError
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
 from tollway.telemetry.metrics import Metrics
+from tollway.webhooks.addresses import Addresses
+from tollway.webhooks.delivering import Deliverer
+from tollway.webhooks.log import sweep_deliveries
+from tollway.webhooks.watching import watch
 
 logger = logging.getLogger("tollway.gateway")
 
@@ -52,6 +57,11 @@ class Upkeep:
         self._levels = metrics.levels
         self._readiness = readiness
         self._is_first = is_first
+        self._zone = settings.zone
+        addresses = Addresses(settings.webhook_internal_hosts.split(","))
+        self._deliverer = Deliverer(
+            resources.database, resources.vault.sealer, addresses, Runtime()
+        )
         self._retention = Retention(resources.database, settings)
         self._reconciler = Reconciler(
             resources.database, resources.remotes, resources.vault, Runtime()
@@ -74,10 +84,22 @@ class Upkeep:
         await self._try("kept_answers", "sweeping kept answers", swept)
         swept = sweep_client_tokens(self._database, now_ms // 1000)
         await self._try("tokens", "sweeping tokens", swept)
+        swept = sweep_deliveries(self._database, now_ms)
+        await self._try("webhooks", "sweeping webhooks", swept)
         swept = sweep_sessions(self._database, now_ms // 1000)
         await self._try("sessions", "sweeping sessions", swept)
         swept = sweep_attempts(self._database, now_ms // 1000)
         await self._try("sign_in_attempts", "sweeping counts of sign-ins", swept)
+
+    async def watch_accounts(self) -> None:
+        """Records the events of webhooks that are found by looking."""
+        await watch(self._database, Runtime())
+
+    async def deliver_webhooks(self) -> None:
+        await self._deliverer.deliver_due()
+
+    async def close(self) -> None:
+        await self._deliverer.close()
 
     async def _record_use(self) -> None:
         used = self._authenticate.take_used()
@@ -85,6 +107,13 @@ class Upkeep:
             await record_use(self._database, used)
         finally:
             self._authenticate.put_back_used(used)
+
+    async def roll_up(self) -> None:
+        """Adds new charges to the sums of usage, until none is left out."""
+        if self._is_first:
+            while await roll_up(self._database, self._zone, Runtime().at_s()):
+                pass
+            self._succeeded("usage")
 
     async def drop_old(self) -> None:
         """Drops what is older than the settings say."""

@@ -17,6 +17,9 @@ from tollway.store.open import is_shared
 from tollway.telemetry.logs import LogWriter
 
 _TEND_INTERVAL_S = 30
+_WEBHOOK_INTERVAL_S = 1.0
+_WATCH_INTERVAL_S = 10.0
+_USAGE_INTERVAL_S = 5
 _PARENT_INTERVAL_S = 1
 _LISTENING_INTERVAL_S = 0.01
 _START_INTERVAL_S = 0.5
@@ -99,9 +102,12 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
+        yield _regularly("adding up usage", upkeep.roll_up, _USAGE_INTERVAL_S)
         sweep = gateway.connections.sweep
         yield _regularly("sweeping connections", sweep, _SWEEP_INTERVAL_S)
         yield _regularly("measuring", upkeep.measure, _TEND_INTERVAL_S)
+        yield _regularly("delivering webhooks", upkeep.deliver_webhooks, _WEBHOOK_INTERVAL_S)
+        yield _regularly("watching accounts", upkeep.watch_accounts, _WATCH_INTERVAL_S)
         # At once: what is pending at the start was left by the process before.
         interval_s = self._settings.reconcile_interval_s
         yield _regularly("reconciliation", upkeep.reconcile, interval_s)

@@ -1,7 +1,7 @@
 """Accounts: the customers of the gateway, opened, found, listed and closed."""
 
 import msgspec
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import Integer, bindparam, func, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -35,6 +35,18 @@ _FIND = Query(
     )
 )
 _ALL = Query(select(*_COLUMNS).order_by(account.c.opened_at_s, account.c.id))
+_PAGE = Query(
+    select(*_COLUMNS)
+    .where(
+        or_(
+            func.lower(account.c.name).like(bindparam("pattern"), escape="\\"),
+            account.c.id == bindparam("wanted"),
+        ),
+        account.c.name > bindparam("after"),
+    )
+    .order_by(account.c.name)
+    .limit(bindparam("most", type_=Integer))
+)
 _CLOSE = Query(
     account.update()
     .where(account.c.id == bindparam("wanted"), account.c.closed_at_s.is_(None))
@@ -69,6 +81,15 @@ async def find_account(reader: Reader, wanted: str) -> Account:
 
 async def list_accounts(reader: Reader) -> list[Account]:
     return [Account(*row) for row in await reader.fetch_all(_ALL)]
+
+
+async def search_accounts(reader: Reader, text: str, after: str, most: int) -> list[Account]:
+    """Accounts whose name contains a text, or with this id, by name; those after a name."""
+    escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    rows = await reader.fetch_all(
+        _PAGE, pattern=f"%{escaped}%", wanted=text, after=after, most=most
+    )
+    return [Account(*row) for row in rows]
 
 
 async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:

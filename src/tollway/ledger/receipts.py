@@ -12,6 +12,7 @@ from sqlalchemy import and_, bindparam, select
 from tollway.contract.receipt import (
     CAPTURED,
     CHARGED,
+    DOUBTFUL,
     FREE_REASONS,
     HELD,
     REFUSED,
@@ -157,8 +158,9 @@ _CONSENT = Query(
         consent_use.c.request_id == bindparam("wanted"),
     )
 )
+_facts = ("object_id", "wp_code", "number", "state", "parent_number", "doubtful")
 _WAYBILL = Query(
-    select(*(waybill.c[name] for name in ReceiptWaybill.__struct_fields__)).where(
+    select(*(waybill.c[name] for name in _facts)).where(
         waybill.c.account_id == bindparam("of_account"), waybill.c.request_id == bindparam("wanted")
     )
 )
@@ -180,7 +182,7 @@ async def find_receipt(
     return msgspec.structs.replace(
         receipt,
         consent=await _consent(database, receipt, held),
-        waybill=await _waybill(database, receipt),
+        waybill=await _waybill(database, receipt, language),
     )
 
 
@@ -211,11 +213,16 @@ async def _consent(
     return ReceiptConsent(*rows[0]) if rows else None
 
 
-async def _waybill(reader: Reader, receipt: Receipt) -> ReceiptWaybill | None:
+async def _waybill(reader: Reader, receipt: Receipt, language: str) -> ReceiptWaybill | None:
     """The waybill of a call; for a repeated request, the one that was issued before."""
     row = await reader.fetch_one(
         _WAYBILL,
         of_account=receipt.account_id,
         wanted=receipt.replay_of or receipt.request_id,
     )
-    return None if row is None else ReceiptWaybill(*row)
+    if row is None:
+        return None
+    object_id, wp_code, number, state, parent_number, doubtful = row
+    fields = (doubtful or "").split()
+    warnings = [DOUBTFUL.fill(language, {"field": each}) for each in fields]
+    return ReceiptWaybill(object_id, wp_code, number, state, parent_number, warnings)

@@ -18,6 +18,8 @@ from tollway.store.schema import (
     ledger,
     metadata,
     trail,
+    usage,
+    webhooks,
 )
 
 _BUILT_IN = (
@@ -33,5 +35,5 @@ OPERATIONS: tuple[Operation, ...] = tuple(each.operation for each in SUBJECTS)
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 RECORD_KINDS = {each.records.name: each.records for each in SUBJECTS if each.records is not None}
 # Importing a schema file declares its tables; those of the subjects are imported by now.
-_COMMON = (accounts, carriers, consent, database, identity, intake, ledger, trail)
+_COMMON = (accounts, carriers, consent, database, identity, intake, ledger, trail, usage, webhooks)
 ALL_TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)

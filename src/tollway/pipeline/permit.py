@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.directory import Directory
+from tollway.ledger.directory import Caller, Directory
 from tollway.pipeline.call import KEY_HEADER, Call
 
 
@@ -22,19 +22,28 @@ class Permit:
         state = self._directory.operation_states.get(operation.name)
         if state is not None and state.is_closed:
             raise Refusal(Reason.OPERATION_CLOSED)
-        permission = call.caller.permissions.get(operation.name)
-        if permission is None:
+        price = self.price_of(call.caller, operation)
+        if price is None:
             raise Refusal(Reason.PERMISSION_MISSING)
-        common_price = operation.default_price
-        if state is not None and state.price is not None:
-            common_price = state.price
-        call.price = common_price if permission.price is None else permission.price
+        call.price = price
         if call.caller.is_test:
-            call.price = 0
             return None
         if KEY_HEADER in call.headers or self._seems_affordable(call):
             return None
         return self.check_affordable(call)
+
+    def price_of(self, caller: Caller, operation: Operation) -> int | None:
+        """What a call costs this caller; None if the account may not call the operation."""
+        permission = caller.permissions.get(operation.name)
+        if permission is None:
+            return None
+        if caller.is_test:
+            return 0
+        if permission.price is not None:
+            return permission.price
+        state = self._directory.operation_states.get(operation.name)
+        common = None if state is None else state.price
+        return operation.default_price if common is None else common
 
     async def check_affordable(self, call: Call) -> None:
         operation = call.operation

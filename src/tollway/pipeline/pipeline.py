@@ -4,9 +4,13 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
@@ -36,6 +40,7 @@ from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.metrics import Metrics
+from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
@@ -50,6 +55,8 @@ class Parts:
     versions: Versions
     directory: Directory
     links: ConsentLinks
+    vault: Vault
+    remotes: Remotes
     live: Side
     sandbox: Side
     recorder: CallRecorder
@@ -73,7 +80,7 @@ class Pipeline:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
-        permit = Permit(parts.directory)
+        self.permit = permit = Permit(parts.directory)
         refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
         self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
         self._replay = Replay(permit.check_affordable)
@@ -94,7 +101,15 @@ class Pipeline:
             ),
             Enveloper(throttle, parts.recorder, refused, mapped=mapped),
         )
-        account = AccountParts(parts.database, parts.links, Runtime(), parts.settings.zone)
+        account = AccountParts(
+            parts.database,
+            parts.links,
+            Runtime(),
+            parts.settings.zone,
+            parts.vault,
+            parts.remotes,
+            Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
             (
@@ -131,6 +146,11 @@ class Pipeline:
         except Exception as error:
             return enveloper.failure(call, error)
         return enveloper.success(call)
+
+    def refuse(self, call: Call, refusal: Refusal) -> Answer:
+        """The answer to a request that is refused before the first stage."""
+        answer = self._to_operation.enveloper.failure(call, refusal)
+        return replace(answer, status=refusal.reason.value.status)
 
     def _free_route(self, call: Call) -> _Route:
         return self._to_receipt if call.path.startswith(RECEIPTS_PATH) else self._to_account

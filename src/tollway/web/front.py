@@ -29,6 +29,8 @@ class DemoHints(NamedTuple):
 
     owner_login: str
     owner_password: str
+    member_login: str
+    member_password: str
     curl: str
 
 

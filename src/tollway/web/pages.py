@@ -71,6 +71,7 @@ class Named(Protocol):
 
 
 P = TypeVar("P", bound=Named)
+Q = TypeVar("Q", bound=Named)
 Page = Callable[[Request, Visit[P]], Awaitable[Response]]
 
 
@@ -125,6 +126,12 @@ class Web(Generic[P]):
         self._templates.filters["shown"] = lambda at_s: datetime.fromtimestamp(at_s, zone).strftime(
             "%Y-%m-%d %H:%M"
         )
+
+    def beside(self, sessions: Sessions[Q], frame: Frame) -> "Web[Q]":
+        """The pages of another area, which share the slots and the templates."""
+        web = Web(sessions, self.zone, self.now_s, frame)
+        web._slots, web._templates = self._slots, self._templates
+        return web
 
     def render(
         self, template: str, visit: Visit[P], status: int = 200, **values: object

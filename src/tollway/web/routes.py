@@ -4,27 +4,39 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
-from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, PasswordLinks
 from tollway.consent.owners import Owner
+from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.store.database import Database
+from tollway.web.area import Services, area_routes
 from tollway.web.authorize import AuthorizePages
+from tollway.web.caller import pages as caller_pages
+from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.front import DemoHints, FrontPage
+from tollway.web.operator import pages as operator_pages
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
-from tollway.web.pages import HEADERS, Page, Web
-from tollway.web.sign_in import Doorkeeper, Sessions, Visit
+from tollway.web.pages import HEADERS, Named, Page, Web
+from tollway.web.password import PasswordPages
+from tollway.web.reference import ReferencePages, SandboxRow
+from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
+from tollway.web.wording import sentence
+
+P = TypeVar("P", bound=Named)
 
 _ASSETS = {
     "pages.css": "text/css",
     "pages.js": "text/javascript",
     "pages.svg": "image/svg+xml",
+    "reference.js": "text/javascript",
 }
 
 
@@ -38,17 +50,14 @@ class Parts:
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
+    # What the sandbox has, by language.
+    sandbox: dict[str, list[SandboxRow]]
 
 
 def web_routes(parts: Parts) -> list[Route]:
     database, settings = parts.database, parts.settings
-    sessions = Sessions(
-        database,
-        OWNERS,
-        parts.secret,
-        is_secure=settings.public_address.startswith("https:"),
-        proxies=settings.proxies,
-    )
+    sessions = _sessions(parts, OWNERS)
+    doorkeeper = Doorkeeper(database)
     web = Web(sessions, settings.zone, frame=OWNER_FRAME)
     needs = {
         (operation.consent.whose.value, operation.consent.scope): operation.consent
@@ -57,8 +66,12 @@ def web_routes(parts: Parts) -> list[Route]:
     }
     titles = {operation.name: operation.title for operation in OPERATIONS}
     authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
-    owner = OwnerPages(web, database, sessions, Doorkeeper(database), needs, titles)
+    owner = OwnerPages(web, database, sessions, doorkeeper, needs, titles)
+    password_links = PasswordLinks(parts.secret, settings.public_address)
+    password = PasswordPages(web, database, password_links)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
+
+    reference = ReferencePages(web, settings.public_address, parts.sandbox)
 
     def page(path: str, shown: Page[Owner], posted: Page[Owner]) -> Route:
         async def answer(request: Request, visit: Visit[Owner]) -> Response:
@@ -73,6 +86,7 @@ def web_routes(parts: Parts) -> list[Route]:
     return [
         *(asset_route(name, kind) for name, kind in _ASSETS.items()),
         page("/", front.show, front.show),
+        *(page(path, shown, shown) for path, shown in reference.pages().items()),
         page("/view", front.show, front.choose_view),
         page(AUTHORIZE_PATH, authorize.ask, authorize.answer),
         page(OWNER_PATH, owner.home, go_home),
@@ -80,7 +94,51 @@ def web_routes(parts: Parts) -> list[Route]:
         page(f"{OWNER_PATH}/sign-in", go_home, owner.sign_in),
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
+        page(PASSWORD_PATH, password.ask, password.answer),
+        page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
+        *_people_routes(parts, web, doorkeeper),
     ]
+
+
+def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
+    return Sessions(
+        parts.database,
+        area,
+        parts.secret,
+        is_secure=parts.settings.public_address.startswith("https:"),
+        proxies=parts.settings.proxies,
+    )
+
+
+def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
+    """The areas of operators and of account members."""
+    routes = []
+    for area, home, frame, pages, lead, forgotten in (
+        (
+            OPERATORS,
+            OPERATOR_PATH,
+            operator_pages.FRAME,
+            operator_pages.PAGES,
+            sentence("For those who run this gateway."),
+            sentence(
+                "No password, or forgotten? `tollway operator link` prints a link that signs in."
+            ),
+        ),
+        (
+            MEMBERS,
+            ACCOUNT_PATH,
+            caller_pages.FRAME,
+            caller_pages.PAGES,
+            sentence("For the members of an account that calls this gateway."),
+            sentence("No login yet, or forgotten? An owner of your account can send you a link."),
+        ),
+    ):
+        sessions = _sessions(parts, area)
+        web = front.beside(sessions, frame)
+        entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
+        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s))
+        routes += area_routes(web, entrance, services, pages)
+    return routes
 
 
 def asset_route(name: str, kind: str) -> Route:

@@ -1,7 +1,8 @@
 """The sentences of the pages in each language, and how numbers and times are written.
 
 A sentence is written in English where it is used, as `_("...")` in a template or `say("...")` in
-code. `words/zh.toml` has each of them in Chinese; a test fails on one that is missing or unused.
+code. `words/` has each of them in Chinese, those of the reference in a file of their own; a test
+fails on one that is missing or unused.
 """
 
 import tomllib
@@ -28,8 +29,11 @@ def catalogue(language: str) -> dict[str, str]:
     """Every sentence in a language, by the English one; English needs none."""
     if language == "en":
         return {}
-    text = files("tollway.web").joinpath(f"words/{language}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    words: dict[str, str] = {}
+    for name in (f"{language}_reference", language):
+        text = files("tollway.web").joinpath(f"words/{name}.toml").read_text(encoding="utf-8")
+        words |= tomllib.loads(text)
+    return words
 
 
 class View(NamedTuple):

@@ -14,7 +14,7 @@ def issued(stored: StoredWaybill, vault: Vault) -> bytes:
         objectId=stored.waybill.object_id,
         printData=stored.print_data(vault),
         waybillCode=stored.waybill.number or "",
-        parentWaybillCode=None,
+        parentWaybillCode=stored.waybill.parent_number,
         code=1,
         errorMsg=None,
         withholding_money=stored.waybill.price,

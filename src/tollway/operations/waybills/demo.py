@@ -62,3 +62,8 @@ async def fill_carriers(database: Database, *, numbers: int) -> None:
         texts = map(each.number, range(numbers))
         await add_numbers(database, each.wp_code, SHARED, texts, lambda _: None)
     await add_carrier(database, WP_CODE_OUT_OF_NUMBERS, "德邦快递")
+
+
+def carrier_names() -> dict[str, str]:
+    """Every made-up carrier by its code."""
+    return {each.wp_code: each.name for each in _CARRIERS} | {WP_CODE_OUT_OF_NUMBERS: "德邦快递"}

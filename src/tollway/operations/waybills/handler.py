@@ -29,6 +29,7 @@ from tollway.carriers.waybills import (
     Waybill,
     WaybillKey,
     find_in_force,
+    is_parent,
     store_waybill,
 )
 from tollway.contract.language import Phrase
@@ -37,7 +38,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge
 from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.answers import issued, refused
-from tollway.operations.waybills.operation import WaybillRequest
+from tollway.operations.waybills.operation import WaybillRequest, doubtful_fields
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
@@ -47,6 +48,16 @@ _NO_NUMBERS = Phrase(
     "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
     "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
 )
+_NO_PARCELS = Phrase(
+    "This carrier gives its numbers itself, and none for further parcels of an order: ask for a "
+    "waybill of its own for each.",
+    "该快递公司自行分配单号，不支持子母件：请为每个包裹单独取号。",
+)
+_NO_PARENT = Phrase(
+    "this shop has no such waybill of this carrier, or it is one of a further parcel",
+    "该店铺没有此快递公司的这张运单，或其本身为子单",
+)
+_A_PARENT = Phrase("the waybill number of the order's first parcel", "该订单第一个包裹的运单号")
 _FIND = Query(
     select(owner.c.shop_code).where(
         owner.c.kind == bindparam("of_kind"), owner.c.id == bindparam("wanted")
@@ -109,7 +120,13 @@ class WaybillHandler:
         if refusal is not None:
             return refused(request.order_sn, refusal)
         opened = await find_link(transaction, self._vault.sealer, carrier.wp_code)
-        waybill = self._pending(key, charge)
+        parent = request.parentWaybillCode
+        if parent is not None:
+            if not await is_parent(transaction, parent, key):
+                raise _no_parent()
+            if opened is not None:
+                return refused(request.order_sn, _NO_PARCELS.fill(call.language, {}))
+        waybill = self._pending(request, key, charge)
         if opened is None:
             return await self._from_pool(request, call, waybill, carrier, transaction)
         return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
@@ -127,7 +144,7 @@ class WaybillHandler:
         answer = issued(stored, self._vault)
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
-    def _pending(self, key: WaybillKey, charge: Charge) -> Waybill:
+    def _pending(self, request: WaybillRequest, key: WaybillKey, charge: Charge) -> Waybill:
         return Waybill(
             **key._asdict(),
             object_id=self._runtime.new_id("wb_"),
@@ -138,6 +155,8 @@ class WaybillHandler:
             hold_id=None,
             asked_at_s=self._runtime.at_s(),
             issued_at_s=None,
+            parent_number=request.parentWaybillCode,
+            doubtful=" ".join(doubtful_fields(request)) or None,
         )
 
     async def _from_pool(
@@ -181,6 +200,11 @@ class WaybillHandler:
 
     def _template_url(self, request: WaybillRequest) -> str:
         return f"{self._templates_url}/{request.waybill_type}"
+
+
+def _no_parent() -> Refusal:
+    field = "parentWaybillCode"
+    return Refusal(Reason.PARAMETER_INVALID, field=field, problem=_NO_PARENT, expected=_A_PARENT)
 
 
 def _content(request: WaybillRequest) -> dict[str, str]:

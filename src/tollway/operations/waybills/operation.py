@@ -1,11 +1,14 @@
 """Waybill issuing: its request, its response, and its descriptor."""
 
+from collections.abc import Iterator
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.fields import Choice, Code, Field, Text
+from tollway.carriers.places import Finding, find_place
+from tollway.contract.fields import Choice, Code, Field, Phone, Text
+from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
 from tollway.contract.reasons import Reason, Refusal
 
@@ -13,7 +16,7 @@ ENHANCED, NORMAL = 1, 2
 _SHOP_CODE = Text(max_length=64)
 _ID = Text(max_length=64)
 _REGION = Text(max_length=64)
-_PHONE = Text(max_length=32)
+_PHONE = Phone(max_length=32)
 # Upstream takes names under 40 and details under 256 characters.
 _NAME = Text(max_length=39)
 _STREET = Text(max_length=255)
@@ -52,6 +55,10 @@ class WaybillRequest(msgspec.Struct, frozen=True):
         str | None, Field(_SHOP_CODE, "Shop association code; required when vvtype is 2.")
     ] = None
     vvtype: Annotated[int, Field(_EDITIONS, "Edition; the enhanced one when left out.")] = ENHANCED
+    parentWaybillCode: Annotated[
+        str | None,
+        Field(_ID, "For a further parcel of an order: the waybill number of its first one."),
+    ] = None
 
 
 class WaybillResult(msgspec.Struct, frozen=True):
@@ -85,10 +92,39 @@ def _refused_by_carrier(request: WaybillRequest) -> WaybillResult:
     return refused_waybill(request.order_sn, "The carrier refuses, as the test call asked for.")
 
 
-def check_shop_code(request: WaybillRequest, _: ZoneInfo) -> None:
+_LEVELS = {
+    "province": (Phrase("province", "省"), Phrase("China", "中国")),
+    "city": (Phrase("city", "市"), Phrase("that province", "该省")),
+    "town": (Phrase("district", "区县"), Phrase("that city", "该市")),
+}
+
+
+def check_request(request: WaybillRequest, _: ZoneInfo) -> None:
     if request.vvtype == NORMAL and request.shopCode is None:
         expected = _SHOP_CODE.expected
         raise Refusal(Reason.PARAMETER_MISSING, field="shopCode", expected=expected)
+    for party, found in _places(request):
+        if found.wrong is not None:
+            level, within = _LEVELS[found.wrong]
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field=f"{party}_{found.wrong}",
+                problem=Phrase(
+                    f"there is no such {level.en} in {within.en}", f"{within.zh}没有这个{level.zh}"
+                ),
+                expected=Phrase(f"the Chinese name of a {level.en}", f"{level.zh}的名称"),
+            )
+
+
+def doubtful_fields(request: WaybillRequest) -> list[str]:
+    """The parts of both addresses that are in no list, and may exist all the same."""
+    return [f"{party}_{part}" for party, found in _places(request) for part in found.doubtful]
+
+
+def _places(request: WaybillRequest) -> Iterator[tuple[str, Finding]]:
+    for party in ("receiver", "sender"):
+        parts = (getattr(request, f"{party}_{part}") for part in _LEVELS)
+        yield party, find_place(*parts)
 
 
 WAYBILLS = Operation(
@@ -107,7 +143,7 @@ WAYBILLS = Operation(
         scope="waybills",
         asks="issue waybills for your shop",
     ),
-    check=check_shop_code,
+    check=check_request,
     sandbox_outcomes={"carrier:refused": _refused_by_carrier},
     own_reasons=(
         Reason.SHOP_CODE_WRONG,

@@ -61,6 +61,10 @@ waybill = Table(
     Column("issued_at_s", BigInteger),
     Column("cancelled_at_s", BigInteger),
     Column("refusal", String),
+    # A further parcel has the number of the first one of its order.
+    Column("parent_number", String),
+    # The fields of its request that its receipt warns of.
+    Column("doubtful", String),
     Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),

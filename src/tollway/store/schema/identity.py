@@ -1,6 +1,6 @@
 """The tables of people who sign in: their sessions, and how often a sign-in was tried."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table, text
 
 from tollway.store.schema import metadata
 
@@ -31,5 +31,45 @@ sign_in_attempt = Table(
     Column("began_at_s", BigInteger, nullable=False),
     CheckConstraint("attempts >= 0", name="sign_in_attempt_attempts"),
     Index("sign_in_attempt_began", "began_at_s"),
+    sqlite_with_rowid=False,
+)
+
+# Operators, and the members of accounts. Without a password a person signs in by link alone.
+IN_FORCE = "removed_at_s IS NULL"
+person = Table(
+    "person",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("account_id", String),
+    Column("role", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("login", String, nullable=False),
+    Column("password_hash", String),
+    Column("added_at_s", BigInteger, nullable=False),
+    Column("removed_at_s", BigInteger),
+    CheckConstraint("kind IN ('operator', 'member')", name="person_kind"),
+    CheckConstraint("role IN ('operator', 'owner', 'developer', 'reader')", name="person_role"),
+    Index("person_account", "account_id"),
+    sqlite_with_rowid=False,
+)
+Index(
+    "person_login",
+    person.c.kind,
+    person.c.login,
+    unique=True,
+    sqlite_where=text(IN_FORCE),
+    postgresql_where=text(IN_FORCE),
+)
+
+# A link signs a person in once; only its hash is stored.
+sign_in_link = Table(
+    "sign_in_link",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("person_id", String, nullable=False),
+    Column("made_at_s", BigInteger, nullable=False),
+    Column("expires_at_s", BigInteger, nullable=False),
+    Column("used_at_s", BigInteger),
     sqlite_with_rowid=False,
 )

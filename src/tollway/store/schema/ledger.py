@@ -178,6 +178,17 @@ archived_balance = Table(
     sqlite_with_rowid=False,
 )
 
+# What an agent's session has spent of its budget, calls and credits together.
+agent_session = Table(
+    "agent_session",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("spent", BigInteger, nullable=False),
+    Column("used_at_s", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # The calls of known accounts that have no charge in the ledger, and why.
 refused_call = Table(
     "refused_call",

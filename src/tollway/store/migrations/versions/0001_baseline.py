@@ -10,8 +10,8 @@ down_revision = None
 _BASELINE = Path(__file__).parents[1] / "baseline"
 # In this order.
 _FILES = {
-    "sqlite": ("ledger.sql", "operations.sql"),
-    "postgresql": ("ledger.sql", "operations.sql", "months.sql", "charging.sql"),
+    "sqlite": ("ledger.sql", "operations.sql", "webhooks.sql"),
+    "postgresql": ("ledger.sql", "operations.sql", "webhooks.sql", "months.sql", "charging.sql"),
 }
 
 

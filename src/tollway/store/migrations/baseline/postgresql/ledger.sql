@@ -209,6 +209,15 @@ CREATE TABLE idempotency_key (
 );
 CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
 
+-- What an agent's session has spent of its budget, calls and credits together.
+CREATE TABLE agent_session (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    spent BIGINT NOT NULL,
+    used_at_s BIGINT NOT NULL,
+    PRIMARY KEY (account_id, name)
+);
+
 -- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
 CREATE TABLE refused_call (
     account_id VARCHAR COLLATE "C" NOT NULL,
@@ -296,6 +305,34 @@ CREATE TABLE sign_in_attempt (
 );
 CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);
 
+-- Operators, and the members of accounts. A login is free again when its person was removed.
+CREATE TABLE person (
+    id VARCHAR COLLATE "C" NOT NULL,
+    kind VARCHAR COLLATE "C" NOT NULL,
+    account_id VARCHAR COLLATE "C",
+    role VARCHAR COLLATE "C" NOT NULL,
+    name VARCHAR COLLATE "C" NOT NULL,
+    login VARCHAR COLLATE "C" NOT NULL,
+    password_hash VARCHAR COLLATE "C",
+    added_at_s BIGINT NOT NULL,
+    removed_at_s BIGINT,
+    PRIMARY KEY (id),
+    CONSTRAINT person_kind CHECK (kind IN ('operator', 'member')),
+    CONSTRAINT person_role CHECK (role IN ('operator', 'owner', 'developer', 'reader'))
+);
+CREATE UNIQUE INDEX person_login ON person (kind, login) WHERE removed_at_s IS NULL;
+CREATE INDEX person_account ON person (account_id);
+
+-- The links that sign a person in once; only their hashes are stored.
+CREATE TABLE sign_in_link (
+    hash BYTEA NOT NULL,
+    person_id VARCHAR COLLATE "C" NOT NULL,
+    made_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT NOT NULL,
+    used_at_s BIGINT,
+    PRIMARY KEY (hash)
+);
+
 
 -- Operators' acts -----------------------------------------------------------------------------
 
@@ -320,3 +357,28 @@ END
 $$;
 CREATE TRIGGER operator_act_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON operator_act
     FOR EACH STATEMENT EXECUTE FUNCTION tollway_refuse_change();
+
+
+-- Usage ----------------------------------------------------------------------------------------
+
+-- Sums of charges by minute, hour and day, made after their commit.
+CREATE TABLE usage (
+    span_s BIGINT NOT NULL,
+    start_s BIGINT NOT NULL,
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    operation VARCHAR COLLATE "C" NOT NULL,
+    calls BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    PRIMARY KEY (span_s, start_s, account_id, unit, operation)
+);
+CREATE INDEX usage_account ON usage (account_id, span_s, start_s);
+
+-- Up to which number the entries of a balance are in the sums.
+CREATE TABLE usage_cursor (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    unit VARCHAR COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    skipped BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit)
+);

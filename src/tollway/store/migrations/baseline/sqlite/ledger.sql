@@ -199,6 +199,15 @@ CREATE TABLE idempotency_key (
 ) WITHOUT ROWID;
 CREATE INDEX idempotency_key_at ON idempotency_key (at_ms);
 
+-- What an agent's session has spent of its budget, calls and credits together.
+CREATE TABLE agent_session (
+    account_id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    spent BIGINT NOT NULL,
+    used_at_s BIGINT NOT NULL,
+    PRIMARY KEY (account_id, name)
+) WITHOUT ROWID;
+
 -- The calls of known accounts that were not charged, and why: refused, failed, free or replayed.
 CREATE TABLE refused_call (
     account_id VARCHAR NOT NULL,
@@ -288,6 +297,34 @@ CREATE TABLE sign_in_attempt (
 ) WITHOUT ROWID;
 CREATE INDEX sign_in_attempt_began ON sign_in_attempt (began_at_s);
 
+-- Operators, and the members of accounts. A login is free again when its person was removed.
+CREATE TABLE person (
+    id VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,
+    account_id VARCHAR,
+    role VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    login VARCHAR NOT NULL,
+    password_hash VARCHAR,
+    added_at_s BIGINT NOT NULL,
+    removed_at_s BIGINT,
+    PRIMARY KEY (id),
+    CONSTRAINT person_kind CHECK (kind IN ('operator', 'member')),
+    CONSTRAINT person_role CHECK (role IN ('operator', 'owner', 'developer', 'reader'))
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX person_login ON person (kind, login) WHERE removed_at_s IS NULL;
+CREATE INDEX person_account ON person (account_id);
+
+-- The links that sign a person in once; only their hashes are stored.
+CREATE TABLE sign_in_link (
+    hash BLOB NOT NULL,
+    person_id VARCHAR NOT NULL,
+    made_at_s BIGINT NOT NULL,
+    expires_at_s BIGINT NOT NULL,
+    used_at_s BIGINT,
+    PRIMARY KEY (hash)
+) WITHOUT ROWID;
+
 
 -- Operators' acts -----------------------------------------------------------------------------
 
@@ -309,3 +346,28 @@ CREATE TRIGGER operator_act_is_not_changed BEFORE UPDATE ON operator_act
 BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
 CREATE TRIGGER operator_act_is_not_deleted BEFORE DELETE ON operator_act
 BEGIN SELECT RAISE(ABORT, 'the trail of acts is never changed'); END;
+
+
+-- Usage ----------------------------------------------------------------------------------------
+
+-- Sums of charges by minute, hour and day, made after their commit.
+CREATE TABLE usage (
+    span_s BIGINT NOT NULL,
+    start_s BIGINT NOT NULL,
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    operation VARCHAR NOT NULL,
+    calls BIGINT NOT NULL,
+    amount BIGINT NOT NULL,
+    PRIMARY KEY (span_s, start_s, account_id, unit, operation)
+) WITHOUT ROWID;
+CREATE INDEX usage_account ON usage (account_id, span_s, start_s);
+
+-- Up to which number the entries of a balance are in the sums.
+CREATE TABLE usage_cursor (
+    account_id VARCHAR NOT NULL,
+    unit VARCHAR NOT NULL,
+    number BIGINT NOT NULL,
+    skipped BIGINT NOT NULL,
+    PRIMARY KEY (account_id, unit)
+) WITHOUT ROWID;

@@ -1,0 +1,295 @@
+"""The account API, for asyncio.
+
+Made by `make sdk` from the gateway's descriptors: do not edit."""
+
+from datetime import date
+from typing import Optional, Union
+
+from tollway_client._core import Operation
+from tollway_client._drivers import AsyncDriver
+from tollway_client.account_types import (
+    AccountState,
+    Alerts,
+    Calls,
+    Consents,
+    Deliveries,
+    Done,
+    EndpointSecret,
+    Entries,
+    IssuedToken,
+    LimitsLeft,
+    Link,
+    Receipt,
+    Token,
+    Tokens,
+    Usage,
+    WaybillLabel,
+    WaybillState,
+    Webhooks,
+    WebhookSecret,
+)
+
+_ACCOUNT_BALANCE = Operation("account_balance", "GET", "/account/v1/balance", "query", "always")
+_ACCOUNT_LIMITS = Operation("account_limits", "GET", "/account/v1/limits", "query", "always")
+_ACCOUNT_USAGE = Operation("account_usage", "GET", "/account/v1/usage", "query", "always")
+_ACCOUNT_ENTRIES = Operation("account_entries", "GET", "/account/v1/entries", "query", "always")
+_ACCOUNT_REQUESTS = Operation("account_requests", "GET", "/account/v1/requests", "query", "always")
+_ACCOUNT_RECEIPT = Operation("account_receipt", "GET", "/account/v1/receipt", "query", "always")
+_ACCOUNT_TOKENS = Operation("account_tokens", "GET", "/account/v1/tokens", "query", "always")
+_ACCOUNT_TOKENS_MAKE = Operation(
+    "account_tokens_make", "POST", "/account/v1/tokens/make", "json", "unsent"
+)
+_ACCOUNT_TOKENS_ROTATE = Operation(
+    "account_tokens_rotate", "POST", "/account/v1/tokens/rotate", "json", "unsent"
+)
+_ACCOUNT_TOKENS_REVOKE = Operation(
+    "account_tokens_revoke", "POST", "/account/v1/tokens/revoke", "json", "unsent"
+)
+_ACCOUNT_CONSENTS = Operation("account_consents", "GET", "/account/v1/consents", "query", "always")
+_ACCOUNT_CONSENTS_LINK = Operation(
+    "account_consents_link", "POST", "/account/v1/consents/link", "json", "unsent"
+)
+_ACCOUNT_WAYBILLS = Operation("account_waybills", "GET", "/account/v1/waybills", "query", "always")
+_ACCOUNT_WAYBILLS_LABEL = Operation(
+    "account_waybills_label", "GET", "/account/v1/waybills/label", "query", "always"
+)
+_ACCOUNT_WAYBILLS_CANCEL = Operation(
+    "account_waybills_cancel", "POST", "/account/v1/waybills/cancel", "json", "unsent"
+)
+_ACCOUNT_WEBHOOKS = Operation("account_webhooks", "GET", "/account/v1/webhooks", "query", "always")
+_ACCOUNT_WEBHOOKS_MAKE = Operation(
+    "account_webhooks_make", "POST", "/account/v1/webhooks/make", "json", "unsent"
+)
+_ACCOUNT_WEBHOOKS_ROTATE = Operation(
+    "account_webhooks_rotate", "POST", "/account/v1/webhooks/rotate", "json", "unsent"
+)
+_ACCOUNT_WEBHOOKS_END = Operation(
+    "account_webhooks_end", "POST", "/account/v1/webhooks/end", "json", "unsent"
+)
+_ACCOUNT_WEBHOOKS_TEST = Operation(
+    "account_webhooks_test", "POST", "/account/v1/webhooks/test", "json", "unsent"
+)
+_ACCOUNT_WEBHOOKS_DELIVERIES = Operation(
+    "account_webhooks_deliveries", "GET", "/account/v1/webhooks/deliveries", "query", "always"
+)
+_ACCOUNT_WEBHOOKS_REDELIVER = Operation(
+    "account_webhooks_redeliver", "POST", "/account/v1/webhooks/redeliver", "json", "unsent"
+)
+_ACCOUNT_ALERTS = Operation("account_alerts", "GET", "/account/v1/alerts", "query", "always")
+_ACCOUNT_ALERTS_SET = Operation(
+    "account_alerts_set", "POST", "/account/v1/alerts/set", "json", "unsent"
+)
+
+
+class AsyncAccount:
+    """What a caller can know and change of its account."""
+
+    def __init__(self, driver: AsyncDriver) -> None:
+        self._driver = driver
+
+    async def balance(self) -> AccountState:
+        """Balances, prices and permissions."""
+        return await self._driver.run(_ACCOUNT_BALANCE, AccountState, {})
+
+    async def limits(self) -> LimitsLeft:
+        """What is left of the limits now."""
+        return await self._driver.run(_ACCOUNT_LIMITS, LimitsLeft, {})
+
+    async def usage(self, *, from_date: Union[date, str], to_date: Union[date, str]) -> Usage:
+        """Use by day and operation.
+
+        from_date: The first day. Send a date as YYYY-MM-DD.
+        to_date: The last day; at most 31 days in all. Send a date as YYYY-MM-DD.
+        """
+        return await self._driver.run(
+            _ACCOUNT_USAGE, Usage, {"from_date": from_date, "to_date": to_date}
+        )
+
+    async def entries(
+        self,
+        *,
+        unit: Optional[str] = None,
+        before: Optional[int] = None,
+        limit: Optional[int] = None,
+    ) -> Entries:
+        """The ledger of one balance.
+
+        unit: The balance: credits, or calls: and an operation. Send a text of 1 to 128
+            characters.
+        before: Only entries with a smaller number; for the next page. Send a whole number from
+            1 to 4611686018427387904.
+        limit: Entries per page; 50 if left out. Send a whole number from 1 to 100.
+        """
+        return await self._driver.run(
+            _ACCOUNT_ENTRIES, Entries, {"unit": unit, "before": before, "limit": limit}
+        )
+
+    async def requests(self, *, cursor: Optional[str] = None, limit: Optional[int] = None) -> Calls:
+        """The calls of the account.
+
+        cursor: The next_cursor of the page before. Send a text of 1 to 2000 characters.
+        limit: Calls per page; 50 if left out. Send a whole number from 1 to 100.
+        """
+        return await self._driver.run(_ACCOUNT_REQUESTS, Calls, {"cursor": cursor, "limit": limit})
+
+    async def receipt(self, *, request_id: str) -> Receipt:
+        """The receipt of a call.
+
+        request_id: The X-Request-Id of the call. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(_ACCOUNT_RECEIPT, Receipt, {"request_id": request_id})
+
+    async def tokens(self) -> Tokens:
+        """The tokens of the account."""
+        return await self._driver.run(_ACCOUNT_TOKENS, Tokens, {})
+
+    async def tokens_make(
+        self, *, label: str, kind: Optional[str] = None, expires_days: Optional[int] = None
+    ) -> IssuedToken:
+        """Make a token.
+
+        label: What the token is for. Send a text of 1 to 100 characters.
+        kind: live, or test for the sandbox; live if left out. Send one of live, test.
+        expires_days: After how many days it expires. Never later than the token that makes it.
+            Send a whole number from 1 to 3650.
+        """
+        return await self._driver.run(
+            _ACCOUNT_TOKENS_MAKE,
+            IssuedToken,
+            {"label": label, "kind": kind, "expires_days": expires_days},
+        )
+
+    async def tokens_rotate(self, *, token_id: str, overlap_s: Optional[int] = None) -> IssuedToken:
+        """Replace a token by a new one.
+
+        token_id: The id of the token. Send a text of 1 to 64 characters.
+        overlap_s: For how many seconds the old token still works; a day if left out. Send a
+            whole number from 0 to 2592000.
+        """
+        return await self._driver.run(
+            _ACCOUNT_TOKENS_ROTATE, IssuedToken, {"token_id": token_id, "overlap_s": overlap_s}
+        )
+
+    async def tokens_revoke(self, *, token_id: str) -> Token:
+        """Revoke a token.
+
+        token_id: The id of the token. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(_ACCOUNT_TOKENS_REVOKE, Token, {"token_id": token_id})
+
+    async def consents(
+        self, *, after: Optional[str] = None, limit: Optional[int] = None
+    ) -> Consents:
+        """The consents of shops and users.
+
+        after: The next_after of the page before. Send a text of 1 to 64 characters.
+        limit: Consents per page; 100 if left out. Send a whole number from 1 to 1000.
+        """
+        return await self._driver.run(_ACCOUNT_CONSENTS, Consents, {"after": after, "limit": limit})
+
+    async def consents_link(self, *, scope: str, owner_id: str) -> Link:
+        """A link that asks an owner for consent.
+
+        scope: What the consent is to be for. Send one of promotion, waybills, orders.
+        owner_id: The shop, or the user. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(
+            _ACCOUNT_CONSENTS_LINK, Link, {"scope": scope, "owner_id": owner_id}
+        )
+
+    async def waybills(self, *, object_id: str) -> WaybillState:
+        """The state of a waybill.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(_ACCOUNT_WAYBILLS, WaybillState, {"object_id": object_id})
+
+    async def waybills_label(self, *, object_id: str, format: Optional[str] = None) -> WaybillLabel:
+        """The label of a waybill as a file.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        format: The kind of file; pdf if left out. Send one of pdf, png, zpl.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WAYBILLS_LABEL, WaybillLabel, {"object_id": object_id, "format": format}
+        )
+
+    async def waybills_cancel(self, *, object_id: str) -> WaybillState:
+        """Cancel a waybill.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WAYBILLS_CANCEL, WaybillState, {"object_id": object_id}
+        )
+
+    async def webhooks(self) -> Webhooks:
+        """The webhooks of the account."""
+        return await self._driver.run(_ACCOUNT_WEBHOOKS, Webhooks, {})
+
+    async def webhooks_make(self, *, url: str) -> EndpointSecret:
+        """Add a webhook.
+
+        url: Where events are sent: an https address. Send a text of 1 to 500 characters.
+        """
+        return await self._driver.run(_ACCOUNT_WEBHOOKS_MAKE, EndpointSecret, {"url": url})
+
+    async def webhooks_rotate(self, *, webhook_id: str) -> WebhookSecret:
+        """A new secret for a webhook.
+
+        webhook_id: The id of the webhook. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WEBHOOKS_ROTATE, WebhookSecret, {"webhook_id": webhook_id}
+        )
+
+    async def webhooks_end(self, *, webhook_id: str) -> Done:
+        """End a webhook.
+
+        webhook_id: The id of the webhook. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(_ACCOUNT_WEBHOOKS_END, Done, {"webhook_id": webhook_id})
+
+    async def webhooks_test(self) -> Done:
+        """Send a test event."""
+        return await self._driver.run(_ACCOUNT_WEBHOOKS_TEST, Done, {})
+
+    async def webhooks_deliveries(
+        self, *, webhook_id: str, before: Optional[int] = None, limit: Optional[int] = None
+    ) -> Deliveries:
+        """The log of a webhook.
+
+        webhook_id: The id of the webhook. Send a text of 1 to 64 characters.
+        before: Only deliveries with a smaller number; for the next page. Send a whole number
+            from 1 to 4611686018427387904.
+        limit: Deliveries per page; 50 if left out. Send a whole number from 1 to 100.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WEBHOOKS_DELIVERIES,
+            Deliveries,
+            {"webhook_id": webhook_id, "before": before, "limit": limit},
+        )
+
+    async def webhooks_redeliver(self, *, webhook_id: str, event_id: str) -> Done:
+        """Deliver an event again.
+
+        webhook_id: The id of the webhook. Send a text of 1 to 64 characters.
+        event_id: The id of the event. Send a text of 1 to 100 characters.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WEBHOOKS_REDELIVER, Done, {"webhook_id": webhook_id, "event_id": event_id}
+        )
+
+    async def alerts(self) -> Alerts:
+        """The alerts of low balances."""
+        return await self._driver.run(_ACCOUNT_ALERTS, Alerts, {})
+
+    async def alerts_set(self, *, unit: str, below: int) -> Alerts:
+        """Set an alert of a low balance.
+
+        unit: The balance: credits, or calls: and an operation. Send a text of 1 to 128
+            characters.
+        below: Below which amount to notify; 0 ends the alert. Send a whole number from 0 to
+            1000000000000000.
+        """
+        return await self._driver.run(_ACCOUNT_ALERTS_SET, Alerts, {"unit": unit, "below": below})

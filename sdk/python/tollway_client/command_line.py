@@ -1,0 +1,194 @@
+"""`tollway-call`: sign in once, call an operation, save all records of a list, watch a balance."""
+
+import argparse
+import getpass
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any, Callable, NoReturn, Optional
+
+from tollway_client import __version__
+from tollway_client.client import Client
+from tollway_client.errors import NotAuthorizedError, TollwayError
+from tollway_client.exporting import KINDS, export
+
+_OPERATIONS = ("product_analysis", "coupon_claims", "promotion_material", "issue_waybill", "orders")
+_LISTS = {"orders": "iter_orders", "claims": "iter_coupon_claims"}
+_NOT_OPTIONS = ("self", "idempotency_key", "headers")
+
+
+class _UsageError(Exception):
+    """The text is one sentence for the person at the terminal."""
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> None:
+    given = _parser().parse_args(arguments)
+    try:
+        given.run(given)
+    except NotAuthorizedError as error:
+        _fail(f"{error}\nThe owner can approve here: {error.authorize_url}")
+    except (TollwayError, _UsageError, OSError) as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _fail(text: str) -> NoReturn:
+    print(f"Error: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("tollway-call", description="Call a Tollway gateway.")
+    parser.add_argument("--version", action="version", version=f"tollway-call {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    sign_in = commands.add_parser("sign-in", help="remember a gateway and a token")
+    sign_in.add_argument("url", help="where the gateway is, such as https://gateway.example")
+    sign_in.set_defaults(run=_sign_in)
+    commands.add_parser("sign-out", help="forget them").set_defaults(run=_sign_out)
+    for name in _OPERATIONS:
+        _add_call(commands, name.replace("_", "-"), name)
+    _add_export(commands)
+    balance = commands.add_parser("balance", help="what is left, and what calls cost")
+    balance.add_argument("--watch", type=float, metavar="SECONDS", help="again and again")
+    balance.set_defaults(run=_balance)
+    receipt = commands.add_parser("receipt", help="what one call cost, and why")
+    receipt.add_argument("request_id")
+    receipt.set_defaults(run=_receipt)
+    return parser
+
+
+def _add_call(commands: Any, command: str, method: str) -> None:
+    function = getattr(Client, method)
+    described = (inspect.getdoc(function) or "").splitlines()[0]
+    parser = commands.add_parser(command, help=described, description=inspect.getdoc(function))
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _add_options(parser, function)
+    parser.set_defaults(run=lambda given: _call(given, method))
+
+
+def _add_export(commands: Any) -> None:
+    parser = commands.add_parser("export", help="save all records of a list in a file")
+    lists = parser.add_subparsers(required=True, metavar="LIST")
+    for name, method in _LISTS.items():
+        one = lists.add_parser(name, help=f"all {name}, each once, also while others arrive")
+        kinds = ", ".join(KINDS)
+        one.add_argument("file", type=Path, help=f"a file that ends in one of {kinds}")
+        _add_options(one, getattr(Client, method))
+        one.set_defaults(run=lambda given, method=method: _export(given, method))
+
+
+def _add_options(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in _NOT_OPTIONS:
+            is_required = parameter.default is inspect.Parameter.empty
+            is_whole = "int" in str(parameter.annotation) and "str" not in str(parameter.annotation)
+            parser.add_argument(
+                f"--{name}",
+                required=is_required,
+                type=int if is_whole else str,
+                metavar="NUMBER" if is_whole else "TEXT",
+            )
+
+
+def _only(given: argparse.Namespace) -> dict[str, Any]:
+    """The parameters of the call: what was given, but for the file and the command."""
+    return {
+        name: value
+        for name, value in vars(given).items()
+        if name not in ("run", "file", "watch") and value is not None
+    }
+
+
+def _call(given: argparse.Namespace, method: str) -> None:
+    with _client() as client:
+        _print(getattr(client, method)(**_only(given)))
+
+
+def _receipt(given: argparse.Namespace) -> None:
+    with _client() as client:
+        _print(client.account.receipt(request_id=given.request_id))
+
+
+def _export(given: argparse.Namespace, method: str) -> None:
+    parameters = _only(given)
+    for name in ("startTime", "endTime"):
+        if name in parameters:
+            parameters[name] = int(parameters[name])
+    with _client() as client:
+        records: Iterator[Any] = getattr(client, method)(**parameters)
+        try:
+            count = export(_counted(records), given.file)
+        except ValueError as error:
+            raise _UsageError(str(error)) from None
+    print(f"\r{count:,} records are in {given.file}.", file=sys.stderr)
+
+
+def _counted(records: Iterator[Any]) -> Iterator[Any]:
+    for number, record in enumerate(records, start=1):
+        if number % 1000 == 0 and sys.stderr.isatty():
+            print(f"\r{number:,} records …", end="", file=sys.stderr)
+        yield record
+
+
+def _balance(given: argparse.Namespace) -> None:
+    with _client() as client:
+        while True:
+            state = client.account.balance()
+            left = ", ".join(f"{each.unit} {each.amount:,}" for each in state.balances)
+            print(f"{time.strftime('%H:%M:%S')}  {state.name}: {left or 'nothing'}", flush=True)
+            if given.watch is None:
+                break
+            time.sleep(max(given.watch, 1.0))
+    for one in state.operations:
+        closed = "" if one.is_open else " (closed)"
+        print(f"  {one.operation} costs {one.price} {one.unit}{closed}")
+
+
+def _print(answer: Any) -> None:
+    values = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
+    values.pop("meta", None)
+    print(json.dumps(values, ensure_ascii=False, indent=2))
+
+
+def _config() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "tollway-call.json"
+
+
+def _sign_in(given: argparse.Namespace) -> None:
+    if sys.stdin.isatty():
+        token = getpass.getpass("Token: ").strip()
+    else:
+        token = sys.stdin.readline().strip()
+    with Client(token, given.url) as client:
+        name = client.account.balance().name
+    path = _config()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Readable by its owner alone from the first moment.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"url": given.url, "token": token}, file)
+    print(f"You are signed in to {given.url} as {name}.")
+
+
+def _sign_out(_given: argparse.Namespace) -> None:
+    _config().unlink(missing_ok=True)
+    print("The token is forgotten.")
+
+
+def _client() -> Client:
+    path = _config()
+    if not path.exists():
+        raise _UsageError("Sign in first: tollway-call sign-in URL")
+    known = json.loads(path.read_text(encoding="utf-8"))
+    return Client(known["token"], known["url"])
+
+
+if __name__ == "__main__":
+    main()

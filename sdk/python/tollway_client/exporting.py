@@ -1,0 +1,86 @@
+"""Saves records in a file: CSV, JSON Lines or Parquet, by how its name ends.
+
+The file appears under its name when it is whole.
+"""
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Callable
+
+_ROWS_AT_ONCE = 5000
+
+
+def _csv(records: Iterator[Any], path: Path) -> int:
+    count = 0
+    # The mark at its start tells Excel that it is UTF-8.
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = None
+        for record in records:
+            row = asdict(record)
+            if writer is None:
+                writer = csv.DictWriter(file, row)
+                writer.writeheader()
+            writer.writerow({name: _harmless(value) for name, value in row.items()})
+            count += 1
+    return count
+
+
+def _harmless(value: Any) -> Any:
+    """A spreadsheet would take a text that begins so for a formula, and run it."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return value
+
+
+def _json_lines(records: Iterator[Any], path: Path) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for record in records:
+            file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def _parquet(records: Iterator[Any], path: Path) -> int:
+    try:
+        # Needed for this kind of file alone.
+        pyarrow = import_module("pyarrow")
+        parquet = import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise ValueError("Parquet needs the package pyarrow: install it, or use .csv.") from None
+    count, writer = 0, None
+    while rows := [asdict(record) for record in islice(records, _ROWS_AT_ONCE)]:
+        table = pyarrow.Table.from_pylist(rows, schema=writer.schema if writer else None)
+        if writer is None:
+            writer = parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+        count += len(rows)
+    if writer is not None:
+        writer.close()
+    return count
+
+
+KINDS: dict[str, Callable[[Iterator[Any], Path], int]] = {
+    ".csv": _csv,
+    ".jsonl": _json_lines,
+    ".parquet": _parquet,
+}
+
+
+def export(records: Iterator[Any], path: Path) -> int:
+    """Saves records; returns how many there were."""
+    if path.suffix not in KINDS:
+        raise ValueError(f"The file's name must end in one of {', '.join(KINDS)}.")
+    partial = path.with_name(f"{path.name}.part")
+    try:
+        count = KINDS[path.suffix](records, partial)
+        if partial.exists():
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count

@@ -1,0 +1,254 @@
+"""Webhooks of the account: where they go, their secrets, their log, and alerts."""
+
+from typing import Annotated
+
+import msgspec
+
+from tollway.account.operation import (
+    AccountCall,
+    AccountParts,
+    Endpoint,
+    Handler,
+    Nothing,
+    endpoint,
+)
+from tollway.contract.fields import Field, Text, Whole
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.catalogue import OPERATIONS
+from tollway.webhooks.addresses import AddressError
+from tollway.webhooks.endpoints import (
+    ENDPOINTS_MAX,
+    EndpointSecret,
+    WebhookEndpoint,
+    add_endpoint,
+    end_endpoint,
+    list_endpoints,
+    rotate_secret,
+)
+from tollway.webhooks.events import Event, record_event
+from tollway.webhooks.log import Delivery, deliver_again, list_deliveries
+from tollway.webhooks.watching import list_alerts, set_alert
+
+_MOST = 2**62
+_ENDPOINT_ID = Field(Text(max_length=64), "The id of the webhook.")
+_UNITS = {"credits", *(each.balance_unit for each in OPERATIONS)}
+
+
+class Webhooks(msgspec.Struct, frozen=True):
+    """The oldest first."""
+
+    webhooks: list[WebhookEndpoint]
+
+
+class MakeWebhookRequest(msgspec.Struct, frozen=True):
+    url: Annotated[str, Field(Text(max_length=500), "Where events are sent: an https address.")]
+
+
+class WebhookRequest(msgspec.Struct, frozen=True):
+    webhook_id: Annotated[str, _ENDPOINT_ID]
+
+
+class DeliveriesRequest(msgspec.Struct, frozen=True):
+    webhook_id: Annotated[str, _ENDPOINT_ID]
+    before: Annotated[
+        int, Field(Whole(1, _MOST), "Only deliveries with a smaller number; for the next page.")
+    ] = _MOST
+    limit: Annotated[int, Field(Whole(1, 100), "Deliveries per page; 50 if left out.")] = 50
+
+
+class RedeliverRequest(msgspec.Struct, frozen=True):
+    webhook_id: Annotated[str, _ENDPOINT_ID]
+    event_id: Annotated[str, Field(Text(max_length=100), "The id of the event.")]
+
+
+class Deliveries(msgspec.Struct, frozen=True):
+    """The newest first. `next_before` is null on the last page."""
+
+    deliveries: list[Delivery]
+    next_before: int | None
+
+
+class WebhookSecret(msgspec.Struct, frozen=True):
+    """The new secret: the only time it is shown. The old one signs too, for a day."""
+
+    secret: str
+
+
+class Done(msgspec.Struct, frozen=True):
+    done: bool
+
+
+class BalanceAlert(msgspec.Struct, frozen=True):
+    unit: str
+    below: int
+
+
+class Alerts(msgspec.Struct, frozen=True):
+    alerts: list[BalanceAlert]
+
+
+class AlertRequest(msgspec.Struct, frozen=True):
+    unit: Annotated[
+        str, Field(Text(max_length=128), "The balance: credits, or calls: and an operation.")
+    ]
+    below: Annotated[
+        int, Field(Whole(0, 10**15), "Below which amount to notify; 0 ends the alert.")
+    ]
+
+
+def _list(parts: AccountParts) -> Handler:
+    async def handle(_: Nothing, call: AccountCall) -> Webhooks:
+        return Webhooks(await list_endpoints(parts.database, call.account_id))
+
+    return handle
+
+
+def _make(parts: AccountParts) -> Handler:
+    async def handle(request: MakeWebhookRequest, call: AccountCall) -> EndpointSecret:
+        try:
+            await parts.addresses.resolve(parts.addresses.check(request.url))
+        except AddressError as error:
+            raise _unfit("url", Phrase(str(error), "该地址不可用")) from None
+        existing = await list_endpoints(parts.database, call.account_id)
+        if sum(each.ended_at_s is None for each in existing) >= ENDPOINTS_MAX:
+            raise _unfit("url", Phrase("the account has 10 webhooks", "该账户已有 10 个回调"))
+        return await add_endpoint(
+            parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.url
+        )
+
+    return handle
+
+
+def _unfit(field: str, problem: Phrase) -> Refusal:
+    expected = Phrase("a public https address, or another value", "公网 https 地址或其他取值")
+    return Refusal(Reason.PARAMETER_INVALID, field=field, problem=problem, expected=expected)
+
+
+def _unknown(field: str) -> Refusal:
+    return Refusal(Reason.ITEM_UNKNOWN, field=field)
+
+
+def _rotate(parts: AccountParts) -> Handler:
+    async def handle(request: WebhookRequest, call: AccountCall) -> WebhookSecret:
+        secret = await rotate_secret(
+            parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.webhook_id
+        )
+        if secret is None:
+            raise _unknown("webhook_id")
+        return WebhookSecret(secret)
+
+    return handle
+
+
+def _end(parts: AccountParts) -> Handler:
+    async def handle(request: WebhookRequest, call: AccountCall) -> Done:
+        if not await end_endpoint(
+            parts.database, parts.runtime, call.account_id, request.webhook_id
+        ):
+            raise _unknown("webhook_id")
+        return Done(True)
+
+    return handle
+
+
+def _test(parts: AccountParts) -> Handler:
+    async def handle(_: Nothing, call: AccountCall) -> Done:
+        event = Event(call.account_id, "webhook.test", "test", {"account_id": call.account_id})
+        await parts.database.write(lambda tx: record_event(tx, parts.runtime, event))
+        return Done(True)
+
+    return handle
+
+
+def _deliveries(parts: AccountParts) -> Handler:
+    async def handle(request: DeliveriesRequest, call: AccountCall) -> Deliveries:
+        found = await list_deliveries(
+            parts.database, call.account_id, request.webhook_id, request.before, request.limit
+        )
+        is_last = len(found) < request.limit
+        return Deliveries(list(found), None if is_last else found[-1].number)
+
+    return handle
+
+
+def _redeliver(parts: AccountParts) -> Handler:
+    async def handle(request: RedeliverRequest, call: AccountCall) -> Done:
+        now_ms = parts.runtime.at_ms()
+        key = (call.account_id, request.webhook_id, request.event_id)
+        if not await deliver_again(parts.database, *key, now_ms):
+            raise _unknown("event_id")
+        return Done(True)
+
+    return handle
+
+
+async def _alerts_of(parts: AccountParts, account_id: str) -> Alerts:
+    found = await list_alerts(parts.database, account_id)
+    return Alerts([BalanceAlert(unit, below) for unit, below in found])
+
+
+def _alerts(parts: AccountParts) -> Handler:
+    async def handle(_: Nothing, call: AccountCall) -> Alerts:
+        return await _alerts_of(parts, call.account_id)
+
+    return handle
+
+
+def _set_alert(parts: AccountParts) -> Handler:
+    async def handle(request: AlertRequest, call: AccountCall) -> Alerts:
+        if request.unit not in _UNITS:
+            raise _unfit("unit", Phrase("there is no such balance", "没有该余额"))
+        await set_alert(parts.database, call.account_id, request.unit, request.below)
+        return await _alerts_of(parts, call.account_id)
+
+    return handle
+
+
+_UNKNOWN = (Reason.ITEM_UNKNOWN,)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    endpoint("webhooks", "The webhooks of the account", Nothing, Webhooks, _list),
+    endpoint(
+        "webhooks/make", "Add a webhook", MakeWebhookRequest, EndpointSecret, _make, changes=True
+    ),
+    endpoint(
+        "webhooks/rotate",
+        "A new secret for a webhook",
+        WebhookRequest,
+        WebhookSecret,
+        _rotate,
+        changes=True,
+        own_reasons=_UNKNOWN,
+    ),
+    endpoint(
+        "webhooks/end",
+        "End a webhook",
+        WebhookRequest,
+        Done,
+        _end,
+        changes=True,
+        own_reasons=_UNKNOWN,
+    ),
+    endpoint("webhooks/test", "Send a test event", Nothing, Done, _test, changes=True),
+    endpoint(
+        "webhooks/deliveries", "The log of a webhook", DeliveriesRequest, Deliveries, _deliveries
+    ),
+    endpoint(
+        "webhooks/redeliver",
+        "Deliver an event again",
+        RedeliverRequest,
+        Done,
+        _redeliver,
+        changes=True,
+        own_reasons=_UNKNOWN,
+    ),
+    endpoint("alerts", "The alerts of low balances", Nothing, Alerts, _alerts),
+    endpoint(
+        "alerts/set",
+        "Set an alert of a low balance",
+        AlertRequest,
+        Alerts,
+        _set_alert,
+        changes=True,
+    ),
+)

@@ -1,0 +1,109 @@
+"""`tollway operator`: the people who sign in to the operator's pages."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tollway.cli.command import Session, add_group, command
+from tollway.cli.output import Output, Table, Time
+from tollway.cli.parameters import argument, option
+from tollway.identity.people import (
+    Invitation,
+    Person,
+    Role,
+    ensure_operator,
+    invite,
+    list_operators,
+    new_link,
+    remove_person,
+)
+from tollway.ledger import LedgerError
+from tollway.settings import Settings
+from tollway.store.database import Database
+
+LINK_MINUTES = 60
+
+commands = typer.Typer()
+operators = add_group(commands, "operator")
+
+LoginArgument = Annotated[str, argument("LOGIN", "What the operator signs in with.")]
+
+
+class PrintedLink(msgspec.Struct, frozen=True):
+    """A link that signs a person in once."""
+
+    person: Person
+    url: str
+    expires_at_s: int
+
+
+@command(operators, "invite")
+async def invite_(
+    session: Session,
+    login: LoginArgument,
+    name: Annotated[str | None, option("The name on pages; without it, the login.")] = None,
+) -> Output:
+    """Add an operator, and print the link by which they sign in first."""
+    database = await session.open()
+    made = await invite(
+        database, session.runtime, role=Role.OPERATOR, name=name or login, login=login
+    )
+    return _shown(session, made)
+
+
+@command(operators, "link")
+async def link(
+    session: Session,
+    login: Annotated[str | None, argument("LOGIN", "Whom it signs in; else the first.")] = None,
+) -> Output:
+    """Print a link that signs an operator in, once, within the hour."""
+    database = await session.open()
+    found = (
+        await _operator(database, login)
+        if login
+        else await ensure_operator(database, session.runtime)
+    )
+    return _shown(session, await new_link(database, session.runtime, found.id, LINK_MINUTES * 60))
+
+
+@command(operators, "list")
+async def list_(session: Session) -> Output:
+    """List the operators."""
+    found = await list_operators(await session.open())
+    table = Table(
+        ("login", "name", "added", "removed"),
+        [(each.login, each.name, Time(each.added_at_s), Time(each.removed_at_s)) for each in found],
+        empty="There are no operators yet: `tollway operator link` makes the first.",
+    )
+    return Output(found, table)
+
+
+@command(operators, "remove")
+async def remove(session: Session, login: LoginArgument) -> Output:
+    """Take an operator's access away, at once."""
+    database = await session.open()
+    found = await _operator(database, login)
+    removed = await remove_person(database, session.runtime, found.id)
+    return Output(removed, f"{removed.name} can no longer sign in.")
+
+
+async def _operator(database: Database, login: str) -> Person:
+    for each in await list_operators(database):
+        if each.login == login.strip().casefold() and each.removed_at_s is None:
+            return each
+    raise LedgerError(f"No operator signs in as {login}: `tollway operator list` shows them all.")
+
+
+def operator_url(settings: Settings, made: Invitation) -> str:
+    return f"{settings.public_address}/operator/enter?link={made.link}"
+
+
+def _shown(session: Session, made: Invitation) -> Output:
+    printed = PrintedLink(made.person, operator_url(session.settings, made), made.expires_at_s)
+    return Output(
+        printed,
+        f"This link signs {made.person.name} in, once, until "
+        f"{session.local_time(made.expires_at_s)}:",
+        printed.url,
+    )

@@ -1,0 +1,273 @@
+"""The operations as tools for agents, by the Model Context Protocol over streamable HTTP.
+
+A tool call is a call of the operation: it passes through the same pipeline, with the same token,
+limit, price, receipt and consent. Requests are stateless, so any worker can answer any of them.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from time import time
+from typing import Any
+from urllib.parse import urlencode
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from tollway import __version__
+from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.reasons import Reason, Refusal
+from tollway.gateway.openapi import parameters_schema
+from tollway.ledger.agent_sessions import give_back, reserve
+from tollway.pipeline.bodies import Message, Receive, Scope, Send
+from tollway.pipeline.call import Call
+from tollway.pipeline.http import Edge
+from tollway.pipeline.pipeline import Pipeline
+from tollway.pipeline.throttle import SlidingSecond
+from tollway.store.database import Database
+
+MCP_PATH = "/mcp"
+BUDGET_HEADER, SESSION_HEADER = "x-tollway-budget", "x-tollway-session"
+_BODY_MAX = 65_536
+_SESSION_MAX = 64
+# By account. A client sends several messages around a call, and calls have the limit of theirs.
+_MESSAGES_A_SECOND = 100
+_INSTRUCTIONS = (
+    "Each tool is one paid operation of a Tollway gateway; its description says what a successful "
+    "call costs. Failed calls cost nothing. An answer with code 302 has a link that the shop's "
+    "owner must open to approve."
+)
+
+
+class AgentTools:
+    """The MCP server of a gateway."""
+
+    def __init__(
+        self, operations: Sequence[Operation], pipeline: Pipeline, edge: Edge, database: Database
+    ) -> None:
+        self._operations = {each.name: each for each in operations}
+        self._pipeline = pipeline
+        self._edge = edge
+        self._database = database
+        self._messages = SlidingSecond()
+        self._stopping = asyncio.Event()
+        server: Server[Any] = Server(
+            "tollway",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server, json_response=True, stateless=True, max_request_body_size=_BODY_MAX
+        )
+
+    async def start(self) -> None:
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running = asyncio.create_task(self._run(started))
+        await started
+
+    async def _run(self, started: asyncio.Future[None]) -> None:
+        # One task enters and leaves this block, as its task group demands.
+        async with self._manager.run():
+            started.set_result(None)
+            await self._stopping.wait()
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        await self._running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Nothing is parsed for a client without a valid token."""
+        request = Request(scope)
+        if request.method != "POST":
+            allowed = JSONResponse({"error": "Send POST."}, 405, {"Allow": "POST"})
+            return await allowed(scope, receive, send)
+        try:
+            call = await self._identify(request)
+            if self._messages.admit(call.account_id, _MESSAGES_A_SECOND) is None:
+                raise Refusal(Reason.THROTTLED, limit=_MESSAGES_A_SECOND)
+        except Refusal as refusal:
+            cause = refusal.reason.value
+            headers = {"WWW-Authenticate": "Bearer"} if cause.code == 401 else {"Retry-After": "1"}
+            refused = JSONResponse({"error": refusal.message("en")}, cause.status, headers)
+            return await refused(scope, receive, send)
+        return await self._manager.handle_request(scope, receive, send)
+
+    async def _list(
+        self, context: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        call = await self._identify(_request_of(context))
+        tools = [
+            types.Tool(
+                name=each.name,
+                title=each.title,
+                description=f"{each.title}. {self._cost(call, each)}",
+                input_schema=parameters_schema(each),
+            )
+            for each in self._operations.values()
+        ]
+        return types.ListToolsResult(tools=tools)
+
+    def _cost(self, call: Call, operation: Operation) -> str:
+        price = self._pipeline.permit.price_of(call.caller, operation)
+        if price is None:
+            return "Your account may not call this: ask the operator."
+        if call.caller.is_test:
+            return "Costs nothing: the token is a test token, and the data is made up."
+        unit = "call of your allowance" if operation.unit is Unit.CALLS else "credit"
+        return f"Costs {price} {unit}{'' if price == 1 else 's'} if it succeeds."
+
+    async def _identify(self, request: Request) -> Call:
+        """A call that has nothing but its caller."""
+        call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), _no_body, time())
+        waiting = self._pipeline.authenticate(call)
+        if waiting is not None:
+            await waiting
+        return call
+
+    async def _call(
+        self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        operation, request = self._operations.get(params.name), _request_of(context)
+        if operation is None:
+            return _result(f"There is no tool {params.name!r}.", is_error=True)
+        call = await self._identify(request)
+        try:
+            budget = _Budget.of(request, call)
+        except ValueError as error:
+            return _result(str(error), is_error=True)
+        price = self._pipeline.permit.price_of(call.caller, operation) or 0
+        account_id = call.caller.account_id
+        if budget is None or price == 0:
+            return await self._perform(operation, params.arguments or {}, request)
+        if not await reserve(
+            self._database, account_id, budget.session, price, budget.most, int(time())
+        ):
+            return _result(
+                f"The budget of this session is spent: {budget.most} calls and credits in all, and "
+                f"this call costs {price}. Nothing was charged. Ask the person you work for for "
+                f"more.",
+                is_error=True,
+            )
+        charged = 0
+        try:
+            result = await self._perform(operation, params.arguments or {}, request)
+            charged = _charged(operation, result, price)
+            return result
+        finally:
+            if charged < price:
+                await give_back(self._database, account_id, budget.session, price - charged)
+
+    async def _perform(
+        self, operation: Operation, values: Mapping[str, Any], request: Request
+    ) -> types.CallToolResult:
+        """Runs the operation as if its own HTTP request had come in."""
+        headers = _own_headers(request)
+        query, body = b"", b""
+        sent = {name: value for name, value in values.items() if value is not None}
+        if operation.encoding is Encoding.QUERY:
+            query = urlencode({name: _as_text(value) for name, value in sent.items()}).encode()
+        else:
+            # Every operation with a body also reads JSON.
+            body = json.dumps(sent).encode()
+            headers += [(b"content-type", b"application/json")]
+            headers += [(b"content-length", str(len(body)).encode())]
+        answer = _Collected()
+        scope = _scope(operation.method, operation.path, query, headers)
+        await self._edge(scope, _received(body), answer.send)
+        envelope = json.loads(answer.body)
+        request_id = dict(answer.headers).get(b"x-request-id", b"").decode()
+        text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
+        return _result(text, envelope | {"request_id": request_id}, is_error=envelope["code"] != 0)
+
+
+class _Budget:
+    """What a session may spend in all, as the agent's headers say."""
+
+    def __init__(self, session: str, most: int) -> None:
+        self.session = session
+        self.most = most
+
+    @classmethod
+    def of(cls, request: Request, call: Call) -> "_Budget | None":
+        most = request.headers.get(BUDGET_HEADER)
+        if most is None:
+            return None
+        if not (most.isascii() and most.isdigit() and len(most) <= 12):
+            raise ValueError("X-Tollway-Budget must be a whole number of calls and credits.")
+        session = request.headers.get(SESSION_HEADER) or call.caller.token_id
+        if len(session) > _SESSION_MAX or not session.isprintable():
+            raise ValueError(f"X-Tollway-Session must be a name of at most {_SESSION_MAX} letters.")
+        return cls(session, int(most))
+
+
+class _Collected:
+    """An answer of the pipeline, as ASGI messages bring it."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = b""
+
+    async def send(self, message: Message) -> None:
+        self.headers = message.get("headers", self.headers)
+        self.body += message.get("body", b"")
+
+
+def _request_of(context: ServerRequestContext[Any, Any]) -> Request:
+    assert isinstance(context.request, Request), "over HTTP, every message comes in a request"
+    return context.request
+
+
+async def _no_body(_limit: int, _sender: str) -> bytes:
+    return b""
+
+
+def _received(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _scope(method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]]) -> Scope:
+    return {
+        "type": "http",
+        "method": method,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "headers": headers,
+        "client": ("mcp", 0),
+    }
+
+
+_CARRIED = (b"authorization", b"accept-language")
+
+
+def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in request.headers.raw if name in _CARRIED]
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _charged(operation: Operation, result: types.CallToolResult, price: int) -> int:
+    """What a call took, by its answer. Product analysis reports no amount."""
+    envelope = result.structured_content or {}
+    if result.is_error:
+        return 0
+    if operation.unit is Unit.CALLS:
+        return price
+    return int(envelope["data"].get("withholding_money", price))
+
+
+def _result(
+    text: str, structured: dict[str, Any] | None = None, *, is_error: bool
+) -> types.CallToolResult:
+    content: list[Any] = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, structured_content=structured, is_error=is_error)

@@ -1,0 +1,306 @@
+"""Operators and the members of accounts: added, found, invited by link, removed.
+
+A person is invited by a link that works once and expires. Behind it they sign in and may choose a
+password. Only hashes of links and passwords are stored.
+"""
+
+import hashlib
+import secrets
+from enum import StrEnum
+
+import msgspec
+from sqlalchemy import bindparam, func, or_, select
+
+from tollway.identity.passwords import StoredPassword, folded_login, hash_password
+from tollway.identity.sessions import end_sessions
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import find_account
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.identity import person, sign_in_link
+
+OPERATOR = "operator"
+MEMBER = "member"
+LINK_HOURS = 72
+_NAME_MAX = 100
+_LOGIN_MIN = 3
+
+
+class Role(StrEnum):
+    """What a person may do. A reader changes nothing; a developer changes all but members."""
+
+    OPERATOR = "operator"
+    OWNER = "owner"
+    DEVELOPER = "developer"
+    READER = "reader"
+
+
+MEMBER_ROLES = (Role.OWNER, Role.DEVELOPER, Role.READER)
+
+
+class Person(msgspec.Struct, frozen=True):
+    """An operator, or a member of one account."""
+
+    id: str
+    kind: str
+    account_id: str | None
+    role: Role
+    name: str
+    login: str
+    added_at_s: int
+    removed_at_s: int | None
+
+    @property
+    def may_change(self) -> bool:
+        return self.role is not Role.READER
+
+    @property
+    def may_invite(self) -> bool:
+        return self.role in (Role.OPERATOR, Role.OWNER)
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """A person, and the text of the link that signs them in; shown once."""
+
+    person: Person
+    link: str
+    expires_at_s: int
+
+
+_COLUMNS = tuple(person.c[name] for name in Person.__struct_fields__)
+_INSERT = Query(
+    person.insert().values({name: bindparam(name) for name in Person.__struct_fields__})
+)
+_FIND = Query(select(*_COLUMNS).where(person.c.id == bindparam("wanted")))
+_IN_FORCE = person.c.removed_at_s.is_(None)
+_BY_LOGIN = Query(
+    select(*_COLUMNS, person.c.password_hash).where(
+        person.c.kind == bindparam("of_kind"), person.c.login == bindparam("wanted"), _IN_FORCE
+    )
+)
+_OPERATORS = Query(
+    select(*_COLUMNS).where(person.c.kind == OPERATOR).order_by(person.c.added_at_s, person.c.id)
+)
+_MEMBERS = Query(
+    select(*_COLUMNS)
+    .where(person.c.account_id == bindparam("of_account"))
+    .order_by(person.c.added_at_s, person.c.id)
+)
+_SET_PASSWORD = Query(
+    person.update()
+    .where(person.c.id == bindparam("wanted"))
+    .values(password_hash=bindparam("new_hash"))
+)
+_REMOVE = Query(
+    person.update()
+    .where(person.c.id == bindparam("wanted"), _IN_FORCE)
+    .values(removed_at_s=bindparam("now_s"))
+)
+_HAS_PASSWORD = Query(
+    select(func.count())
+    .select_from(person)
+    .where(person.c.kind == OPERATOR, _IN_FORCE, person.c.password_hash.is_not(None))
+)
+_ADD_LINK = Query(
+    sign_in_link.insert().values(
+        {name: bindparam(name) for name in ("hash", "person_id", "made_at_s", "expires_at_s")}
+    )
+)
+_holds = (sign_in_link.c.used_at_s.is_(None), sign_in_link.c.expires_at_s > bindparam("now_s"))
+_OPEN_LINK = Query(
+    select(*_COLUMNS, person.c.password_hash)
+    .join(sign_in_link, sign_in_link.c.person_id == person.c.id)
+    .where(sign_in_link.c.hash == bindparam("wanted"), _IN_FORCE, *_holds)
+)
+_USE_LINK = Query(
+    sign_in_link.update()
+    .where(sign_in_link.c.hash == bindparam("wanted"), *_holds)
+    .values(used_at_s=bindparam("now_s"))
+)
+_SWEEP_LINKS = Query(
+    sign_in_link.delete().where(
+        or_(
+            sign_in_link.c.expires_at_s < bindparam("before_s"),
+            sign_in_link.c.used_at_s < bindparam("before_s"),
+        )
+    )
+)
+
+
+async def invite(
+    database: Database,
+    runtime: Runtime,
+    *,
+    role: Role,
+    name: str,
+    login: str,
+    account_wanted: str | None = None,
+) -> Invitation:
+    """Adds a person, and makes the link by which they sign in first."""
+    login = folded_login(login)
+    for what, text, least in (("name", name.strip(), 1), ("login", login, _LOGIN_MIN)):
+        if not least <= len(text) <= _NAME_MAX or not text.isprintable():
+            raise LedgerError(f"A {what} has {least} to {_NAME_MAX} printable characters.")
+
+    async def work(transaction: Transaction) -> Invitation:
+        account_id = None
+        if account_wanted is not None:
+            found = await find_account(transaction, account_wanted)
+            if found.closed_at_s is not None:
+                raise LedgerError(f"Account {found.name} is closed: it can have no new member.")
+            account_id = found.id
+        kind = OPERATOR if account_id is None else MEMBER
+        if await transaction.fetch_one(_BY_LOGIN, of_kind=kind, wanted=login):
+            raise LedgerError(f"The login {login} is taken: choose another.")
+        added = Person(
+            runtime.new_id("per_"), kind, account_id, role, name, login, runtime.at_s(), None
+        )
+        await transaction.execute(_INSERT, **msgspec.structs.asdict(added))
+        made = await _make_link(transaction, runtime, added, LINK_HOURS * 3600)
+        await record_act(transaction, runtime, f"{kind} invite", f"{kind} {login}", after=added)
+        return made
+
+    return await database.write(work)
+
+
+async def new_link(
+    database: Database, runtime: Runtime, person_id: str, lifetime_s: int = LINK_HOURS * 3600
+) -> Invitation:
+    """Another link for a person who has lost theirs, or their password."""
+
+    async def work(transaction: Transaction) -> Invitation:
+        found = await find_person(transaction, person_id)
+        if found is None or found.removed_at_s is not None:
+            raise LedgerError("There is no such person.")
+        return await _make_link(transaction, runtime, found, lifetime_s)
+
+    return await database.write(work)
+
+
+async def _make_link(
+    transaction: Transaction, runtime: Runtime, found: Person, lifetime_s: int
+) -> Invitation:
+    text, now_s = secrets.token_urlsafe(24), runtime.at_s()
+    await transaction.execute(_SWEEP_LINKS, before_s=now_s - LINK_HOURS * 3600)
+    await transaction.execute(
+        _ADD_LINK,
+        hash=_hash(text),
+        person_id=found.id,
+        made_at_s=now_s,
+        expires_at_s=now_s + lifetime_s,
+    )
+    return Invitation(found, text, now_s + lifetime_s)
+
+
+class OpenedSignInLink(msgspec.Struct, frozen=True):
+    """Whose link it is, and whether they have a password already."""
+
+    person: Person
+    has_password: bool
+
+
+async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
+    """Whom a link signs in; None if it was used, has expired, or never was one."""
+    row = await reader.fetch_one(_OPEN_LINK, wanted=_hash(text), now_s=int(now_s))
+    return None if row is None else OpenedSignInLink(_person(row[:-1]), row[-1] is not None)
+
+
+async def use_link(
+    database: Database, text: str, password_hash: str | None, now_s: float
+) -> Person | None:
+    """Uses a link up; a password is set if one was chosen. None if it does not hold."""
+
+    async def work(transaction: Transaction) -> Person | None:
+        opened = await open_link(transaction, text, now_s)
+        if opened is None:
+            return None
+        if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
+            return None
+        if password_hash is not None:
+            await _change_password(transaction, opened.person, password_hash, now_s)
+        return opened.person
+
+    return await database.write(work)
+
+
+async def set_person_password(
+    database: Database, found: Person, password: str, now_s: float
+) -> None:
+    """Gives a person another password, and ends their sessions."""
+    new_hash = hash_password(password)
+
+    async def work(transaction: Transaction) -> None:
+        await _change_password(transaction, found, new_hash, now_s)
+
+    await database.write(work)
+
+
+async def _change_password(
+    transaction: Transaction, found: Person, new_hash: str, now_s: float
+) -> None:
+    await transaction.execute(_SET_PASSWORD, wanted=found.id, new_hash=new_hash)
+    await end_sessions(transaction, found.kind, found.id, now_s)
+
+
+async def remove_person(database: Database, runtime: Runtime, person_id: str) -> Person:
+    """Takes a person's access away, at once. The last operator stays."""
+
+    async def work(transaction: Transaction) -> Person:
+        found = await find_person(transaction, person_id)
+        if found is None or found.removed_at_s is not None:
+            raise LedgerError("There is no such person.")
+        if found.kind == OPERATOR:
+            left = [each for each in await list_operators(transaction) if not each.removed_at_s]
+            if len(left) == 1:
+                raise LedgerError("The last operator cannot be removed: invite another first.")
+        await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s())
+        await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} remove", subject, before=found)
+        return found
+
+    return await database.write(work)
+
+
+async def ensure_operator(database: Database, runtime: Runtime) -> Person:
+    """The first operator, made now if there is none yet."""
+    for each in await list_operators(database):
+        if each.removed_at_s is None:
+            return each
+    made = await invite(database, runtime, role=Role.OPERATOR, name="Operator", login="operator")
+    return made.person
+
+
+async def an_operator_has_a_password(reader: Reader) -> bool:
+    row = await reader.fetch_one(_HAS_PASSWORD)
+    return row is not None and row[0] > 0
+
+
+async def find_person(reader: Reader, person_id: str) -> Person | None:
+    row = await reader.fetch_one(_FIND, wanted=person_id)
+    return None if row is None else _person(row)
+
+
+async def password_of(reader: Reader, kind: str, login: str) -> StoredPassword | None:
+    row = await reader.fetch_one(_BY_LOGIN, of_kind=kind, wanted=folded_login(login))
+    if row is None or row[-1] is None:
+        return None
+    return StoredPassword(kind, row[0], row[-1])
+
+
+async def list_operators(reader: Reader) -> list[Person]:
+    return [_person(row) for row in await reader.fetch_all(_OPERATORS)]
+
+
+async def list_members(reader: Reader, account_id: str) -> list[Person]:
+    return [_person(row) for row in await reader.fetch_all(_MEMBERS, of_account=account_id)]
+
+
+def _person(row: tuple[object, ...]) -> Person:
+    return msgspec.convert(dict(zip(Person.__struct_fields__, row, strict=True)), Person)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

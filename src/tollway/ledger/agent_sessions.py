@@ -1,0 +1,73 @@
+"""Budgets of agents: a session spends no more calls and credits than its agent was allowed.
+
+The price of a call is reserved before the call, in one conditional statement, so that calls at once
+cannot overspend; what the call did not cost is given back.
+"""
+
+from functools import partial
+
+from sqlalchemy import bindparam
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import agent_session
+
+# A session that was not used for so long is forgotten.
+_FORGET_S = 7 * 86_400
+
+_is_it = (
+    agent_session.c.account_id == bindparam("of_account"),
+    agent_session.c.name == bindparam("of_name"),
+)
+_BEGIN = Query(
+    insert(agent_session)
+    .values(
+        account_id=bindparam("of_account"),
+        name=bindparam("of_name"),
+        spent=0,
+        used_at_s=bindparam("at_s"),
+    )
+    .on_conflict_do_nothing()
+)
+_RESERVE = Query(
+    agent_session.update()
+    .values(spent=agent_session.c.spent + bindparam("price"), used_at_s=bindparam("at_s"))
+    .where(*_is_it, agent_session.c.spent + bindparam("price") <= bindparam("budget"))
+)
+_GIVE_BACK = Query(
+    agent_session.update().values(spent=agent_session.c.spent - bindparam("price")).where(*_is_it)
+)
+_FORGET = Query(
+    agent_session.delete().where(
+        agent_session.c.account_id == bindparam("of_account"),
+        agent_session.c.used_at_s < bindparam("before_s"),
+    )
+)
+
+
+async def reserve(
+    database: Database, account_id: str, name: str, price: int, budget: int, at_s: int
+) -> bool:
+    """Reserves the price of a call; False if the session cannot spend that much any more."""
+    return await database.write(partial(_reserve, account_id, name, price, budget, at_s))
+
+
+async def _reserve(
+    account_id: str, name: str, price: int, budget: int, at_s: int, transaction: Transaction
+) -> bool:
+    row = {"of_account": account_id, "of_name": name}
+    if await transaction.execute(_BEGIN, **row, at_s=at_s):
+        before_s = at_s - _FORGET_S
+        await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
+    spent = await transaction.execute(_RESERVE, **row, price=price, budget=budget, at_s=at_s)
+    return bool(spent)
+
+
+async def give_back(database: Database, account_id: str, name: str, price: int) -> None:
+    """Gives back what a call did not cost."""
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(_GIVE_BACK, of_account=account_id, of_name=name, price=price)
+
+    await database.write(work)

@@ -1,0 +1,217 @@
+"""The calls of an account or of all, newest first: from entries and from refused calls.
+
+A page reads a bounded number of rows from each source, whatever it filters by, and says where the
+next one goes on: so a page costs the same with ten rows as with ten million. A rare reason may need
+several pages.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, bindparam, or_, select
+
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
+from tollway.store.schema.ledger import entry, refused_call
+
+# What a page looks through at most, when a filter leaves out most of it.
+SCANNED_MAX = 4000
+# After every request id, which is made of hexadecimal digits.
+AFTER_ALL = "~"
+# An id begins with the time in microseconds.
+_TIME_DIGITS = 13
+
+
+class LoggedCall(msgspec.Struct, frozen=True):
+    """One call of the log. A charge has code 0; a hold has no code yet."""
+
+    request_id: str
+    at_ms: int
+    account_id: str
+    operation: str
+    outcome: str
+    code: int | None
+    reason: str
+    amount: int = 0
+    unit: str = ""
+
+
+class CallFilter(NamedTuple):
+    """Which calls are wanted; what is empty or None matters not. Times are in milliseconds."""
+
+    account_id: str = ""
+    operation: str = ""
+    code: int | None = None
+    reason: str = ""
+    since_ms: int = 0
+    until_ms: int | None = None
+
+    def passes(self, call: LoggedCall) -> bool:
+        return (
+            (not self.operation or call.operation == self.operation)
+            and (self.code is None or call.code == self.code)
+            and (not self.reason or call.reason == self.reason)
+        )
+
+    @property
+    def is_charged_only(self) -> bool:
+        return self.code == 0 or self.reason == "SUCCESS"
+
+    @property
+    def is_refused_only(self) -> bool:
+        return (self.code is not None and self.code != 0) or self.reason not in ("", "SUCCESS")
+
+
+class LogPage(NamedTuple):
+    """Calls, and the id before which the next page begins; empty at the end."""
+
+    calls: Sequence[LoggedCall]
+    before: str
+
+
+def _within(column: ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
+    return (column < bindparam("before"), column >= bindparam("since"))
+
+
+_paid = select(
+    entry.c.request_id,
+    entry.c.at_ms,
+    entry.c.account_id,
+    entry.c.operation,
+    entry.c.kind,
+    entry.c.amount,
+    entry.c.unit,
+).where(or_(entry.c.kind == "charge", entry.c.kind == "hold"), *_within(entry.c.request_id))
+_refused = select(
+    refused_call.c.request_id,
+    refused_call.c.at_ms,
+    refused_call.c.account_id,
+    refused_call.c.operation,
+    refused_call.c.code,
+    refused_call.c.reason,
+)
+
+
+def _newest(statement: Select[tuple[object, ...]], *order: ColumnElement[object]) -> Query:
+    return Query(statement.order_by(*order).limit(bindparam("most")))
+
+
+_PAID = _newest(_paid, entry.c.request_id.desc())
+# By time, because that index exists; an id begins with the same time.
+_REFUSED = _newest(
+    _refused.where(
+        refused_call.c.at_ms <= bindparam("before_ms"),
+        refused_call.c.at_ms >= bindparam("since_ms"),
+    ),
+    refused_call.c.at_ms.desc(),
+)
+_REFUSED_OF_ACCOUNT = _newest(
+    _refused.where(
+        refused_call.c.account_id == bindparam("of_account"), *_within(refused_call.c.request_id)
+    ),
+    refused_call.c.request_id.desc(),
+)
+# The newest entries of each balance; the few balances of an account are read one by one.
+_PAID_OF_BALANCE = _newest(
+    _paid.where(
+        entry.c.account_id == bindparam("of_account"), entry.c.unit == bindparam("of_unit")
+    ),
+    entry.c.number.desc(),
+)
+
+
+async def log_page(
+    database: Database, wanted: CallFilter, units: Sequence[str], size: int, before: str = ""
+) -> LogPage:
+    """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
+    before = _no_later(before or AFTER_ALL, wanted.until_ms)
+    is_filtered = bool(wanted.operation or wanted.reason or wanted.code is not None)
+    most = SCANNED_MAX if is_filtered else 2 * size + 1
+    values: dict[str, object] = {
+        "before": before,
+        "since": first_id(wanted.since_ms),
+        "most": most,
+    }
+    sources: list[Sequence[LoggedCall]] = []
+    if not wanted.is_refused_only:
+        sources += await _paid_calls(database, wanted, units, values)
+    if not wanted.is_charged_only:
+        sources.append(await _refused_calls(database, wanted, values, before))
+    # Beyond the end of a source that was cut, calls of the others may have been missed.
+    whole_to = max((each[-1].request_id for each in sources if len(each) >= most), default="")
+    found = {call.request_id: call for each in sources for call in each[::-1]}
+    seen = sorted((each for each in found if each >= whole_to), reverse=True)
+    passed = [found[each] for each in seen if wanted.passes(found[each])]
+    if len(passed) > size:
+        return LogPage(passed[:size], passed[size - 1].request_id)
+    return LogPage(passed, whole_to)
+
+
+async def _paid_calls(
+    database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, object]
+) -> list[Sequence[LoggedCall]]:
+    if not wanted.account_id:
+        return [[_paid_call(row) for row in await database.fetch_long(_PAID, "log", **values)]]
+    found: list[Sequence[LoggedCall]] = []
+    for unit in units:
+        rows = await database.fetch_long(
+            _PAID_OF_BALANCE, "log", of_account=wanted.account_id, of_unit=unit, **values
+        )
+        found.append(sorted(map(_paid_call, rows), key=lambda call: call.request_id, reverse=True))
+    return found
+
+
+async def _refused_calls(
+    database: Database, wanted: CallFilter, values: dict[str, object], before: str
+) -> list[LoggedCall]:
+    if wanted.account_id:
+        rows = await database.fetch_long(
+            _REFUSED_OF_ACCOUNT, "log", of_account=wanted.account_id, **values
+        )
+    else:
+        rows = await database.fetch_long(
+            _REFUSED,
+            "log",
+            most=values["most"],
+            since_ms=wanted.since_ms,
+            before_ms=time_of(before),
+        )
+    calls = [_refused_call(row) for row in rows if row[0] < before]
+    return sorted(calls, key=lambda call: call.request_id, reverse=True)
+
+
+def first_id(at_ms: int) -> str:
+    """What every id from this time on is not less than."""
+    return f"{at_ms * 1000:0{_TIME_DIGITS}x}"
+
+
+def time_of(request_id: str) -> int:
+    """When a request began, as its id says; the end of time if it is none."""
+    try:
+        return int(request_id[:_TIME_DIGITS], 16) // 1000
+    except ValueError:
+        return 2**62
+
+
+def _no_later(before: str, until_ms: int | None) -> str:
+    if until_ms is None:
+        return before
+    return min(before, first_id(until_ms))
+
+
+def _paid_call(row: Row) -> LoggedCall:
+    request_id, at_ms, account_id, operation, kind, amount, unit = row
+    if kind == "hold":
+        return LoggedCall(
+            request_id, at_ms, account_id, operation or "", "held", None, "", -amount, unit
+        )
+    return LoggedCall(
+        request_id, at_ms, account_id, operation or "", "charged", 0, "SUCCESS", -amount, unit
+    )
+
+
+def _refused_call(row: Row) -> LoggedCall:
+    request_id, at_ms, account_id, operation, code, reason = row
+    outcome = "refused" if code else "free"
+    return LoggedCall(request_id, at_ms, account_id, operation, outcome, code, reason)

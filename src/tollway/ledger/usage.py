@@ -1,0 +1,224 @@
+"""Usage by minute, hour and day: sums of the charges in the ledger, made after their commit.
+
+The entries of a balance are numbered without a gap, and a cursor says up to which number they are
+in the sums: each is counted once, whatever is interrupted. No call waits for it. The audit compares
+the sums with the entries.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import msgspec
+from sqlalchemy import Integer, and_, bindparam, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import archived_balance, balance, entry
+from tollway.store.schema.usage import usage, usage_cursor
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+_KEPT_S = {MINUTE_S: 2 * DAY_S, HOUR_S: 92 * DAY_S}
+_BALANCES_AT_ONCE = 200
+_ENTRIES_AT_ONCE = 2000
+_LOCK = 7_402
+
+
+class UsageSum(msgspec.Struct, frozen=True):
+    """The charges of one account for one operation within one span of time."""
+
+    account_id: str
+    operation: str
+    start_s: int
+    unit: str
+    calls: int
+    amount: int
+
+
+_on_cursor = and_(
+    usage_cursor.c.account_id == balance.c.account_id, usage_cursor.c.unit == balance.c.unit
+)
+_on_archive = and_(
+    archived_balance.c.account_id == balance.c.account_id, archived_balance.c.unit == balance.c.unit
+)
+_reached = func.coalesce(usage_cursor.c.number, 0)
+_BEHIND = Query(
+    select(
+        balance.c.account_id,
+        balance.c.unit,
+        _reached,
+        func.coalesce(archived_balance.c.number, 0),
+        func.coalesce(archived_balance.c.charge, 0),
+    )
+    .select_from(
+        balance.outerjoin(usage_cursor, _on_cursor).outerjoin(archived_balance, _on_archive)
+    )
+    .where(balance.c.entries > _reached)
+    .order_by(balance.c.account_id, balance.c.unit)
+    .limit(bindparam("most", type_=Integer))
+)
+_ENTRIES = Query(
+    select(entry.c.number, entry.c.kind, entry.c.amount, entry.c.at_ms, entry.c.operation)
+    .where(
+        entry.c.account_id == bindparam("of_account"),
+        entry.c.unit == bindparam("of_unit"),
+        entry.c.number > bindparam("after"),
+        entry.c.number <= bindparam("up_to"),
+    )
+    .order_by(entry.c.number)
+)
+_SUMMED = Query(
+    select(func.coalesce(func.sum(usage.c.amount), 0)).where(
+        usage.c.account_id == bindparam("of_account"),
+        usage.c.unit == bindparam("of_unit"),
+        usage.c.span_s == DAY_S,
+    )
+)
+_new = insert(usage).values({column.name: bindparam(column.name) for column in usage.c})
+_ADD = Query(
+    _new.on_conflict_do_update(
+        index_elements=list(usage.primary_key.columns),
+        set_={
+            "calls": usage.c.calls + _new.excluded.calls,
+            "amount": usage.c.amount + _new.excluded.amount,
+        },
+    )
+)
+_cursor = insert(usage_cursor).values(
+    {column.name: bindparam(column.name) for column in usage_cursor.c}
+)
+_MOVE = Query(
+    _cursor.on_conflict_do_update(
+        index_elements=list(usage_cursor.primary_key.columns),
+        set_={"number": _cursor.excluded.number, "skipped": _cursor.excluded.skipped},
+    )
+)
+_SKIPPED = Query(
+    select(usage_cursor.c.skipped).where(
+        usage_cursor.c.account_id == bindparam("of_account"),
+        usage_cursor.c.unit == bindparam("of_unit"),
+    )
+)
+_DROP = Query(
+    usage.delete().where(
+        or_(
+            *(
+                and_(usage.c.span_s == span_s, usage.c.start_s < bindparam(f"before_{span_s}"))
+                for span_s in _KEPT_S
+            )
+        )
+    )
+)
+
+
+async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
+    """Adds new charges to the sums; returns how many balances were behind."""
+    behind = await database.fetch_long(_BEHIND, "usage", most=_BALANCES_AT_ONCE)
+    if not behind:
+        return 0
+
+    async def work(transaction: Transaction) -> int:
+        if not await transaction.is_alone(_LOCK):
+            return 0
+        # Read again: another node may have moved the cursors meanwhile.
+        behind = await transaction.fetch_all(_BEHIND, most=_BALANCES_AT_ONCE)
+        sums: defaultdict[tuple[int, int, str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+        for row in behind:
+            await _add_balance(transaction, zone, row, sums)
+        rows = [(*key, *value) for key, value in sorted(sums.items())]
+        await transaction.execute_many(
+            _ADD, [dict(zip(_NAMES, each, strict=True)) for each in rows]
+        )
+        before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
+        await transaction.execute(_DROP, **before)
+        return len(behind)
+
+    return await database.write(work)
+
+
+_NAMES = tuple(column.name for column in usage.c)
+
+
+async def _add_balance(
+    transaction: Transaction,
+    zone: ZoneInfo,
+    behind: Row,
+    sums: defaultdict[tuple[int, int, str, str, str], list[int]],
+) -> None:
+    account_id, unit, number, archived_number, archived_charge = behind
+    of = {"of_account": account_id, "of_unit": unit}
+    row = await transaction.fetch_one(_SKIPPED, **of)
+    skipped = 0 if row is None else int(row[0])
+    if number < archived_number:
+        # Entries were dropped before they were counted: what they took has no time any more.
+        ((summed,),) = await transaction.fetch_all(_SUMMED, **of)
+        number, skipped = archived_number, -archived_charge - int(summed)
+    entries = await transaction.fetch_all(
+        _ENTRIES, after=number, up_to=number + _ENTRIES_AT_ONCE, **of
+    )
+    for entry_number, kind, amount, at_ms, operation in entries:
+        number = entry_number
+        if kind == "charge":
+            for span_s, start_s in starts(at_ms // 1000, zone):
+                counted = sums[span_s, start_s, account_id, unit, operation or ""]
+                counted[0] += 1
+                counted[1] -= amount
+    await transaction.execute(
+        _MOVE, account_id=account_id, unit=unit, number=number, skipped=skipped
+    )
+
+
+def starts(at_s: int, zone: ZoneInfo) -> tuple[tuple[int, int], ...]:
+    """The minute, hour and day that a time is in; a day begins at midnight in the zone."""
+    return (
+        (MINUTE_S, at_s - at_s % MINUTE_S),
+        (HOUR_S, at_s - at_s % HOUR_S),
+        (DAY_S, midnight_s(at_s, zone)),
+    )
+
+
+def midnight_s(at_s: float, zone: ZoneInfo) -> int:
+    moment = datetime.fromtimestamp(at_s, zone)
+    return int(moment.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
+
+
+_of_span = (usage.c.span_s == bindparam("of_span"), usage.c.start_s >= bindparam("since_s"))
+_BY_TIME = Query(
+    select(usage.c.start_s, usage.c.operation, func.sum(usage.c.calls), func.sum(usage.c.amount))
+    .where(*_of_span)
+    .group_by(usage.c.start_s, usage.c.operation)
+    .order_by(usage.c.start_s)
+)
+_TOP = Query(
+    select(usage.c.account_id, func.sum(usage.c.calls).label("calls"), func.sum(usage.c.amount))
+    .where(*_of_span)
+    .group_by(usage.c.account_id)
+    .order_by(func.sum(usage.c.calls).desc())
+    .limit(bindparam("most", type_=Integer))
+)
+_OF_ACCOUNT = Query(
+    select(*(usage.c[name] for name in UsageSum.__struct_fields__))
+    .where(usage.c.account_id == bindparam("of_account"), *_of_span)
+    .order_by(usage.c.start_s)
+)
+
+
+async def usage_by_time(database: Database, span_s: int, since_s: int) -> Sequence[Row]:
+    """Rows of (start, operation, calls, amount) of all accounts."""
+    return await database.fetch_long(_BY_TIME, "usage", of_span=span_s, since_s=since_s)
+
+
+async def top_accounts(database: Database, span_s: int, since_s: int, most: int) -> Sequence[Row]:
+    """Rows of (account id, calls, amount), the one with most calls first."""
+    return await database.fetch_long(_TOP, "usage", of_span=span_s, since_s=since_s, most=most)
+
+
+async def usage_of_account(
+    reader: Reader, account_id: str, span_s: int, since_s: int
+) -> list[UsageSum]:
+    rows = await reader.fetch_all(
+        _OF_ACCOUNT, of_account=account_id, of_span=span_s, since_s=since_s
+    )
+    return [UsageSum(*row) for row in rows]

@@ -1,0 +1,242 @@
+"""Parts of an account that operators and callers both see: balances, tokens, usage, the ledger."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from tollway.ledger.entries import Balance, Entry
+from tollway.ledger.tokens import Token
+from tollway.ledger.usage import UsageSum
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import (
+    Cell,
+    Chart,
+    Column,
+    Empty,
+    Field,
+    Figure,
+    Figures,
+    Filters,
+    Form,
+    Link,
+    Table,
+)
+from tollway.web.charts import Series, stacked_columns
+from tollway.web.wording import amount, grouped, sentence
+
+DAYS_SHOWN = 30
+_PACE_DAYS = 7
+_ENTRY_KINDS = {
+    "top_up": ("good", sentence("top-up")),
+    "correction": ("soon", sentence("correction")),
+    "charge": ("", sentence("charge")),
+    "hold": ("soon", sentence("hold")),
+    "release": ("", sentence("release")),
+}
+
+
+def unit_name(context: Context, unit: str) -> str:
+    """What a balance is called: credits, or the calls of an operation."""
+    name = unit.removeprefix("calls:")
+    if name == unit:
+        return context.say("credits")
+    operation = BY_NAME.get(name)
+    return context.say(
+        "calls: {operation}", operation=context.say(operation.title if operation else name)
+    )
+
+
+def balance_figures(
+    context: Context, balances: Sequence[Balance], used: Sequence[UsageSum], ledger: str = ""
+) -> Figures:
+    """What each balance has, and when it runs out at the pace of the last seven days."""
+    say = context.say
+    since_s = context.now_s - _PACE_DAYS * 86_400
+    figures = []
+    for balance in balances:
+        taken = sum(
+            each.amount for each in used if each.unit == balance.unit and each.start_s >= since_s
+        )
+        note, tone = say("nothing taken for a week"), ""
+        if taken:
+            days = int(balance.amount * _PACE_DAYS / taken)
+            day = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
+                days=min(days, 36_500)
+            )
+            note = say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
+            tone = "bad" if days < 1 else "soon" if days < 3 else "good"
+        if balance.held:
+            note += ", " + say("{amount} held", amount=grouped(balance.held))
+        figures.append(
+            Figure(
+                unit_name(context, balance.unit),
+                grouped(balance.amount),
+                note=note,
+                tone=tone,
+                href=address(ledger, unit=balance.unit) if ledger else "",
+            )
+        )
+    if not figures:
+        figures.append(
+            Figure(say("Balance"), "0", note=say("no credits or calls yet"), tone="soon")
+        )
+    return Figures(figures)
+
+
+def tokens_table(context: Context, tokens: Sequence[Token], revoke: str, account_id: str) -> Table:
+    say, now_s = context.say, context.now_s
+    in_force = [each for each in tokens if each.client_id is None]
+    rows = []
+    for token in sorted(
+        in_force, key=lambda each: (each.revoked_at_s is not None, -each.issued_at_s)
+    ):
+        if token.revoked_at_s is not None:
+            state = Cell(say("revoked"), tone="bad")
+        elif token.expires_at_s is not None and token.expires_at_s <= now_s:
+            state = Cell(say("expired"), tone="bad")
+        else:
+            state = Cell(say("active"), tone="good")
+        is_active = state.tone == "good"
+        rows.append(
+            [
+                Cell(token.label or "–"),
+                Cell(f"{token.start}…", "mono"),
+                Cell(say("sandbox") if token.kind == "test" else say("live")),
+                state,
+                context.time(token.issued_at_s),
+                context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
+                context.time(token.expires_at_s),
+                Cell(say("Revoke"), href=address(revoke, account=account_id, token=token.id))
+                if is_active
+                else Cell(""),
+            ]
+        )
+    return Table(
+        [
+            Column(say("Label")),
+            Column(say("Token")),
+            Column(say("Kind")),
+            Column(say("State")),
+            Column(say("Issued")),
+            Column(say("Last used")),
+            Column(say("Expires")),
+            Column(""),
+        ],
+        rows,
+        Empty(say("There is no token yet: issue the first below.")),
+        title=say("Tokens"),
+    )
+
+
+def token_form(context: Context, action: str, account_id: str) -> Form:
+    say = context.say
+    return Form(
+        action,
+        say("Issue token"),
+        [
+            Field("label", say("Label"), length_max=100, placeholder="erp-1"),
+            Field(
+                "kind",
+                say("Kind"),
+                "select",
+                "live",
+                [("live", say("live")), ("test", say("sandbox"))],
+            ),
+            Field("days", say("Days"), "number", placeholder=say("no end")),
+        ],
+        hidden={"account": account_id},
+        title=say("Issue a token"),
+        is_line=True,
+    )
+
+
+def usage_chart(context: Context, used: Sequence[UsageSum], since_s: int) -> Chart:
+    """Charged calls by day and operation."""
+    say, zone = context.say, context.web.zone
+    first = datetime.fromtimestamp(since_s, zone)
+    days = [(first + timedelta(days=index)).strftime("%m-%d") for index in range(DAYS_SHOWN)]
+    calls: defaultdict[str, list[int]] = defaultdict(lambda: [0] * DAYS_SHOWN)
+    for each in used:
+        index = (datetime.fromtimestamp(each.start_s, zone).date() - first.date()).days
+        if 0 <= index < DAYS_SHOWN:
+            calls[each.operation][index] += each.calls
+    series = [
+        Series(say(operation.title), f"bar{number}", calls[operation.name])
+        for number, operation in enumerate(OPERATIONS, start=1)
+        if operation.name in calls
+    ]
+    title = say("Charged calls by day, last 30 days")
+    rows = [
+        [Cell(day), *(context.number(each.values[index]) for each in series)]
+        for index, day in enumerate(days)
+        if any(each.values[index] for each in series)
+    ]
+    columns = [Column(say("Day")), *(Column(each.name, "number") for each in series)]
+    return Chart(
+        title,
+        stacked_columns(days, series, title),
+        Table(columns, rows, Empty("")),
+        [(each.kind, each.name) for each in series],
+    )
+
+
+def entries_table(
+    context: Context,
+    entries: Sequence[Entry],
+    unit: str,
+    units: Sequence[str],
+    *,
+    path: str,
+    kept: Mapping[str, str],
+    request_path: str,
+    links: Sequence[Link] = (),
+) -> Table:
+    say = context.say
+    rows = []
+    for entry in entries:
+        tone, kind = _ENTRY_KINDS[entry.kind]
+        request = Cell("")
+        if entry.request_id:
+            href = address(request_path, id=entry.request_id)
+            request = Cell(entry.request_id, "mono", href)
+        rows.append(
+            [
+                context.number(entry.number),
+                context.time(entry.at_ms / 1000),
+                Cell(say(kind), tone=tone) if tone else Cell(say(kind)),
+                Cell(f"{entry.amount:+,}", "number"),
+                context.number(entry.balance_after),
+                Cell(entry.note or ""),
+                request,
+            ]
+        )
+    choices = [(each, unit_name(context, each)) for each in (units or [unit])]
+    older = ""
+    if len(entries) == PAGE_ROWS and entries[-1].number > 1:
+        older = address(path, **kept, unit=unit, before=entries[-1].number)
+    return Table(
+        [
+            Column(say("Entry"), "number"),
+            Column(say("When")),
+            Column(say("Kind")),
+            Column(say("Amount"), "number"),
+            Column(say("Balance"), "number"),
+            Column(say("Reason")),
+            Column(say("Request")),
+        ],
+        rows,
+        Empty(say("There are no entries: the first top-up makes one.")),
+        filters=Filters(path, [Field("unit", say("Balance"), "select", unit, choices)], dict(kept)),
+        links=links,
+        older=older,
+        newest=address(path, **kept, unit=unit) if context.query("before") else "",
+    )
+
+
+def amounts(context: Context, used: Sequence[UsageSum]) -> str:
+    """What was taken in all, each unit for itself."""
+    taken: defaultdict[str, int] = defaultdict(int)
+    for each in used:
+        taken["credits" if each.unit == "credits" else "calls"] += each.amount
+    return ", ".join(amount(context.say, unit, value) for unit, value in taken.items())

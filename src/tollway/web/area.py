@@ -1,0 +1,206 @@
+"""How pages of an area are declared, and what each of them gets to work with.
+
+    PageSpec("/operator/accounts", show_accounts)
+    PageSpec("/operator/account/close", act=close_account_act)
+
+`show` answers GET, `act` answers POST; both are functions over a `Context`. The area checks that a
+person is signed in and may do it, reads the form and its token, and turns errors into pages.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tollway.carriers import CarrierError
+from tollway.identity.people import Person
+from tollway.intake.files import IntakeError
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
+from tollway.settings import Settings
+from tollway.store.database import Database
+from tollway.web.blocks import Block, Cell, Link
+from tollway.web.entrance import Entrance
+from tollway.web.pages import PageError, Web
+from tollway.web.sign_in import Visit
+from tollway.web.wording import Say, amount, exact_time, grouped, relative_time
+
+PAGE_ROWS = 50
+
+
+@dataclass(frozen=True)
+class Services:
+    """What pages read and change."""
+
+    database: Database
+    settings: Settings
+    runtime: Runtime
+
+
+@dataclass(frozen=True)
+class Context:
+    """One request for a page, by a person who is signed in."""
+
+    request: Request
+    visit: Visit[Person]
+    person: Person
+    web: Web[Person]
+    services: Services
+    form: Mapping[str, str]
+
+    @property
+    def database(self) -> Database:
+        return self.services.database
+
+    @property
+    def runtime(self) -> Runtime:
+        """The clock and ids, with the person whose acts are recorded in the trail."""
+        return replace(self.services.runtime, by=f"{self.person.kind} {self.person.login}")
+
+    @property
+    def say(self) -> Say:
+        return self.visit.view.say
+
+    @property
+    def now_s(self) -> float:
+        return self.web.now_s()
+
+    def query(self, name: str) -> str:
+        """A value of the address, without spaces around it; what cannot be meant is empty."""
+        text = self.request.query_params.get(name, "").strip()
+        return text if text.isprintable() and len(text) <= 200 else ""
+
+    def page(
+        self,
+        title: str,
+        blocks: Sequence[Block],
+        *,
+        status: int = 200,
+        lead: str = "",
+        crumbs: Sequence[Link] = (),
+        actions: Sequence[Link] = (),
+        live_s: int = 0,
+    ) -> Response:
+        return self.web.page(
+            self.visit,
+            title,
+            blocks,
+            status=status,
+            lead=lead,
+            crumbs=crumbs,
+            actions=actions,
+            live_s=live_s,
+        )
+
+    def go(self, path: str, **query: str) -> Response:
+        """To another page; `said` is what it then reports."""
+        return self.web.redirect(address(path, **query))
+
+    def whole_number(self, name: str, label: str) -> int:
+        text = self.form.get(name, "").replace(",", "").strip()
+        try:
+            return int(text) if len(text) <= 18 else _no_number(label)
+        except ValueError:
+            return _no_number(label)
+
+    def optional_number(self, name: str, label: str) -> int | None:
+        return self.whole_number(name, label) if self.form.get(name, "").strip() else None
+
+    def ask_once(self, question: str, button: str) -> Response | None:
+        return self.web.ask_once(self.visit, self.form, question, button)
+
+    # Cells, as all tables show them.
+
+    def time(self, at_s: float | None) -> Cell:
+        if at_s is None:
+            return Cell("")
+        zone = self.web.zone
+        relative = relative_time(at_s, self.now_s, zone, self.say)
+        return Cell(relative, "time", title=exact_time(at_s, zone))
+
+    def number(self, value: float | None, href: str = "") -> Cell:
+        return Cell("" if value is None else grouped(value), "number", href)
+
+    def amount(self, unit: str, value: int) -> Cell:
+        return Cell(amount(self.say, unit, value), "number")
+
+
+def _no_number(label: str) -> int:
+    raise PageError(400, "This is not a whole number", "Check the field {field}.", field=label)
+
+
+Handler = Callable[[Context], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class PageSpec:
+    """One path of an area. Who may not change anything sees what `show` shows, and no more."""
+
+    path: str
+    show: Handler | None = None
+    act: Handler | None = None
+    needs_owner: bool = False
+
+
+def address(path: str, **query: object) -> str:
+    """A path with the parts of its query that are not empty."""
+    chosen = {name: value for name, value in query.items() if value not in ("", None)}
+    return f"{path}?{urlencode(chosen)}" if chosen else path
+
+
+def area_routes(
+    web: Web[Person], entrance: Entrance, services: Services, specs: Sequence[PageSpec]
+) -> list[Route]:
+    """The routes of an area, and of getting into it."""
+
+    def route(spec: PageSpec) -> Route:
+        async def answer(request: Request, visit: Visit[Person]) -> Response:
+            if visit.person is None:
+                back = visit.view.address if request.method == "GET" else spec.path
+                return entrance.form(visit, back)
+            is_act = request.method == "POST"
+            handler = spec.act if is_act else spec.show
+            if handler is None:
+                # After a refused form its address stays in the browser, and people load it again.
+                return web.redirect(entrance.home)
+            form = await web.form(request, visit) if is_act else _asked(request)
+            _check_right(visit.person, spec, is_act=is_act)
+            context = Context(request, visit, visit.person, web, services, form)
+            try:
+                return await handler(context)
+            except (LedgerError, CarrierError, IntakeError) as error:
+                raise PageError(409, "That is not possible", str(error)) from None
+
+        return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
+
+    async def show_form(_: Request, visit: Visit[Person]) -> Response:
+        return web.redirect(entrance.home) if visit.person else entrance.form(visit, "")
+
+    def open_route(path: str, shown: object, posted: object) -> Route:
+        async def answer(request: Request, visit: Visit[Person]) -> Response:
+            handler = posted if request.method == "POST" else shown
+            return await handler(request, visit)  # type: ignore[operator,no-any-return]
+
+        return Route(entrance.home + path, web.endpoint(answer), methods=["GET", "POST"])
+
+    return [
+        *(route(spec) for spec in specs),
+        open_route("/sign-in", show_form, entrance.sign_in),
+        open_route("/sign-out", show_form, entrance.sign_out),
+        open_route("/enter", entrance.show_link, entrance.enter),
+    ]
+
+
+def _asked(request: Request) -> dict[str, str]:
+    """What a link to an act names; it is never sure, so that a link can only ask."""
+    return {name: value for name, value in request.query_params.items() if name != "sure"}
+
+
+def _check_right(person: Person, spec: PageSpec, *, is_act: bool) -> None:
+    if (is_act and not person.may_change) or (spec.needs_owner and not person.may_invite):
+        raise PageError(
+            403, "Your role does not allow this", "Ask an owner of the account to do it."
+        )

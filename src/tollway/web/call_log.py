@@ -1,0 +1,135 @@
+"""The log of calls as a table with filters, for operators and callers alike."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from tollway.contract.reasons import Reason
+from tollway.ledger.request_log import CallFilter, LoggedCall, LogPage, log_page
+from tollway.operations.catalogue import OPERATIONS
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
+from tollway.web.wording import amount, sentence
+
+_OUTCOMES = {
+    "charged": ("good", sentence("charged")),
+    "held": ("soon", sentence("held")),
+    "free": ("good", sentence("free")),
+    "refused": ("bad", sentence("refused")),
+}
+
+
+def outcome_cell(context: Context, call: LoggedCall) -> Cell:
+    tone, text = _OUTCOMES[call.outcome]
+    return Cell(context.say(text), tone=tone)
+
+
+def wanted_calls(context: Context, account_id: str) -> CallFilter:
+    """The filter that an address names; what cannot be meant filters nothing."""
+    code = context.query("code")
+    operation, reason = context.query("operation"), context.query("reason")
+    return CallFilter(
+        account_id,
+        operation,
+        int(code) if code.isascii() and code.isdigit() and len(code) < 6 else None,
+        reason.upper(),
+        _moment_ms(context, "since") or 0,
+        _moment_ms(context, "until"),
+    )
+
+
+def _moment_ms(context: Context, name: str) -> int | None:
+    text = context.query(name)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    try:
+        return int(moment.replace(tzinfo=context.web.zone).timestamp() * 1000)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+async def call_log(
+    context: Context,
+    path: str,
+    account_id: str,
+    units: Sequence[str],
+    names: Mapping[str, str],
+    *,
+    kept: Mapping[str, str],
+    links: Sequence[Link] = (),
+) -> Table:
+    """The calls of an account, or of all; `names` are those of accounts that may be listed."""
+    say, wanted = context.say, wanted_calls(context, account_id)
+    page = await log_page(context.database, wanted, units, PAGE_ROWS, context.query("before"))
+    chosen = {
+        name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
+    }
+    columns = [Column(say("When")), Column(say("Outcome")), Column(say("Operation"))]
+    if not account_id:
+        columns.append(Column(say("Account")))
+    columns += [
+        Column(say("Code"), "number"),
+        Column(say("Reason")),
+        Column(say("Charged"), "number"),
+        Column(say("Request")),
+    ]
+    older = address(path, **kept, **chosen, before=page.before) if page.before else ""
+    return Table(
+        columns,
+        [_row(context, path, call, names, is_mixed=not account_id) for call in page.calls],
+        Empty(_nothing(context, page)),
+        filters=_filters(context, path, chosen, kept),
+        links=links,
+        older=older,
+        newest=address(path, **kept, **chosen) if context.query("before") else "",
+    )
+
+
+def _nothing(context: Context, page: LogPage) -> str:
+    if page.before:
+        return context.say("Nothing in this part of the log. Look at older calls.")
+    return context.say("No call matches.")
+
+
+def _row(
+    context: Context, path: str, call: LoggedCall, names: Mapping[str, str], *, is_mixed: bool
+) -> list[Cell]:
+    say = context.say
+    titles = {each.name: each.title for each in OPERATIONS}
+    row = [
+        context.time(call.at_ms / 1000),
+        outcome_cell(context, call),
+        Cell(say(titles.get(call.operation, call.operation))),
+    ]
+    if is_mixed:
+        href = address("/operator/account", id=call.account_id)
+        row.append(Cell(names.get(call.account_id, call.account_id), href=href))
+    row += [
+        Cell("" if call.code is None else str(call.code), "number"),
+        Cell("" if call.reason == "SUCCESS" else call.reason, "mono"),
+        Cell(amount(say, call.unit, call.amount) if call.unit else "", "number"),
+        Cell(call.request_id, "mono", address(f"{path[:-1]}", id=call.request_id)),
+    ]
+    return row
+
+
+def _filters(
+    context: Context, path: str, chosen: Mapping[str, str], kept: Mapping[str, str]
+) -> Filters:
+    say = context.say
+    operations = [("", say("all"))] + [(each.name, say(each.title)) for each in OPERATIONS]
+    reasons = [("", say("all")), ("SUCCESS", say("charged"))] + [
+        (each.name, each.name) for each in Reason
+    ]
+    return Filters(
+        path,
+        [
+            Field("operation", say("Operation"), "select", chosen["operation"], operations),
+            Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
+            Field("code", say("Code"), "number", chosen["code"]),
+            Field("since", say("From"), "datetime-local", chosen["since"]),
+            Field("until", say("Until"), "datetime-local", chosen["until"]),
+        ],
+        hidden=kept,
+    )

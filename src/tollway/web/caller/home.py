@@ -1,0 +1,112 @@
+"""The first page of an account: what is left, what was used, and what to do next."""
+
+from starlette.responses import Response
+
+from tollway.identity.people import Person
+from tollway.ledger.accounts import Account, find_account
+from tollway.ledger.entries import list_balances
+from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.request_log import CallFilter, log_page
+from tollway.ledger.tokens import list_tokens
+from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
+from tollway.operations.catalogue import OPERATIONS
+from tollway.web.account_parts import balance_figures, usage_chart
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Column, Columns, Empty, Link, Notice, Table
+from tollway.web.wording import amount
+
+PATH = "/account"
+_REFUSED_SHOWN = 5
+
+
+async def own_account(context: Context) -> Account:
+    return await find_account(context.database, account_id(context.person))
+
+
+def account_id(person: Person) -> str:
+    assert person.account_id is not None
+    return person.account_id
+
+
+async def show_home(context: Context) -> Response:
+    say, database = context.say, context.database
+    account = await own_account(context)
+    balances = await list_balances(database, account.id)
+    tokens = await list_tokens(database, account.id)
+    since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
+    used = await usage_of_account(database, account.id, DAY_S, since_s)
+    blocks: list[Block] = []
+    if account.closed_at_s is not None:
+        blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
+    elif not used:
+        blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
+    blocks.append(balance_figures(context, balances, used, f"{PATH}/ledger"))
+    blocks.append(usage_chart(context, used, since_s))
+    units = [each.unit for each in balances]
+    blocks.append(
+        Columns([await _operations(context, account), await _refused(context, account, units)])
+    )
+    return context.page(account.name, blocks)
+
+
+def _first_call(context: Context, *, has_token: bool) -> Notice:
+    say = context.say
+    if has_token:
+        text = say("Your first call: take a token, and try an operation in the sandbox.")
+        return Notice(text, link=Link(say("API reference"), "/docs"))
+    text = say("Begin with a token: it is what your program sends with each call.")
+    return Notice(text, link=Link(say("Issue a token"), f"{PATH}/tokens"))
+
+
+async def _operations(context: Context, account: Account) -> Table:
+    say = context.say
+    held = {each.operation: each for each in await list_permissions(context.database, account.id)}
+    states = await operation_states(context.database)
+    rows = []
+    for operation in OPERATIONS:
+        permission, state = held.get(operation.name), states.get(operation.name)
+        price = operation.default_price
+        if state is not None and state.price is not None:
+            price = state.price
+        if permission is not None and permission.price is not None:
+            price = permission.price
+        is_open = permission is not None and not (state is not None and state.is_closed)
+        rows.append(
+            [
+                Cell(say(operation.title), href=f"/docs/{operation.name}"),
+                Cell(
+                    say("may call") if is_open else say("not enabled"),
+                    tone="good" if is_open else "bad",
+                ),
+                Cell(amount(say, operation.balance_unit, price), "number"),
+            ]
+        )
+    return Table(
+        [Column(say("Operation")), Column(say("State")), Column(say("Price"), "number")],
+        rows,
+        Empty(""),
+        title=say("Operations"),
+        links=[Link(say("API reference"), "/docs")],
+    )
+
+
+async def _refused(context: Context, account: Account, units: list[str]) -> Table:
+    """The last refused calls; the receipt of each says what to do."""
+    say = context.say
+    newest = await log_page(context.database, CallFilter(account.id), units, 40)
+    refused = [each for each in newest.calls if each.outcome == "refused"][:_REFUSED_SHOWN]
+    rows = [
+        [
+            context.time(each.at_ms / 1000),
+            Cell(each.operation.replace("_", " ")),
+            Cell(each.reason, "mono", address(f"{PATH}/request", id=each.request_id)),
+        ]
+        for each in refused
+    ]
+    return Table(
+        [Column(say("When")), Column(say("Operation")), Column(say("Reason"))],
+        rows,
+        Empty(say("None of the newest calls was refused.")),
+        title=say("Refused calls"),
+        links=[Link(say("All calls"), f"{PATH}/requests")],
+    )

@@ -1,0 +1,40 @@
+"""All pages of the area of an account's members, on one screen."""
+
+from tollway.web.area import PageSpec
+from tollway.web.caller import home, records, tokens
+from tollway.web.pages import Frame, RailLink
+from tollway.web.wording import sentence
+
+FRAME = Frame(
+    home.PATH,
+    sentence("Your account"),
+    (
+        RailLink(home.PATH, "Overview", "overview"),
+        RailLink(records.REQUESTS, "Requests", "requests"),
+        RailLink(records.LEDGER, "Ledger", "ledger"),
+        RailLink(tokens.TOKENS, "Tokens", "tokens"),
+        RailLink(records.SHOPS, "Shops", "shops"),
+        RailLink(tokens.MEMBERS, "Members", "members"),
+        RailLink("/docs", "API reference", "try"),
+    ),
+    search="/account/search",
+    search_hint=sentence("Find a request by its id"),
+    sign_out="/account/sign-out",
+)
+
+PAGES = (
+    PageSpec(home.PATH, home.show_home),
+    PageSpec("/account/search", records.search),
+    PageSpec(records.REQUESTS, records.show_requests),
+    PageSpec(f"{records.REQUESTS}.csv", records.requests_csv),
+    PageSpec(records.ONE, records.show_request),
+    PageSpec(records.LEDGER, records.show_ledger),
+    PageSpec(f"{records.LEDGER}.csv", records.ledger_csv),
+    PageSpec(records.SHOPS, records.show_shops),
+    PageSpec(tokens.TOKENS, tokens.show_tokens),
+    PageSpec(f"{tokens.TOKENS}/issue", act=tokens.issue_act),
+    PageSpec(f"{tokens.TOKENS}/revoke", tokens.revoke_act, tokens.revoke_act),
+    PageSpec(tokens.MEMBERS, tokens.show_members),
+    PageSpec(f"{tokens.MEMBERS}/invite", act=tokens.invite_act, needs_owner=True),
+    PageSpec(f"{tokens.MEMBERS}/remove", tokens.remove_act, tokens.remove_act, needs_owner=True),
+)

@@ -1,0 +1,191 @@
+"""What an account's calls left: the log, receipts, the ledger, and the shops that authorized it."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from starlette.responses import Response
+
+from tollway.consent.grants import grants_of_account
+from tollway.ledger.entries import list_balances, newest_entries
+from tollway.ledger.receipts import find_receipt
+from tollway.ledger.request_log import log_page
+from tollway.operations.catalogue import BY_NAME
+from tollway.web.account_parts import entries_table
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Cell, Column, Empty, Link, Table
+from tollway.web.call_log import call_log, wanted_calls
+from tollway.web.caller.home import PATH, account_id
+from tollway.web.pages import PageError
+from tollway.web.receipts import receipt_blocks
+from tollway.web.wording import exact_time
+
+REQUESTS = f"{PATH}/requests"
+ONE = f"{PATH}/request"
+LEDGER = f"{PATH}/ledger"
+SHOPS = f"{PATH}/shops"
+# One file; older rows are in the next, which begins where this one ends.
+_CSV_ROWS_MAX = 10_000
+_CSV_STEP = 1000
+
+
+async def _units(context: Context) -> list[str]:
+    return [e.unit for e in await list_balances(context.database, account_id(context.person))]
+
+
+async def show_requests(context: Context) -> Response:
+    own = account_id(context.person)
+    chosen = {
+        name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
+    }
+    links = [Link("CSV", address(f"{REQUESTS}.csv", **chosen))]
+    table = await call_log(context, REQUESTS, own, await _units(context), {}, kept={}, links=links)
+    return context.page(context.say("Requests"), [table])
+
+
+async def requests_csv(context: Context) -> Response:
+    wanted, units = wanted_calls(context, account_id(context.person)), await _units(context)
+    rows: list[Sequence[object]] = []
+    before = context.query("before")
+    while len(rows) < _CSV_ROWS_MAX:
+        page = await log_page(context.database, wanted, units, _CSV_STEP, before)
+        rows += [
+            (
+                each.request_id,
+                exact_time(each.at_ms / 1000, context.web.zone),
+                each.operation,
+                each.outcome,
+                each.code,
+                each.reason,
+                each.amount,
+                each.unit,
+            )
+            for each in page.calls
+        ]
+        before = page.before
+        if not before:
+            break
+    names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit")
+    return _csv("requests.csv", names, rows)
+
+
+async def show_request(context: Context) -> Response:
+    say, own = context.say, account_id(context.person)
+    receipt = await find_receipt(
+        context.database, own, context.query("id"), context.visit.view.language
+    )
+    if receipt is None:
+        raise PageError(
+            404,
+            "There is no receipt with this id",
+            "It is the X-Request-Id of a call with a live token. A refused call may have been "
+            "dropped after its time, and a new one takes a second to appear.",
+        )
+    operation = BY_NAME.get(receipt.operation)
+    return context.page(
+        say(operation.title) if operation else receipt.operation,
+        receipt_blocks(context, receipt, operation, ONE),
+        lead=receipt.request_id,
+        crumbs=[Link(say("Requests"), REQUESTS)],
+    )
+
+
+async def search(context: Context) -> Response:
+    return context.go(ONE, id=context.query("q"))
+
+
+def _before(context: Context) -> int:
+    text = context.query("before")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 2**62
+
+
+async def show_ledger(context: Context) -> Response:
+    own, units = account_id(context.person), await _units(context)
+    unit = context.query("unit") or (units[0] if units else "credits")
+    entries = await newest_entries(context.database, own, unit, PAGE_ROWS, _before(context))
+    table = entries_table(
+        context,
+        entries,
+        unit,
+        units,
+        path=LEDGER,
+        kept={},
+        request_path=ONE,
+        links=[Link("CSV", address(f"{LEDGER}.csv", unit=unit))],
+    )
+    return context.page(context.say("Ledger"), [table])
+
+
+async def ledger_csv(context: Context) -> Response:
+    own, unit, before = account_id(context.person), context.query("unit"), _before(context)
+    rows: list[Sequence[object]] = []
+    while len(rows) < _CSV_ROWS_MAX:
+        entries = await newest_entries(context.database, own, unit, _CSV_STEP, before)
+        rows += [
+            (
+                each.number,
+                exact_time(each.at_ms / 1000, context.web.zone),
+                each.kind,
+                each.amount,
+                each.balance_after,
+                each.operation,
+                each.request_id,
+                _text(each.note or ""),
+            )
+            for each in entries
+        ]
+        if len(entries) < _CSV_STEP:
+            break
+        before = entries[-1].number
+    names = ("entry", "at", "kind", "amount", "balance", "operation", "request_id", "note")
+    return _csv("ledger.csv", names, rows)
+
+
+def _text(text: str) -> str:
+    """A text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _csv(name: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
+    content = io.StringIO()
+    writer = csv.writer(content)
+    writer.writerow(names)
+    writer.writerows(rows)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content.getvalue(), media_type="text/csv", headers=headers)
+
+
+async def show_shops(context: Context) -> Response:
+    say, own = context.say, account_id(context.person)
+    rows = []
+    for each in await grants_of_account(context.database, own):
+        grant = each.grant
+        is_valid = grant.holds(context.now_s)
+        rows.append(
+            [
+                Cell(f"{grant.owner_kind} {grant.owner_id}", "mono"),
+                Cell(grant.scope),
+                Cell(
+                    say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"
+                ),
+                context.time(grant.granted_at_s),
+                context.time(grant.expires_at_s),
+            ]
+        )
+    table = Table(
+        [
+            Column(say("Shop or user")),
+            Column(say("What")),
+            Column(say("State")),
+            Column(say("Granted")),
+            Column(say("Expires")),
+        ],
+        rows,
+        Empty(
+            say(
+                "No shop has authorized this account. A call for its data answers 302 with a link "
+                "to send to its owner."
+            )
+        ),
+    )
+    return context.page(say("Shops"), [table])

@@ -1,0 +1,162 @@
+"""An account's tokens and members, managed by its own people."""
+
+from starlette.responses import Response
+
+from tollway.identity.people import (
+    MEMBER_ROLES,
+    Role,
+    find_person,
+    invite,
+    list_members,
+    remove_person,
+)
+from tollway.ledger.tokens import Token, issue_token, list_tokens, revoke_token
+from tollway.ledger.usage import DAY_S
+from tollway.web.account_parts import token_form, tokens_table
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.caller.home import PATH, account_id, own_account
+from tollway.web.pages import PageError
+from tollway.web.wording import sentence
+
+TOKENS = f"{PATH}/tokens"
+MEMBERS = f"{PATH}/members"
+_ROLES = {
+    Role.OWNER: sentence("owner"),
+    Role.DEVELOPER: sentence("developer"),
+    Role.READER: sentence("reader"),
+}
+_SAID = {
+    "revoked": sentence("The token is revoked: it is refused from the next call on."),
+    "removed": sentence("The member was removed and is signed out."),
+}
+
+
+async def show_tokens(context: Context) -> Response:
+    return await _tokens_page(context)
+
+
+async def _tokens_page(context: Context, *first: Block) -> Response:
+    say, own = context.say, account_id(context.person)
+    blocks: list[Block] = [*first]
+    said = _SAID.get(context.query("said"))
+    if said and not first:
+        blocks.append(Notice(say(said), "good"))
+    tokens = await list_tokens(context.database, own)
+    blocks.append(tokens_table(context, tokens, f"{TOKENS}/revoke", ""))
+    if context.person.may_change:
+        blocks.append(token_form(context, f"{TOKENS}/issue", ""))
+    note = say("To rotate a token: issue a new one, change your program, then revoke the old one.")
+    blocks.append(Notice(note))
+    return context.page(say("Tokens"), blocks)
+
+
+async def issue_act(context: Context) -> Response:
+    say = context.say
+    days = context.optional_number("days", say("Days"))
+    issued = await issue_token(
+        context.database,
+        context.runtime,
+        account_id(context.person),
+        kind="test" if context.form.get("kind") == "test" else "live",
+        label=context.form.get("label", "")[:100],
+        lifetime_s=None if days is None else days * DAY_S,
+    )
+    note = say("Copy it now: it is not shown again.")
+    return await _tokens_page(context, Secret(say("The new token"), issued.text, note))
+
+
+async def _own_token(context: Context) -> Token:
+    """A token of this very account: another account's looks as if it did not exist."""
+    for each in await list_tokens(context.database, account_id(context.person)):
+        if each.id == context.form.get("token"):
+            return each
+    raise PageError(404, "There is no such token", "It may be revoked already.")
+
+
+async def revoke_act(context: Context) -> Response:
+    say, token = context.say, await _own_token(context)
+    name = token.label or token.start
+    asked = context.ask_once(
+        say("Revoke the token {name}? Calls with it are refused at once.", name=name), say("Revoke")
+    )
+    if asked is not None:
+        return asked
+    await revoke_token(context.database, context.runtime, token.id)
+    return context.go(TOKENS, said="revoked")
+
+
+async def show_members(context: Context) -> Response:
+    return await _members_page(context)
+
+
+async def _members_page(context: Context, *first: Block) -> Response:
+    say, own = context.say, account_id(context.person)
+    members = [each for each in await list_members(context.database, own) if not each.removed_at_s]
+    rows = []
+    for each in members:
+        is_other = context.person.may_invite and each.id != context.person.id
+        href = address(f"{MEMBERS}/remove", member=each.id)
+        rows.append(
+            [
+                Cell(each.name),
+                Cell(each.login, "mono"),
+                Cell(say(_ROLES[each.role])),
+                context.time(each.added_at_s),
+                Cell(say("Remove"), href=href) if is_other else Cell(""),
+            ]
+        )
+    columns = [say("Member"), say("Login"), say("Role"), say("Added"), ""]
+    blocks: list[Block] = [*first, Table([Column(each) for each in columns], rows, Empty(""))]
+    said = _SAID.get(context.query("said"))
+    if said and not first:
+        blocks.insert(0, Notice(say(said), "good"))
+    if context.person.may_invite:
+        roles = [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES]
+        fields = [
+            Field("name", say("Name"), is_required=True, length_max=100),
+            Field("login", say("Login"), is_required=True, length_max=100),
+            Field("role", say("Role"), "select", Role.DEVELOPER, roles),
+        ]
+        form = Form(
+            f"{MEMBERS}/invite",
+            say("Make a link"),
+            fields,
+            title=say("Invite a member"),
+            is_line=True,
+        )
+        blocks.append(form)
+    return context.page(say("Members"), blocks)
+
+
+async def invite_act(context: Context) -> Response:
+    say, role = context.say, context.form.get("role", "")
+    if role not in MEMBER_ROLES:
+        raise PageError(400, "There is no such role", "Choose one of the list.")
+    made = await invite(
+        context.database,
+        context.runtime,
+        role=Role(role),
+        name=context.form.get("name", "").strip(),
+        login=context.form.get("login", ""),
+        account_wanted=(await own_account(context)).id,
+    )
+    link = f"{context.services.settings.public_address}{address(f'{PATH}/enter', link=made.link)}"
+    title = say("Send this link to {name}", name=made.person.name)
+    note = say("It signs them in once, within three days. It is not shown again.")
+    return await _members_page(context, Secret(title, link, note))
+
+
+async def remove_act(context: Context) -> Response:
+    say = context.say
+    member = await find_person(context.database, context.form.get("member", ""))
+    is_own = member is not None and member.account_id == context.person.account_id
+    if member is None or not is_own or member.removed_at_s or member.id == context.person.id:
+        raise PageError(404, "There is no such member", "The members are listed on their page.")
+    asked = context.ask_once(
+        say("Remove {name}? They are signed out at once.", name=member.name), say("Remove")
+    )
+    if asked is not None:
+        return asked
+    await remove_person(context.database, context.runtime, member.id)
+    return context.go(MEMBERS, said="removed")

@@ -1,0 +1,132 @@
+"""Charts as SVG, drawn on the server: columns, lines, a sparkline. Values show on hover and focus,
+and a page shows the same values as a table."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from tollway.web.wording import grouped
+
+_WIDTH, _HEIGHT = 960, 220
+_TOP, _BOTTOM, _LEFT = 24, 24, 44
+
+
+class Series(NamedTuple):
+    """One kind of value; `kind` is a class of the style sheet."""
+
+    name: str
+    kind: str
+    values: Sequence[float]
+
+
+def stacked_columns(labels: Sequence[str], series: Sequence[Series], title: str) -> Markup:
+    """Columns of several kinds of value, one on the other."""
+    totals = [sum(each.values[index] for each in series) for index in range(len(labels))]
+    most = _nice(max(totals, default=0))
+    width = (_WIDTH - _LEFT) / max(1, len(labels))
+    drawn = [_axis(most)]
+    for index, label in enumerate(labels):
+        x, y = _LEFT + index * width, float(_HEIGHT - _BOTTOM)
+        bars = []
+        for each in series:
+            height = each.values[index] / most * (_HEIGHT - _TOP - _BOTTOM)
+            y -= height
+            if height:
+                bars.append(
+                    f'<rect class="{each.kind}" x="{x + width * 0.12:.1f}" y="{y:.1f}" '
+                    f'width="{width * 0.76:.1f}" height="{height:.1f}"/>'
+                )
+        parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
+        shown = [part for part, each in zip(parts, series, strict=True) if each.values[index]]
+        drawn.append(_column(x, width, label, shown or [grouped(0)], "".join(bars)))
+        if index % max(1, len(labels) // 8) == 0:
+            drawn.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>')
+    return _svg(drawn, title)
+
+
+def lines(
+    labels: Sequence[str], series: Sequence[Series], title: str, marked: int | None = None
+) -> Markup:
+    """Lines over time; one position can be marked."""
+    most = _nice(max((value for each in series for value in each.values), default=0))
+    width = (_WIDTH - _LEFT) / max(1, len(labels))
+    scale = (_HEIGHT - _TOP - _BOTTOM) / most
+    drawn = [_axis(most)]
+    if marked is not None:
+        x = _LEFT + (marked + 0.5) * width
+        drawn.append(
+            f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
+        )
+    for each in series:
+        points = [
+            (_LEFT + (index + 0.5) * width, _HEIGHT - _BOTTOM - value * scale)
+            for index, value in enumerate(each.values)
+        ]
+        path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in pairwise(points))
+        drawn.append(f'<path class="{each.kind}" d="{path}"/>')
+    for index, label in enumerate(labels):
+        parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
+        drawn.append(_column(_LEFT + index * width, width, label, parts, ""))
+        if index % max(1, len(labels) // 8) == 0:
+            x = _LEFT + index * width
+            drawn.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>')
+    return _svg(drawn, title)
+
+
+def spark(values: Sequence[float], kind: str = "bar1") -> Markup:
+    """Small columns without labels, beside the number that they lead to."""
+    most = max(values, default=0) or 1
+    width = 100 / max(1, len(values))
+    bars = "".join(
+        f'<rect class="{kind}" x="{index * width:.2f}" y="{28 - value / most * 26:.1f}" '
+        f'width="{width * 0.8:.2f}" height="{value / most * 26:.1f}"/>'
+        for index, value in enumerate(values)
+    )
+    return Markup(  # noqa: S704 - numbers and our own names
+        f'<svg class="spark chart" viewBox="0 0 100 28" preserveAspectRatio="none" '
+        f'aria-hidden="true">{bars}</svg>'
+    )
+
+
+def _column(x: float, width: float, label: str, parts: Sequence[str], inner: str) -> str:
+    text = escape(f"{label}: {', '.join(parts)}")
+    anchor = "end" if x > _WIDTH * 0.6 else "start"
+    at = x + width if anchor == "end" else x
+    return (
+        f'<g class="column" tabindex="0" role="img" aria-label="{text}">{inner}'
+        f'<rect class="hit" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" '
+        f'height="{_HEIGHT - _TOP - _BOTTOM}"/>'
+        f'<g class="tip"><text x="{at:.1f}" y="14" text-anchor="{anchor}">{text}</text></g></g>'
+    )
+
+
+def _axis(most: float) -> str:
+    drawn = []
+    for share in (0, 0.5, 1):
+        y = _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+        label = most * share
+        shown = grouped(int(label) if label == int(label) else round(label, 1))
+        drawn.append(
+            f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>'
+        )
+    return "".join(drawn)
+
+
+def _nice(most: float) -> float:
+    """A round number that is not less."""
+    step = 1.0
+    while True:
+        for factor in (1, 2, 5):
+            if most <= step * factor:
+                return step * factor
+        step *= 10
+
+
+def _svg(drawn: Sequence[str], title: str) -> Markup:
+    return Markup(  # noqa: S704 - every text in it is escaped
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" '
+        f'aria-label="{escape(title)}">{"".join(drawn)}</svg>'
+    )

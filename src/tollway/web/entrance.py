@@ -1,0 +1,174 @@
+"""Signing in and out of the areas of operators and of account members, also by a link."""
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, StoredPassword, hash_password
+from tollway.identity.people import (
+    MEMBER,
+    OPERATOR,
+    Person,
+    find_person,
+    open_link,
+    password_of,
+    use_link,
+)
+from tollway.identity.sign_in_limits import TooManyAttemptsError
+from tollway.store.database import Database, Reader
+from tollway.web.blocks import Field, Form
+from tollway.web.pages import PageError, Web
+from tollway.web.sign_in import (
+    AT_ONCE,
+    TOO_MANY,
+    WRONG,
+    Area,
+    Doorkeeper,
+    Sessions,
+    TooManyAtOnceError,
+    Visit,
+)
+from tollway.web.wording import is_own_address
+
+OPERATOR_PATH = "/operator"
+ACCOUNT_PATH = "/account"
+
+
+async def _person(kind: str, reader: Reader, session_kind: str, person_id: str) -> Person | None:
+    if session_kind != kind:
+        return None
+    found = await find_person(reader, person_id)
+    return None if found is None or found.removed_at_s is not None else found
+
+
+async def _password(kind: str, reader: Reader, login: str) -> StoredPassword | None:
+    return await password_of(reader, kind, login)
+
+
+OPERATORS = Area("operator", partial(_person, OPERATOR), partial(_password, OPERATOR))
+MEMBERS = Area("account", partial(_person, MEMBER), partial(_password, MEMBER))
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """The pages by which people get into one area and out of it."""
+
+    web: Web[Person]
+    database: Database
+    sessions: Sessions[Person]
+    doorkeeper: Doorkeeper
+    home: str
+    lead: str
+    forgotten: str
+
+    def form(
+        self, visit: Visit[Person], back: str, status: int = 200, problem: str = ""
+    ) -> Response:
+        say = visit.view.say
+        return self.web.render(
+            "sign_in.html",
+            visit,
+            status,
+            action=f"{self.home}/sign-in",
+            lead=say(self.lead),
+            link=back,
+            notice="",
+            problem=say(problem),
+            forgotten=say(self.forgotten),
+        )
+
+    async def sign_in(self, request: Request, visit: Visit[Person]) -> Response:
+        form = await self.web.form(request, visit)
+        back = form.get("link", "")
+        try:
+            # Outside the page slots: a password check delays no other reader.
+            async with self.web.aside():
+                attempt = self.sessions.attempt(request, form.get("login", ""))
+                found = await self.doorkeeper.admit(
+                    self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
+                )
+        except TooManyAttemptsError:
+            return self.form(visit, back, 429, TOO_MANY)
+        except TooManyAtOnceError:
+            return self.form(visit, back, 429, AT_ONCE)
+        if found is None:
+            return self.form(visit, back, 403, WRONG)
+        response = self.web.redirect(back if is_own_address(back) else self.home)
+        await self.sessions.sign_in(response, attempt, found, self.web.now_s())
+        return response
+
+    async def sign_out(self, request: Request, visit: Visit[Person]) -> Response:
+        await self.web.form(request, visit)
+        return self.web.redirect("/", await self.sessions.sign_out(visit, self.web.now_s()))
+
+    async def show_link(self, request: Request, visit: Visit[Person]) -> Response:
+        """What a link asks: a page, because programs that preview links must not use one up."""
+        say, text = visit.view.say, request.query_params.get("link", "")
+        opened = await open_link(self.database, text, self.web.now_s())
+        if opened is None:
+            raise PageError(
+                410,
+                "This link cannot be used",
+                "It was used before, has expired, or is incomplete. Ask for a new one.",
+            )
+        fields = [] if opened.has_password else [_password_field(visit)]
+        shown = Form(
+            f"{self.home}/enter",
+            say("Sign in"),
+            fields,
+            hidden={"link": text},
+            note=say(
+                "The link signs you in once, with the login {login}.", login=opened.person.login
+            ),
+        )
+        return self.web.page(visit, say("Welcome, {name}", name=opened.person.name), [shown])
+
+    async def enter(self, request: Request, visit: Visit[Person]) -> Response:
+        form = await self.web.form(request, visit)
+        password = form.get("password", "")
+        if password and not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+            raise PageError(
+                400,
+                "This password cannot be used",
+                "It must have {least} to {most} characters. Open the link again.",
+                least=PASSWORD_MIN,
+                most=PASSWORD_MAX,
+            )
+        text, password_hash = form.get("link", ""), None
+        if password and await open_link(self.database, text, self.web.now_s()):
+            async with self.web.aside():
+                password_hash = await asyncio.to_thread(hash_password, password)
+        found = await use_link(self.database, text, password_hash, self.web.now_s())
+        if found is None or found.kind != self._kind:
+            raise PageError(
+                410,
+                "This link cannot be used",
+                "It was used before, has expired, or is incomplete. Ask for a new one.",
+            )
+        response = self.web.redirect(self.home)
+        who = StoredPassword(found.kind, found.id, "")
+        attempt = self.sessions.attempt(request, found.login)
+        await self.sessions.sign_in(response, attempt, who, self.web.now_s())
+        return response
+
+    @property
+    def _kind(self) -> str:
+        return OPERATOR if self.home == OPERATOR_PATH else MEMBER
+
+
+def _password_field(visit: Visit[Person]) -> Field:
+    say = visit.view.say
+    return Field(
+        "password",
+        say("Choose a password"),
+        kind="password",
+        help=say(
+            "At least {least} characters. Without one you need a new link next time.",
+            least=PASSWORD_MIN,
+        ),
+        length_max=PASSWORD_MAX,
+        autocomplete="new-password",
+    )

@@ -1,0 +1,446 @@
+"""Accounts: the list, one account with all that belongs to it, and what can be done to it."""
+
+from starlette.responses import Response
+
+from tollway.contract.operation import Unit
+from tollway.identity.people import (
+    MEMBER_ROLES,
+    Role,
+    invite,
+    list_members,
+)
+from tollway.ledger.accounts import (
+    Account,
+    close_account,
+    find_account,
+    open_account,
+    search_accounts,
+)
+from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
+from tollway.ledger.permissions import Permission, grant, list_permissions, revoke_grant
+from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
+from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.web.account_parts import (
+    balance_figures,
+    entries_table,
+    token_form,
+    tokens_table,
+    usage_chart,
+)
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Column,
+    Columns,
+    Empty,
+    Facts,
+    Field,
+    Filters,
+    Form,
+    Link,
+    Notice,
+    Secret,
+    Table,
+)
+from tollway.web.pages import PageError
+from tollway.web.wording import amount, grouped, sentence
+
+PATH = "/operator/accounts"
+ONE = "/operator/account"
+_SAID = {
+    "opened": sentence("The account is open. Top it up, enable operations, and issue a token."),
+    "topped-up": sentence("Done. The account's next call sees it."),
+    "permission": sentence("Done. It acts on the next call."),
+    "revoked": sentence("The token is revoked: it is refused from the next call on."),
+    "closed": sentence("The account is closed."),
+    "removed": sentence("The member was removed and is signed out."),
+}
+_ROLES = {
+    Role.OWNER: sentence("owner"),
+    Role.DEVELOPER: sentence("developer"),
+    Role.READER: sentence("reader"),
+    Role.OPERATOR: sentence("operator"),
+}
+
+
+async def show_accounts(context: Context) -> Response:
+    say, text = context.say, context.query("q")
+    found = await search_accounts(context.database, text, context.query("after"), PAGE_ROWS + 1)
+    rows = [await _account_row(context, each) for each in found[:PAGE_ROWS]]
+    more = address(PATH, q=text, after=found[PAGE_ROWS - 1].name) if len(found) > PAGE_ROWS else ""
+    table = Table(
+        [
+            Column(say("Account")),
+            Column(say("State")),
+            Column(say("Credits"), "number"),
+            Column(say("Opened")),
+            Column(say("Id")),
+        ],
+        rows,
+        Empty(
+            say("No account matches.") if text else say("There are no accounts yet."),
+            None if text else Link(say("Open an account"), "#open"),
+            "" if text else "tollway account open NAME",
+        ),
+        filters=Filters(PATH, [Field("q", say("Name or id"), "search", text)]),
+        older=more,
+    )
+    opening = Form(
+        f"{PATH}/open",
+        say("Open account"),
+        [Field("name", say("Name"), is_required=True, length_max=100)],
+        title=say("Open an account"),
+        is_line=True,
+    )
+    return context.page(say("Accounts"), [opening, table])
+
+
+async def _account_row(context: Context, account: Account) -> list[Cell]:
+    balances = await list_balances(context.database, account.id)
+    credit = next((each.amount for each in balances if each.unit == "credits"), None)
+    return [
+        Cell(account.name, href=address(ONE, id=account.id)),
+        _state(context, account),
+        context.number(credit),
+        context.time(account.opened_at_s),
+        Cell(account.id, "mono"),
+    ]
+
+
+def _state(context: Context, account: Account) -> Cell:
+    if account.closed_at_s is None:
+        return Cell(context.say("open"), tone="good")
+    return Cell(context.say("closed"), tone="bad")
+
+
+async def open_act(context: Context) -> Response:
+    opened = await open_account(
+        context.database, context.runtime, context.form.get("name", "").strip()
+    )
+    return context.go(ONE, id=opened.id, said="opened")
+
+
+async def find_wanted(context: Context) -> Account:
+    wanted = context.form.get("account") or context.query("id")
+    return await find_account(context.database, wanted)
+
+
+async def show_account(context: Context) -> Response:
+    return await account_page(context, await find_wanted(context))
+
+
+async def account_page(context: Context, account: Account, *first: Block) -> Response:
+    """One account; `first` is what an act has to show."""
+    say, database = context.say, context.database
+    said = say(_SAID.get(context.query("said"), ""))
+    balances = await list_balances(database, account.id)
+    since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
+    used = await usage_of_account(database, account.id, DAY_S, since_s)
+    blocks: list[Block] = [*first]
+    if said and not first:
+        blocks.append(Notice(said, "good"))
+    blocks.append(balance_figures(context, balances, used))
+    if account.closed_at_s is None:
+        blocks.append(_top_up_form(context, account))
+    blocks.append(await _permissions(context, account))
+    blocks.append(
+        tokens_table(
+            context, await list_tokens(database, account.id), f"{ONE}/token/revoke", account.id
+        )
+    )
+    if account.closed_at_s is None:
+        blocks.append(token_form(context, f"{ONE}/token", account.id))
+    blocks.append(usage_chart(context, used, since_s))
+    blocks.append(await _members(context, account))
+    blocks.append(
+        Facts(
+            [
+                (say("Id"), Cell(account.id, "mono")),
+                (say("Opened"), context.time(account.opened_at_s)),
+                (say("State"), _state(context, account)),
+            ],
+            say("Details"),
+        )
+    )
+    if account.closed_at_s is None:
+        blocks.append(
+            Form(
+                f"{ONE}/close",
+                say("Close the account"),
+                hidden={"account": account.id},
+                title=say("Close"),
+                note=say(
+                    "Its tokens are refused from the next call on. It cannot be opened again."
+                ),
+                tone="warn",
+                is_folded=True,
+            )
+        )
+    return context.page(
+        account.name,
+        blocks,
+        crumbs=[Link(say("Accounts"), PATH)],
+        actions=[
+            Link(say("Requests"), address("/operator/requests", account=account.id)),
+            Link(say("Ledger"), address(f"{ONE}/ledger", id=account.id)),
+        ],
+    )
+
+
+def _units(context: Context) -> list[tuple[str, str]]:
+    say = context.say
+    calls = [
+        (each.balance_unit, say("calls: {operation}", operation=say(each.title)))
+        for each in OPERATIONS
+        if each.unit is Unit.CALLS
+    ]
+    return [("credits", say("credits")), *calls]
+
+
+def _top_up_form(context: Context, account: Account) -> Form:
+    say = context.say
+    return Form(
+        f"{ONE}/top-up",
+        say("Top up"),
+        [
+            Field("unit", say("What"), "select", "credits", _units(context)),
+            Field("amount", say("Amount"), "number", is_required=True),
+            Field("note", say("Reason"), is_required=True, length_max=200),
+        ],
+        hidden={"account": account.id},
+        title=say("Top up"),
+        note=say("A negative amount corrects."),
+        is_line=True,
+    )
+
+
+async def top_up_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    unit, number = context.form.get("unit", ""), context.whole_number("amount", say("Amount"))
+    if unit not in dict(_units(context)) or abs(number) > AMOUNT_MAX or number == 0:
+        raise PageError(
+            400, "This cannot be added", "Choose a balance, and an amount that is not 0."
+        )
+    balances = {
+        each.unit: each.amount for each in await list_balances(context.database, account.id)
+    }
+    before = balances.get(unit, 0)
+    asked = context.ask_once(
+        say(
+            "{account} has {before}. After this it has {after}.",
+            account=account.name,
+            before=amount(say, unit, before),
+            after=amount(say, unit, before + number),
+        ),
+        say("Add {amount}", amount=amount(say, unit, number)),
+    )
+    if asked is not None:
+        return asked
+    note = context.form.get("note", "")
+    await top_up(context.database, context.runtime, account.id, unit, number, note)
+    return context.go(ONE, id=account.id, said="topped-up")
+
+
+async def _permissions(context: Context, account: Account) -> Block:
+    say = context.say
+    held = {each.operation: each for each in await list_permissions(context.database, account.id)}
+    rows = []
+    for operation in OPERATIONS:
+        permission = held.get(operation.name)
+        may = permission is not None
+        price = permission.price if permission else None
+        rate = permission.rate_limit if permission else None
+        common = say("common")
+        rows.append(
+            [
+                Cell(say(operation.title)),
+                Cell(say("may call") if may else say("not enabled"), tone="good" if may else "bad"),
+                Cell((grouped(price) if price is not None else common) if may else "", "number"),
+                Cell((grouped(rate) if rate is not None else common) if may else "", "number"),
+            ]
+        )
+    table = Table(
+        [
+            Column(say("Operation")),
+            Column(say("State")),
+            Column(say("Price"), "number"),
+            Column(say("Calls a second"), "number"),
+        ],
+        rows,
+        Empty(""),
+        title=say("Operations"),
+    )
+    if account.closed_at_s is not None:
+        return table
+    choices = [("*", say("all operations"))] + [(each.name, say(each.title)) for each in OPERATIONS]
+    form = Form(
+        f"{ONE}/permission",
+        say("Save"),
+        [
+            Field("operation", say("Operation"), "select", "*", choices),
+            Field(
+                "state",
+                say("State"),
+                "select",
+                "may",
+                [("may", say("may call")), ("not", say("not enabled"))],
+            ),
+            Field("price", say("Price"), "number", placeholder=say("common")),
+            Field("rate", say("Calls a second"), "number", placeholder=say("common")),
+        ],
+        hidden={"account": account.id},
+        title=say("Enable operations, set prices and rates"),
+    )
+    return Columns([table, form])
+
+
+async def permission_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    wanted = context.form.get("operation", "")
+    names = [each.name for each in OPERATIONS] if wanted == "*" else [wanted]
+    if not set(names) <= BY_NAME.keys():
+        raise PageError(400, "There is no such operation", "Choose one of the list.")
+    if context.form.get("state") == "may":
+        price = context.optional_number("price", say("Price"))
+        rate = context.optional_number("rate", say("Calls a second"))
+        for name in names:
+            await grant(
+                context.database, account.id, Permission(name, price, rate), context.runtime
+            )
+    else:
+        held = {each.operation for each in await list_permissions(context.database, account.id)}
+        for name in held.intersection(names):
+            await revoke_grant(context.database, account.id, name, context.runtime)
+    return context.go(ONE, id=account.id, said="permission")
+
+
+async def token_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    kind = "test" if context.form.get("kind") == "test" else "live"
+    days = context.optional_number("days", say("Days"))
+    issued = await issue_token(
+        context.database,
+        context.runtime,
+        account.id,
+        kind=kind,
+        label=context.form.get("label", "")[:100],
+        lifetime_s=None if days is None else days * DAY_S,
+    )
+    shown = Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
+    return await account_page(context, account, shown)
+
+
+async def revoke_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    tokens = {each.id: each for each in await list_tokens(context.database, account.id)}
+    token = tokens.get(context.form.get("token", ""))
+    if token is None:
+        raise PageError(404, "There is no such token", "It may be revoked already.")
+    name = token.label or token.start
+    asked = context.ask_once(
+        say("Revoke the token {name}? Calls with it are refused at once.", name=name), say("Revoke")
+    )
+    if asked is not None:
+        return asked
+    await revoke_token(context.database, context.runtime, token.id)
+    return context.go(ONE, id=account.id, said="revoked")
+
+
+async def close_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    asked = context.ask_once(
+        say("Close the account {name} for good?", name=account.name), say("Close the account")
+    )
+    if asked is not None:
+        return asked
+    await close_account(context.database, context.runtime, account.id)
+    return context.go(ONE, id=account.id, said="closed")
+
+
+async def _members(context: Context, account: Account) -> Block:
+    say = context.say
+    members = [e for e in await list_members(context.database, account.id) if not e.removed_at_s]
+    rows = [
+        [
+            Cell(each.name),
+            Cell(each.login, "mono"),
+            Cell(say(_ROLES[each.role])),
+            context.time(each.added_at_s),
+        ]
+        for each in members
+    ]
+    table = Table(
+        [Column(say("Member")), Column(say("Login")), Column(say("Role")), Column(say("Added"))],
+        rows,
+        Empty(say("No member can sign in yet: invite the owner of the account.")),
+        title=say("Members"),
+    )
+    if account.closed_at_s is not None:
+        return table
+    inviting = Form(
+        f"{ONE}/invite",
+        say("Make a link"),
+        [
+            Field("name", say("Name"), is_required=True, length_max=100),
+            Field("login", say("Login"), is_required=True, length_max=100),
+            Field(
+                "role",
+                say("Role"),
+                "select",
+                Role.OWNER,
+                [(each.value, say(_ROLES[each])) for each in MEMBER_ROLES],
+            ),
+        ],
+        hidden={"account": account.id},
+        title=say("Invite a member"),
+    )
+    return Columns([table, inviting])
+
+
+async def invite_act(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    role = context.form.get("role", "")
+    if role not in MEMBER_ROLES:
+        raise PageError(400, "There is no such role", "Choose one of the list.")
+    made = await invite(
+        context.database,
+        context.runtime,
+        role=Role(role),
+        name=context.form.get("name", "").strip(),
+        login=context.form.get("login", ""),
+        account_wanted=account.id,
+    )
+    link = f"{context.services.settings.public_address}{address('/account/enter', link=made.link)}"
+    shown = Secret(
+        say("Send this link to {name}", name=made.person.name),
+        link,
+        say("It signs them in once, within three days. It is not shown again."),
+    )
+    return await account_page(context, account, shown)
+
+
+async def show_ledger(context: Context) -> Response:
+    say, account = context.say, await find_wanted(context)
+    balances = await list_balances(context.database, account.id)
+    unit = context.query("unit") or (balances[0].unit if balances else "credits")
+    before = context.query("before")
+    entries = await newest_entries(
+        context.database,
+        account.id,
+        unit,
+        PAGE_ROWS,
+        int(before) if before.isdigit() and len(before) < 19 else 2**62,
+    )
+    table = entries_table(
+        context,
+        entries,
+        unit,
+        [each.unit for each in balances],
+        path=f"{ONE}/ledger",
+        kept={"id": account.id},
+        request_path="/operator/request",
+    )
+    crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
+    return context.page(say("Ledger"), [table], crumbs=crumbs)

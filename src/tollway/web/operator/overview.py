@@ -1,0 +1,236 @@
+"""What goes on: calls, refusals, what was taken, and what needs attention."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Integer, bindparam, func, select
+from starlette.responses import Response
+
+from tollway.carriers.pools import numbers_left
+from tollway.ledger.accounts import find_account
+from tollway.ledger.holds import count_open_holds
+from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.store.database import Database
+from tollway.store.query import Query
+from tollway.store.schema.intake import rejected_record
+from tollway.store.schema.ledger import refused_call
+from tollway.web.area import Context, address
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Columns,
+    Empty,
+    Figure,
+    Figures,
+    Link,
+    Table,
+)
+from tollway.web.charts import Series, spark, stacked_columns
+from tollway.web.wording import grouped
+
+PATH = "/operator"
+_LIVE_S = 5
+_TOP = 8
+# Of the newest refused calls so many are counted: with more, the shares stay what they are.
+_COUNTED_MAX = 5000
+_FEW_NUMBERS = 100
+
+_newest_refused = (
+    select(refused_call.c.reason)
+    .where(refused_call.c.at_ms >= bindparam("since_ms"), refused_call.c.code != 0)
+    .order_by(refused_call.c.at_ms.desc())
+    .limit(bindparam("most", type_=Integer))
+    .subquery()
+)
+_REFUSED = Query(select(_newest_refused.c.reason, func.count()).group_by(_newest_refused.c.reason))
+_some_rejected = select(rejected_record.c.id).limit(1000).subquery()
+_REJECTED = Query(select(func.count()).select_from(_some_rejected))
+
+
+async def show_overview(context: Context) -> Response:
+    say, database = context.say, context.database
+    now_s = int(context.now_s)
+    minutes = await usage_by_time(database, MINUTE_S, now_s - now_s % 60 - 60 * MINUTE_S)
+    hours = await usage_by_time(database, HOUR_S, now_s - now_s % HOUR_S - 23 * HOUR_S)
+    refused = await _refusals(database, now_s)
+    blocks: list[Block] = [
+        _figures(context, minutes, hours, refused),
+        _chart(context, hours, now_s),
+        Columns(
+            [
+                await _attention(context, now_s),
+                await _top(context, now_s),
+                _reasons(context, refused, now_s),
+            ]
+        ),
+    ]
+    return context.page(say("Overview"), blocks, live_s=_LIVE_S)
+
+
+async def _refusals(database: Database, now_s: int) -> Counter[str]:
+    rows = await database.fetch_long(
+        _REFUSED, "overview", since_ms=(now_s - HOUR_S) * 1000, most=_COUNTED_MAX
+    )
+    return Counter(dict(rows))
+
+
+def _figures(
+    context: Context,
+    minutes: Sequence[tuple[object, ...]],
+    hours: Sequence[tuple[object, ...]],
+    refused: Counter[str],
+) -> Figures:
+    say, now_s = context.say, int(context.now_s)
+    by_minute: Counter[int] = Counter()
+    for start_s, _, calls, _ in minutes:
+        by_minute[int(str(start_s))] += int(str(calls))
+    first = now_s - now_s % 60 - 60 * MINUTE_S
+    series = [by_minute[first + index * MINUTE_S] for index in range(60)]
+    last_hour = sum(series)
+    credit = sum(
+        int(str(taken))
+        for _, operation, _, taken in hours
+        if str(operation) not in BY_NAME or BY_NAME[str(operation)].balance_unit == "credits"
+    )
+    not_charged = refused.total()
+    share = 100 * not_charged / (not_charged + last_hour) if not_charged + last_hour else 0
+    return Figures(
+        [
+            Figure(
+                say("Calls in the last minute"),
+                grouped(series[-1]),
+                note=say("charged, last hour beside"),
+                spark=spark(series),
+            ),
+            Figure(
+                say("Charged in the last hour"),
+                grouped(last_hour),
+                href="/operator/requests?reason=SUCCESS",
+            ),
+            Figure(
+                say("Refused in the last hour"),
+                grouped(not_charged) + ("+" if not_charged >= _COUNTED_MAX else ""),
+                note=say("{share} % of all calls", share=f"{share:.1f}"),
+                tone="bad" if share > 20 else "",
+                href="/operator/requests",
+            ),
+            Figure(say("Credits taken in 24 h"), grouped(credit)),
+        ]
+    )
+
+
+def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) -> Chart:
+    say, zone = context.say, context.web.zone
+    first = now_s - now_s % HOUR_S - 23 * HOUR_S
+    labels = [
+        datetime.fromtimestamp(first + index * HOUR_S, zone).strftime("%H:00")
+        for index in range(24)
+    ]
+    calls: defaultdict[str, list[int]] = defaultdict(lambda: [0] * 24)
+    for start_s, operation, count, _ in hours:
+        index = (int(str(start_s)) - first) // HOUR_S
+        if 0 <= index < 24:
+            calls[str(operation)][index] += int(str(count))
+    series = [
+        Series(say(operation.title), f"bar{number}", calls[operation.name])
+        for number, operation in enumerate(OPERATIONS, start=1)
+        if operation.name in calls
+    ]
+    title = say("Charged calls by operation, last 24 h")
+    columns = [Column(say("Hour")), *(Column(each.name, "number") for each in series)]
+    rows = [
+        [Cell(label), *(context.number(each.values[index]) for each in series)]
+        for index, label in enumerate(labels)
+        if any(each.values[index] for each in series)
+    ]
+    return Chart(
+        title,
+        stacked_columns(labels, series, title),
+        Table(columns, rows, Empty("")),
+        [(each.kind, each.name) for each in series],
+    )
+
+
+async def _attention(context: Context, now_s: int) -> Table:
+    """What needs a person, with where it is cured."""
+    say, database = context.say, context.database
+    rows = []
+    holds = await count_open_holds(database, now_s * 1000)
+    if holds.overdue:
+        rows.append(
+            [
+                Cell(
+                    say("{count} waybills wait too long for their carrier", count=holds.overdue),
+                    tone="bad",
+                ),
+                Cell("tollway reconcile", "mono"),
+            ]
+        )
+    for wp_code, left in sorted((await numbers_left(database)).items()):
+        if left < _FEW_NUMBERS:
+            text = say("{carrier} has {count} numbers left", carrier=wp_code, count=left)
+            rows.append(
+                [
+                    Cell(text, tone="bad" if left == 0 else "soon"),
+                    Cell(say("Carriers"), href="/operator/carriers"),
+                ]
+            )
+    ((rejected,),) = await database.fetch_long(_REJECTED, "overview")
+    if rejected:
+        text = say("{count} pushed records were rejected", count=grouped(rejected))
+        rows.append([Cell(text, tone="soon"), Cell(say("Data"), href="/operator/data")])
+    return Table(
+        [Column(say("What")), Column(say("Where"))],
+        rows,
+        Empty(say("Nothing needs attention.")),
+        title=say("Needs attention"),
+    )
+
+
+async def _top(context: Context, now_s: int) -> Table:
+    say = context.say
+    found = await top_accounts(context.database, HOUR_S, now_s - 24 * HOUR_S, _TOP)
+    most = max((int(calls) for _, calls, _ in found), default=1)
+    rows = []
+    for account_id, calls, _ in found:
+        account = await find_account(context.database, account_id)
+        rows.append(
+            [
+                Cell(account.name, href=address("/operator/account", id=account_id)),
+                context.number(int(calls)),
+                Cell("", share=round(100 * int(calls) / most)),
+            ]
+        )
+    return Table(
+        [Column(say("Account")), Column(say("Calls"), "number"), Column("")],
+        rows,
+        Empty(
+            say("No call was charged in the last 24 hours."),
+            Link(say("Open an account"), "/operator/accounts"),
+        ),
+        title=say("Top accounts, 24 h"),
+    )
+
+
+def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
+    say = context.say
+    since = datetime.fromtimestamp(now_s - HOUR_S, context.web.zone).strftime("%Y-%m-%dT%H:%M")
+    most = max(refused.values(), default=1)
+    rows = [
+        [
+            Cell(reason, "mono", address("/operator/requests", reason=reason, since=since)),
+            context.number(count),
+            Cell("", share=round(100 * count / most)),
+        ]
+        for reason, count in refused.most_common(_TOP)
+    ]
+    return Table(
+        [Column(say("Reason")), Column(say("Calls"), "number"), Column("")],
+        rows,
+        Empty(say("No call was refused in the last hour.")),
+        title=say("Refusals by reason, last hour"),
+    )

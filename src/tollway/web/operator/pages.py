@@ -1,0 +1,36 @@
+"""All pages of the operator's area, on one screen."""
+
+from tollway.web.area import PageSpec
+from tollway.web.operator import accounts, overview, requests
+from tollway.web.pages import Frame, RailLink
+from tollway.web.wording import sentence
+
+FRAME = Frame(
+    overview.PATH,
+    sentence("Operator console"),
+    (
+        RailLink(overview.PATH, "Overview", "overview"),
+        RailLink(accounts.PATH, "Accounts", "accounts"),
+        RailLink(requests.PATH, "Requests", "requests"),
+    ),
+    search="/operator/search",
+    search_hint=sentence("Search requests and accounts"),
+    sign_out="/operator/sign-out",
+)
+
+PAGES = (
+    PageSpec(overview.PATH, overview.show_overview),
+    PageSpec("/operator/search", requests.search),
+    PageSpec(requests.PATH, requests.show_requests),
+    PageSpec(requests.ONE, requests.show_request),
+    PageSpec(accounts.PATH, accounts.show_accounts),
+    PageSpec(f"{accounts.PATH}/open", act=accounts.open_act),
+    PageSpec(accounts.ONE, accounts.show_account),
+    PageSpec(f"{accounts.ONE}/ledger", accounts.show_ledger),
+    PageSpec(f"{accounts.ONE}/top-up", act=accounts.top_up_act),
+    PageSpec(f"{accounts.ONE}/permission", act=accounts.permission_act),
+    PageSpec(f"{accounts.ONE}/token", act=accounts.token_act),
+    PageSpec(f"{accounts.ONE}/token/revoke", accounts.revoke_act, accounts.revoke_act),
+    PageSpec(f"{accounts.ONE}/invite", act=accounts.invite_act),
+    PageSpec(f"{accounts.ONE}/close", act=accounts.close_act),
+)

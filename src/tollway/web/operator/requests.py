@@ -1,0 +1,65 @@
+"""The log of all calls, one call's receipt, and the search field above every page."""
+
+from starlette.responses import Response
+
+from tollway.ledger import LedgerError
+from tollway.ledger.accounts import find_account, search_accounts
+from tollway.ledger.entries import list_balances
+from tollway.ledger.receipts import find_receipt
+from tollway.operations.catalogue import BY_NAME
+from tollway.web.area import Context, address
+from tollway.web.blocks import Link
+from tollway.web.call_log import call_log
+from tollway.web.pages import PageError
+from tollway.web.receipts import receipt_blocks
+
+PATH = "/operator/requests"
+ONE = "/operator/request"
+
+
+async def show_requests(context: Context) -> Response:
+    say, wanted = context.say, context.query("account")
+    account_id, units, lead, names = "", [], "", {}
+    if wanted:
+        account = await find_account(context.database, wanted)
+        account_id, lead = account.id, account.name
+        units = [each.unit for each in await list_balances(context.database, account.id)]
+    else:
+        names = {e.id: e.name for e in await search_accounts(context.database, "", "", 2000)}
+    kept = {"account": account_id} if account_id else {}
+    table = await call_log(context, PATH, account_id, units, names, kept=kept)
+    return context.page(say("Requests"), [table], lead=lead)
+
+
+async def show_request(context: Context) -> Response:
+    say, request_id = context.say, context.query("id")
+    receipt = await find_receipt(context.database, None, request_id, context.visit.view.language)
+    if receipt is None:
+        raise PageError(
+            404,
+            "There is no receipt with this id",
+            "It is the X-Request-Id of a call with a live token. A refused call may have been "
+            "dropped after its time, and a new one takes a second to appear.",
+        )
+    operation = BY_NAME.get(receipt.operation)
+    account = await find_account(context.database, receipt.account_id)
+    title = say(operation.title) if operation else receipt.operation
+    return context.page(
+        title,
+        receipt_blocks(context, receipt, operation, ONE),
+        lead=f"{account.name} · {receipt.request_id}",
+        crumbs=[Link(say("Requests"), PATH)],
+        actions=[Link(say("Open account"), address("/operator/account", id=account.id))],
+    )
+
+
+async def search(context: Context) -> Response:
+    """Where a text leads: a receipt, an account, or the list of accounts that match."""
+    text = context.query("q")
+    if text and await find_receipt(context.database, None, text) is not None:
+        return context.go(ONE, id=text)
+    try:
+        account = await find_account(context.database, text)
+    except LedgerError:
+        return context.go("/operator/accounts", q=text)
+    return context.go("/operator/account", id=account.id)

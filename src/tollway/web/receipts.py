@@ -1,0 +1,133 @@
+"""A receipt as the stages of its call, for operators and callers alike."""
+
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason
+from tollway.contract.receipt import Outcome, Receipt
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Facts, Link, Notice, Stage, Stages
+from tollway.web.wording import amount, grouped, sentence
+
+# In the order of the pipeline; each is named as its stage there.
+_NAMES = (
+    ("route", sentence("route")),
+    ("authenticate", sentence("authenticate")),
+    ("permit", sentence("permit")),
+    ("throttle", sentence("throttle")),
+    ("decode", sentence("decode")),
+    ("consent", sentence("consent")),
+    ("replay", sentence("replay")),
+    ("perform", sentence("perform")),
+    ("settle", sentence("charge")),
+)
+_STOPPED_BY_REASON = {
+    Reason.CREDENTIAL_INVALID: "authenticate",
+    Reason.PERMISSION_MISSING: "permit",
+    Reason.OPERATION_CLOSED: "permit",
+    Reason.CALLS_USED_UP: "permit",
+    Reason.CREDITS_USED_UP: "permit",
+    Reason.THROTTLED: "throttle",
+    Reason.OWNER_UNKNOWN: "consent",
+    Reason.NOT_AUTHORIZED: "consent",
+    Reason.IDEMPOTENCY_KEY_REUSED: "replay",
+    Reason.STORE_UNAVAILABLE: "settle",
+    Reason.COMMIT_IN_DOUBT: "settle",
+}
+_OF_DECODING = (
+    "PARAMETER_",
+    "SPELLINGS_",
+    "BODY_",
+    "IDEMPOTENCY_KEY_INVALID",
+    "WINDOW_",
+    "FILTER_",
+)
+
+
+def stopped_at(reason: str) -> str:
+    """The stage that refused a call for this reason."""
+    known = Reason.__members__.get(reason)
+    if known in _STOPPED_BY_REASON:
+        return _STOPPED_BY_REASON[known]
+    return "decode" if reason.startswith(_OF_DECODING) else "perform"
+
+
+def receipt_blocks(
+    context: Context, receipt: Receipt, operation: Operation | None, requests_path: str
+) -> list[Block]:
+    say = context.say
+    is_refused = bool(receipt.code)
+    tone = "bad" if is_refused else "soon" if receipt.outcome is Outcome.HELD else "good"
+    return [
+        Notice(receipt.why, tone),
+        Stages(say("The stages of this call"), _stages(context, receipt, operation)),
+        Facts(_facts(context, receipt, requests_path), say("Details")),
+    ]
+
+
+def _stages(context: Context, receipt: Receipt, operation: Operation | None) -> list[Stage]:
+    say = context.say
+    stop = stopped_at(receipt.reason or "") if receipt.code else ""
+    found = _found(context, receipt)
+    needs_consent = operation is None or operation.consent is not None
+    stages, is_past = [], False
+    for name, title in _NAMES:
+        if is_past:
+            stages.append(Stage(say(title), "unused", say("not reached")))
+        elif name == stop:
+            stages.append(Stage(say(title), "stopped", receipt.reason or ""))
+            is_past = True
+        elif name == "consent" and not needs_consent:
+            stages.append(Stage(say(title), "unused", say("not needed")))
+        elif name == "replay" and not receipt.replay_of:
+            stages.append(Stage(say(title), "unused", say("no repetition")))
+        else:
+            stages.append(Stage(say(title), "passed", found.get(name, "")))
+    return stages
+
+
+def _found(context: Context, receipt: Receipt) -> dict[str, str]:
+    say = context.say
+    found = {"route": say(_title(receipt)), "authenticate": receipt.token_id or ""}
+    if receipt.consent is not None:
+        found["consent"] = f"{receipt.consent.owner_kind} {receipt.consent.owner_id}"
+    if receipt.waybill is not None:
+        found["perform"] = f"{receipt.waybill.wp_code} {receipt.waybill.number or ''}"
+    if receipt.replay_of:
+        found["replay"] = say("the answer of an earlier call")
+    if receipt.balance_before is not None and receipt.unit is not None:
+        before, after = grouped(receipt.balance_before), grouped(receipt.balance_after or 0)
+        found["settle"] = f"{amount(say, receipt.unit, receipt.amount)}: {before} → {after}"
+    else:
+        found["settle"] = say("nothing charged")
+    return found
+
+
+def _title(receipt: Receipt) -> str:
+    return receipt.operation.replace("_", " ")
+
+
+def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple[str, Cell]]:
+    say = context.say
+    facts = [
+        (say("Request"), Cell(receipt.request_id, "mono")),
+        (say("When"), context.time(receipt.at_ms / 1000)),
+        (say("Code"), Cell("" if receipt.code is None else str(receipt.code), "mono")),
+        (say("Reason"), Cell(receipt.reason or "", "mono")),
+    ]
+    if receipt.unit is not None:
+        facts.append((say("Charged"), context.amount(receipt.unit, receipt.amount)))
+    if receipt.replay_of:
+        earlier = address(requests_path, id=receipt.replay_of)
+        facts.append((say("Repeats"), Cell(receipt.replay_of, "mono", earlier)))
+    if receipt.client_request_id:
+        facts.append((say("Id of the client"), Cell(receipt.client_request_id, "mono")))
+    if receipt.hold is not None:
+        held = f"{receipt.hold.state}, {grouped(receipt.hold.amount)}"
+        facts.append((say("Hold"), Cell(held)))
+    if receipt.waybill is not None:
+        number = receipt.waybill.number or receipt.waybill.state
+        facts.append((say("Waybill"), Cell(f"{receipt.waybill.wp_code} {number}", "mono")))
+    return facts
+
+
+def request_link(path: str, request_id: str) -> Link:
+    return Link(request_id, address(path, id=request_id))

@@ -1,0 +1,283 @@
+"""The API reference, made from the descriptors: every parameter, answer and code, in the reader's
+language, with examples that can be tried in the sandbox."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.consent.owners import Owner
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Operation, Unit
+from tollway.contract.reasons import Reason
+from tollway.contract.sample_refusal import sample_refusal
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.examples import EXAMPLES
+from tollway.web.blocks import Block, Cell, Code, Column, Empty, Facts, Link, Table
+from tollway.web.code_samples import samples_of
+from tollway.web.pages import Page, Web
+from tollway.web.sign_in import Visit
+from tollway.web.wording import View, sentence
+
+DOCS_PATH = "/docs"
+_ENCODINGS = {
+    "query": sentence("in the query string"),
+    "form": sentence("as a form"),
+    "json": sentence("as JSON"),
+}
+
+
+class SandboxRow(NamedTuple):
+    """One thing that the sandbox has, in the reader's language."""
+
+    kind: str
+    parameter: str
+    value: str
+    note: str
+
+
+class ReferencePages:
+    """`/docs`, a page for each operation, and those of the codes and the sandbox."""
+
+    def __init__(self, web: Web[Owner], base: str, sandbox: dict[str, list[SandboxRow]]) -> None:
+        self._web = web
+        self._base = base
+        self._sandbox = sandbox
+
+    def pages(self) -> dict[str, Page[Owner]]:
+        """Every page by its path."""
+        found: dict[str, Page[Owner]] = {
+            DOCS_PATH: self._index,
+            f"{DOCS_PATH}/codes": self._codes,
+            f"{DOCS_PATH}/sandbox": self._sandbox_page,
+        }
+        for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+            found[_path(operation)] = self._operation_page(operation)
+        return found
+
+    async def _index(self, _: Request, visit: Visit[Owner]) -> Response:
+        say = visit.view.say
+        first, example = OPERATIONS[0], EXAMPLES.get(OPERATIONS[0].name)
+        blocks: list[Block] = [
+            _list_of(say("Operations"), OPERATIONS, visit.view),
+            _list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
+        ]
+        if example is not None:
+            samples = samples_of(first, example.request(self._today()), self._base)
+            blocks.insert(0, Code(say("Your first call, in the sandbox"), samples[:1]))
+        return self._page(visit, say("API reference"), blocks, lead=say(_LEAD))
+
+    async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
+        say = visit.view.say
+        table = _codes_of(list(Reason), OPERATIONS[0], visit.view)
+        return self._page(visit, say("Codes"), [table])
+
+    async def _sandbox_page(self, _: Request, visit: Visit[Owner]) -> Response:
+        say = visit.view.say
+        rows = [
+            [
+                Cell(each.kind),
+                Cell(each.parameter, "mono"),
+                Cell(each.value, "mono"),
+                Cell(each.note),
+            ]
+            for each in self._sandbox[visit.view.language]
+        ]
+        contents = Table(
+            [Column(say("Kind")), Column(say("Parameter")), Column(say("Value")), Column("")],
+            rows,
+            Empty(""),
+            title=say("What the sandbox has"),
+        )
+        outcomes = [
+            ("CREDITS_USED_UP", say("any reason, by its name")),
+            ("slow:3000", say("an answer that takes so many milliseconds")),
+        ]
+        outcomes += [
+            (name, say("for {operation}", operation=say(operation.title)))
+            for operation in OPERATIONS
+            for name in operation.sandbox_outcomes
+        ]
+        table = Table(
+            [Column("X-Tollway-Outcome"), Column("")],
+            [[Cell(name, "mono"), Cell(note)] for name, note in outcomes],
+            Empty(""),
+            title=say("Any outcome, on request"),
+            links=[Link(say("All reasons"), f"{DOCS_PATH}/codes")],
+        )
+        return self._page(visit, say("Sandbox"), [contents, table], lead=say(_SANDBOX_LEAD))
+
+    def _operation_page(self, operation: Operation) -> Page[Owner]:
+        async def show(_: Request, visit: Visit[Owner]) -> Response:
+            view, example = visit.view, EXAMPLES.get(operation.name)
+            say = view.say
+            blocks: list[Block] = [_facts_of(operation, view), _parameters_of(operation, view)]
+            request = {} if example is None else dict(example.request(self._today()))
+            if example is not None:
+                blocks.append(Code(say("Examples"), samples_of(operation, request, self._base)))
+            blocks.append(_fields_of(operation, view))
+            if example is not None:
+                answer = msgspec.json.format(msgspec.json.encode(example.answer)).decode()
+                blocks.append(Code(say("Example of data"), [("JSON", answer)]))
+            blocks.append(_codes_of(operation.reasons, operation, view))
+            return self._page(
+                visit,
+                view.say(operation.title),
+                blocks,
+                tried=operation if example is not None else None,
+                request=request,
+            )
+
+        return show
+
+    def _page(
+        self,
+        visit: Visit[Owner],
+        title: str,
+        blocks: Sequence[Block],
+        *,
+        lead: str = "",
+        tried: Operation | None = None,
+        request: dict[str, str | int] | None = None,
+    ) -> Response:
+        say = visit.view.say
+        crumbs = [] if visit.view.address == DOCS_PATH else [Link(say("API reference"), DOCS_PATH)]
+        return self._web.render(
+            "reference.html",
+            visit,
+            title=title,
+            lead=lead,
+            crumbs=crumbs,
+            actions=[
+                Link(say("Codes"), f"{DOCS_PATH}/codes"),
+                Link(say("Sandbox"), f"{DOCS_PATH}/sandbox"),
+                Link("OpenAPI", "/openapi.json"),
+            ],
+            shown=blocks,
+            live_s=0,
+            tried=tried,
+            request=request,
+        )
+
+    def _today(self) -> Any:
+        return datetime.fromtimestamp(self._web.now_s(), self._web.zone).date()
+
+
+_LEAD = sentence(
+    "Every answer is the same JSON envelope: code, msg, msec, time, data. Code 0 means success, "
+    "and only success is charged."
+)
+_SANDBOX_LEAD = sentence(
+    "A test token uses the sandbox: the same checks, made-up data, nothing charged. A header makes "
+    "it give any answer."
+)
+
+
+def _path(operation: Operation) -> str:
+    return f"{DOCS_PATH}/{operation.name}"
+
+
+def _list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
+    return Table(
+        [Column(view.say("Operation")), Column(view.say("Address"))],
+        [
+            [
+                Cell(view.say(each.title), href=_path(each)),
+                Cell(f"{each.method} {each.path}", "mono"),
+            ]
+            for each in operations
+        ],
+        Empty(""),
+        title=title,
+    )
+
+
+def _facts_of(operation: Operation, view: View) -> Facts:
+    say = view.say
+    facts = [
+        (say("Address"), Cell(f"{operation.method} {operation.path}", "mono")),
+        (say("Parameters"), Cell(say(_ENCODINGS[operation.encoding.value]))),
+    ]
+    if operation.default_price:
+        in_calls = operation.unit is Unit.CALLS
+        facts.append((say("Paid in"), Cell(say("calls") if in_calls else say("credits"))))
+    if operation.consent is not None:
+        facts.append((say("Consent"), Cell(operation.consent.field, "mono")))
+    return Facts(facts)
+
+
+def _parameters_of(operation: Operation, view: View) -> Table:
+    say = view.say
+    rows = [
+        [
+            Cell(name, "mono"),
+            Cell(say("yes") if required else say("no")),
+            Cell(view.say(field.meaning)),
+            Cell(field.kind.expected.fill(view.language, {})),
+            Cell(", ".join(others), "mono"),
+        ]
+        for name, field, required, others in declared_fields(operation.request_type)
+    ]
+    titles = (
+        say("Parameter"),
+        say("Required"),
+        say("Meaning"),
+        say("Values"),
+        say("Other spellings"),
+    )
+    return Table(
+        [Column(title) for title in titles],
+        rows,
+        Empty(say("It takes no parameters.")),
+        title=say("Parameters"),
+    )
+
+
+def _fields_of(operation: Operation, view: View) -> Table:
+    rows = [
+        [Cell(name, "mono"), Cell(kind, "mono")] for name, kind in _fields(operation.response_type)
+    ]
+    columns = [Column(view.say("Field")), Column(view.say("Type"))]
+    return Table(columns, rows, Empty(""), title=view.say("Fields of data"))
+
+
+def _fields(kind: type[msgspec.Struct], prefix: str = "") -> list[tuple[str, str]]:
+    found = []
+    for name, hint in get_type_hints(kind).items():
+        inner = next((each for each in get_args(hint) if each is not type(None)), hint)
+        is_list = get_origin(hint) is list
+        mark = "[]" if is_list else ""
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            found += _fields(inner, f"{prefix}{name}{mark}.")
+            continue
+        may_be_null = type(None) in get_args(hint)
+        word = getattr(inner, "__name__", "object") + ("[]" if is_list else "")
+        found.append((f"{prefix}{name}", f"{word} | null" if may_be_null else word))
+    return found
+
+
+def _codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Table:
+    say = view.say
+    return Table(
+        [
+            Column(say("Code"), "number"),
+            Column(say("Reason")),
+            Column(say("What happened, and what to do")),
+            Column(say("HTTP status if mapped"), "number"),
+        ],
+        [
+            [
+                Cell(str(each.value.code), "number"),
+                Cell(each.name, "mono"),
+                Cell(sample_refusal(each, operation).message(view.language)),
+                Cell(str(each.value.status), "number"),
+            ]
+            for each in reasons
+        ],
+        Empty(""),
+        title=say("Codes"),
+    )

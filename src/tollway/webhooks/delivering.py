@@ -1,0 +1,221 @@
+"""Delivering what is due: at least once, in order for each subject, for up to three days.
+
+A worker claims a delivery by moving its next attempt a minute ahead. If the worker dies, another
+one tries again then; the receiver recognises a repetition by its id.
+"""
+
+import asyncio
+import hmac
+import logging
+import random
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import httpx
+from sqlalchemy import BigInteger, bindparam, exists, select
+
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database, StoreError
+from tollway.store.query import Query
+from tollway.store.schema.webhooks import webhook_delivery
+from tollway.store.sealing import Sealer
+from tollway.webhooks.addresses import AddressError, Addresses
+from tollway.webhooks.endpoints import find_target
+
+# After the first attempt; three days in all.
+RETRY_AFTER_S = (5, 30, 120, 600, 1800, 7200, 18_000, 36_000, 50_400, 64_800, 79_200)
+_LEASE_MS = 60_000
+_TIMEOUT_S = 15.0
+_AT_ONCE = 50
+_AT_ONCE_TO_ONE = 5
+_LOOKED_AT = 200
+
+logger = logging.getLogger("tollway.webhooks")
+
+
+class _Due(NamedTuple):
+    """A delivery that is to be tried now."""
+
+    account_id: str
+    endpoint_id: str
+    number: int
+    event_id: str
+    body: str
+    attempts: int
+    next_at_ms: int
+
+
+_earlier = webhook_delivery.alias("earlier")
+# Not before an earlier one of the same subject is settled.
+_DUE = Query(
+    select(*(webhook_delivery.c[name] for name in _Due._fields))
+    .where(
+        webhook_delivery.c.state == "waiting",
+        webhook_delivery.c.next_at_ms <= bindparam("now_ms", type_=BigInteger),
+        ~exists().where(
+            _earlier.c.account_id == webhook_delivery.c.account_id,
+            _earlier.c.endpoint_id == webhook_delivery.c.endpoint_id,
+            _earlier.c.subject == webhook_delivery.c.subject,
+            _earlier.c.number < webhook_delivery.c.number,
+            _earlier.c.state == "waiting",
+        ),
+    )
+    .order_by(webhook_delivery.c.next_at_ms)
+    .limit(bindparam("count"))
+)
+_its_key = (
+    webhook_delivery.c.account_id == bindparam("of_account"),
+    webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+    webhook_delivery.c.number == bindparam("of_number"),
+    webhook_delivery.c.state == "waiting",
+)
+_CLAIM = Query(
+    webhook_delivery.update()
+    .where(*_its_key, webhook_delivery.c.next_at_ms == bindparam("seen_ms", type_=BigInteger))
+    .values(
+        next_at_ms=bindparam("lease_ms", type_=BigInteger),
+        attempts=webhook_delivery.c.attempts + 1,
+    )
+)
+_SETTLE = Query(
+    webhook_delivery.update()
+    .where(*_its_key)
+    .values(
+        state=bindparam("new_state"),
+        status=bindparam("new_status"),
+        next_at_ms=bindparam("retry_ms", type_=BigInteger),
+        settled_at_ms=bindparam("at_ms", type_=BigInteger),
+    )
+)
+
+
+class Deliverer:
+    """Delivers the webhooks that are due."""
+
+    def __init__(
+        self, database: Database, sealer: Sealer, addresses: Addresses, runtime: Runtime
+    ) -> None:
+        self._database = database
+        self._sealer = sealer
+        self._addresses = addresses
+        self._runtime = runtime
+        self._client: httpx.AsyncClient | None = None
+        self._tasks: dict[asyncio.Task[None], str] = {}
+
+    async def deliver_due(self) -> None:
+        """Delivers until nothing more is due; does not wait for the last answers."""
+        while await self._begin_due():
+            await asyncio.wait(self._tasks, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _begin_due(self) -> bool:
+        """Begins what is due, as far as there is space; whether more may be due."""
+        now_ms = self._runtime.at_ms()
+        rows = await self._database.fetch_all(_DUE, now_ms=now_ms, count=_LOOKED_AT)
+        under_way = Counter(self._tasks.values())
+        for due in map(_Due._make, rows):
+            if len(self._tasks) >= _AT_ONCE:
+                break
+            # A slow receiver must not take the space of all others.
+            if under_way[due.endpoint_id] >= _AT_ONCE_TO_ONE or not await self._claim(due, now_ms):
+                continue
+            under_way[due.endpoint_id] += 1
+            task = asyncio.create_task(self._deliver(due))
+            self._tasks[task] = due.endpoint_id
+            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return bool(rows and self._tasks)
+
+    async def _claim(self, due: _Due, now_ms: int) -> bool:
+        claimed = {"seen_ms": due.next_at_ms, "lease_ms": now_ms + _LEASE_MS, **_key(due)}
+        return bool(await self._database.write(lambda tx: tx.execute(_CLAIM, **claimed)))
+
+    async def _deliver(self, due: _Due) -> None:
+        try:
+            status = await self._send(due)
+            await self._settle(due, status)
+        except StoreError as error:
+            # The lease ends, and it is tried again.
+            logger.error("a webhook's outcome was not stored: %s", error)
+        except Exception:
+            logger.exception("a webhook failed unexpectedly")
+
+    async def _send(self, due: _Due) -> int | None:
+        """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""
+        now_s = self._runtime.at_s()
+        target = await find_target(
+            self._database, self._sealer, due.account_id, due.endpoint_id, now_s
+        )
+        if target is None:
+            return 0
+        try:
+            url = self._addresses.check(target.url)
+            address = await self._addresses.resolve(url)
+            return await self._post(url, address, due, target.keys, now_s)
+        except (AddressError, httpx.HTTPError, TimeoutError, OSError):
+            return None
+
+    async def _post(
+        self, url: httpx.URL, address: str, due: _Due, keys: Sequence[bytes], now_s: int
+    ) -> int:
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                trust_env=False,
+                follow_redirects=False,
+                timeout=_TIMEOUT_S,
+                limits=httpx.Limits(max_connections=_AT_ONCE, keepalive_expiry=5.0),
+            )
+        signed = f"{due.event_id}.{now_s}.{due.body}".encode()
+        signatures = [b64encode(hmac.new(key, signed, sha256).digest()).decode() for key in keys]
+        request = self._client.build_request(
+            "POST",
+            url.copy_with(host=address),
+            content=due.body.encode(),
+            headers={
+                "Host": url.netloc.decode("ascii"),
+                "Content-Type": "application/json",
+                "User-Agent": "tollway",
+                "webhook-id": due.event_id,
+                "webhook-timestamp": str(now_s),
+                "webhook-signature": " ".join(f"v1,{each}" for each in signatures),
+            },
+            extensions={"sni_hostname": url.host},
+        )
+        async with asyncio.timeout(_TIMEOUT_S):
+            response = await self._client.send(request, stream=True)
+            # Only the status counts: a receiver may send a body of any length.
+            await response.aclose()
+        return response.status_code
+
+    async def _settle(self, due: _Due, status: int | None) -> None:
+        now_ms = self._runtime.at_ms()
+        is_delivered = status is not None and 200 <= status < 300
+        is_over = is_delivered or status == 0 or due.attempts >= len(RETRY_AFTER_S)
+        delay_s = 0.0
+        if not is_over:
+            delay_s = RETRY_AFTER_S[due.attempts] * random.uniform(0.8, 1.2)  # noqa: S311
+        settled = {
+            "new_state": "delivered" if is_delivered else "failed" if is_over else "waiting",
+            "new_status": status or None,
+            "retry_ms": now_ms + int(delay_s * 1000),
+            "at_ms": now_ms if is_over else None,
+            **_key(due),
+        }
+        await self._database.write(lambda tx: tx.execute(_SETTLE, **settled))
+
+    async def close(self) -> None:
+        """Ends what is under way: it is delivered again by another worker, or after a start."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _key(due: _Due) -> dict[str, object]:
+    return {
+        "of_account": due.account_id,
+        "of_endpoint": due.endpoint_id,
+        "of_number": due.number,
+    }

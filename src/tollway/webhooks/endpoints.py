@@ -1,0 +1,157 @@
+"""An account's endpoints: where its events go, and the secrets that they are signed with."""
+
+import base64
+import secrets
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.webhooks import webhook_endpoint
+from tollway.store.sealing import Sealer
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself
+_SECRET_BYTES = 32
+# For how long the secret before the newest one signs too.
+OVERLAP_S = 86_400
+ENDPOINTS_MAX = 10
+
+
+class WebhookEndpoint(msgspec.Struct, frozen=True):
+    """An endpoint, as it is shown."""
+
+    id: str
+    url: str
+    made_at_s: int
+    rotated_at_s: int | None
+    ended_at_s: int | None
+
+
+class EndpointSecret(msgspec.Struct, frozen=True):
+    """An endpoint with the secret that was made for it just now."""
+
+    endpoint: WebhookEndpoint
+    secret: str
+
+
+_SHOWN = tuple(webhook_endpoint.c[name] for name in WebhookEndpoint.__struct_fields__)
+_OF_ACCOUNT = Query(
+    select(*_SHOWN)
+    .where(webhook_endpoint.c.account_id == bindparam("of_account"))
+    .order_by(webhook_endpoint.c.made_at_s, webhook_endpoint.c.id)
+)
+_its_key = (
+    webhook_endpoint.c.account_id == bindparam("of_account"),
+    webhook_endpoint.c.id == bindparam("wanted"),
+)
+_SEALED = Query(
+    select(
+        webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
+    ).where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+)
+_ADD = Query(
+    webhook_endpoint.insert().values({c.name: bindparam(c.name) for c in webhook_endpoint.c})
+)
+_ROTATE = Query(
+    webhook_endpoint.update()
+    .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+    .values(sealed_secrets=bindparam("new_secrets"), rotated_at_s=bindparam("at_s"))
+)
+_END = Query(
+    webhook_endpoint.update()
+    .where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+    .values(ended_at_s=bindparam("at_s"))
+)
+
+
+async def list_endpoints(reader: Reader, account_id: str) -> list[WebhookEndpoint]:
+    rows = await reader.fetch_all(_OF_ACCOUNT, of_account=account_id)
+    return [WebhookEndpoint(*row) for row in rows]
+
+
+async def add_endpoint(
+    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, url: str
+) -> EndpointSecret:
+    made = WebhookEndpoint(runtime.new_id("whk_"), url, runtime.at_s(), None, None)
+    secret = _new_secret()
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(
+            _ADD,
+            account_id=account_id,
+            id=made.id,
+            url=url,
+            sealed_secrets=_sealed(sealer, made.id, [secret]),
+            rotated_at_s=None,
+            last_number=0,
+            made_at_s=made.made_at_s,
+            ended_at_s=None,
+        )
+
+    await database.write(work)
+    return EndpointSecret(made, secret)
+
+
+async def rotate_secret(
+    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, endpoint_id: str
+) -> str | None:
+    """The new secret; None if there is no such endpoint. The old one signs for a day more."""
+    secret, at_s = _new_secret(), runtime.at_s()
+
+    async def work(transaction: Transaction) -> bool:
+        row = await transaction.fetch_one(_SEALED, of_account=account_id, wanted=endpoint_id)
+        if row is None:
+            return False
+        active = [secret, *_opened(sealer, endpoint_id, row[1])][:2]
+        sealed = _sealed(sealer, endpoint_id, active)
+        values = {"of_account": account_id, "wanted": endpoint_id}
+        return bool(await transaction.execute(_ROTATE, **values, new_secrets=sealed, at_s=at_s))
+
+    return secret if await database.write(work) else None
+
+
+async def end_endpoint(
+    database: Database, runtime: Runtime, account_id: str, endpoint_id: str
+) -> bool:
+    """Nothing more goes there; False if nothing did."""
+    values = {"of_account": account_id, "wanted": endpoint_id, "at_s": runtime.at_s()}
+    return bool(await database.write(lambda tx: tx.execute(_END, **values)))
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where a delivery goes, and the keys that sign it."""
+
+    url: str
+    keys: list[bytes]
+
+
+async def find_target(
+    reader: Reader, sealer: Sealer, account_id: str, endpoint_id: str, now_s: int
+) -> Target | None:
+    row = await reader.fetch_one(_SEALED, of_account=account_id, wanted=endpoint_id)
+    if row is None:
+        return None
+    url, sealed, rotated_at_s = row
+    active = _opened(sealer, endpoint_id, sealed)
+    if rotated_at_s is not None and rotated_at_s + OVERLAP_S <= now_s:
+        active = active[:1]
+    return Target(url, [base64.b64decode(each.removeprefix(SECRET_PREFIX)) for each in active])
+
+
+def _new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def _context(endpoint_id: str) -> bytes:
+    return msgspec.json.encode(("webhook endpoint", endpoint_id))
+
+
+def _sealed(sealer: Sealer, endpoint_id: str, active: list[str]) -> bytes:
+    return sealer.seal(msgspec.json.encode(active), _context(endpoint_id))
+
+
+def _opened(sealer: Sealer, endpoint_id: str, sealed: bytes) -> list[str]:
+    opened = sealer.open(sealed, _context(endpoint_id))
+    return msgspec.json.decode(opened, type=list[str])

@@ -1,0 +1,100 @@
+"""The log of deliveries, redelivery, and dropping what is old."""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import BigInteger, Integer, bindparam, null, select, tuple_
+
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.webhooks import webhook_delivery
+
+_KEEP_MS = 30 * 86_400_000
+_PIECE = 500
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One event to one endpoint. `status` is the HTTP status of the last answer."""
+
+    number: int
+    event_id: str
+    type: str
+    subject: str
+    at_ms: int
+    state: str
+    attempts: int
+    next_at_ms: int
+    status: int | None
+    settled_at_ms: int | None
+
+
+_PAGE = Query(
+    select(*(webhook_delivery.c[name] for name in Delivery.__struct_fields__))
+    .where(
+        webhook_delivery.c.account_id == bindparam("of_account"),
+        webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+        webhook_delivery.c.number < bindparam("before", type_=BigInteger),
+    )
+    .order_by(webhook_delivery.c.number.desc())
+    .limit(bindparam("count"))
+)
+_AGAIN = Query(
+    webhook_delivery.update()
+    .where(
+        webhook_delivery.c.account_id == bindparam("of_account"),
+        webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
+        webhook_delivery.c.event_id == bindparam("wanted"),
+    )
+    .values(
+        state="waiting",
+        attempts=0,
+        next_at_ms=bindparam("now_ms", type_=BigInteger),
+        settled_at_ms=null(),
+    )
+)
+_key = tuple(webhook_delivery.primary_key.columns)
+_SWEEP = Query(
+    webhook_delivery.delete().where(
+        tuple_(*_key).in_(
+            select(*_key)
+            .where(webhook_delivery.c.settled_at_ms < bindparam("before_ms", type_=BigInteger))
+            .order_by(webhook_delivery.c.settled_at_ms)
+            .limit(bindparam("most", type_=Integer))
+        )
+    )
+)
+
+
+async def list_deliveries(
+    reader: Reader, account_id: str, endpoint_id: str, before: int, count: int
+) -> Sequence[Delivery]:
+    """The newest first."""
+    rows = await reader.fetch_all(
+        _PAGE, of_account=account_id, of_endpoint=endpoint_id, before=before, count=count
+    )
+    return [Delivery(*row) for row in rows]
+
+
+async def deliver_again(
+    database: Database, account_id: str, endpoint_id: str, event_id: str, now_ms: int
+) -> bool:
+    """Has an event delivered once more, with the same id; False if it is not in the log."""
+    values = {
+        "of_account": account_id,
+        "of_endpoint": endpoint_id,
+        "wanted": event_id,
+        "now_ms": now_ms,
+    }
+    return bool(await database.write(lambda tx: tx.execute(_AGAIN, **values)))
+
+
+async def sweep_deliveries(database: Database, now_ms: int) -> int:
+    """Drops what was settled long ago, in small pieces; returns how many."""
+
+    async def work(transaction: Transaction) -> int:
+        return await transaction.execute(_SWEEP, before_ms=now_ms - _KEEP_MS, most=_PIECE)
+
+    swept = 0
+    while (piece := await database.write(work)) == _PIECE:
+        swept += piece
+    return swept + piece

@@ -1,0 +1,161 @@
+"""Events that no transaction brings about: a balance that is low, and what will expire soon.
+
+They are found by looking, and recorded together with the mark that says so.
+"""
+
+from sqlalchemy import BigInteger, and_, bindparam, null, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.consent import consent
+from tollway.store.schema.ledger import balance, token
+from tollway.store.schema.webhooks import balance_alert, webhook_endpoint
+from tollway.webhooks.events import Event, is_recorded, record_event
+
+_SOON_S = 7 * 86_400
+
+_its_balance = and_(
+    balance.c.account_id == balance_alert.c.account_id, balance.c.unit == balance_alert.c.unit
+)
+_LOW = Query(
+    select(
+        balance_alert.c.account_id, balance_alert.c.unit, balance_alert.c.below, balance.c.amount
+    )
+    .join(balance, _its_balance)
+    .where(balance_alert.c.fired_at_ms.is_(None), balance.c.amount < balance_alert.c.below)
+)
+_HIGH_AGAIN = Query(
+    select(balance_alert.c.account_id, balance_alert.c.unit)
+    .join(balance, _its_balance)
+    .where(balance_alert.c.fired_at_ms.is_not(None), balance.c.amount >= balance_alert.c.below)
+)
+_its_key = (
+    balance_alert.c.account_id == bindparam("of_account"),
+    balance_alert.c.unit == bindparam("of_unit"),
+)
+_FIRE = Query(
+    balance_alert.update()
+    .where(*_its_key, balance_alert.c.fired_at_ms.is_(None))
+    .values(fired_at_ms=bindparam("at_ms", type_=BigInteger))
+)
+_RESET = Query(balance_alert.update().where(*_its_key).values(fired_at_ms=null()))
+_insert_alert = insert(balance_alert).values(
+    account_id=bindparam("of_account"),
+    unit=bindparam("of_unit"),
+    below=bindparam("limit"),
+    fired_at_ms=null(),
+)
+_SET = Query(
+    _insert_alert.on_conflict_do_update(
+        index_elements=["account_id", "unit"],
+        set_={"below": _insert_alert.excluded.below, "fired_at_ms": null()},
+    )
+)
+_UNSET = Query(balance_alert.delete().where(*_its_key))
+_ALERTS = Query(
+    select(balance_alert.c.unit, balance_alert.c.below)
+    .where(balance_alert.c.account_id == bindparam("of_account"))
+    .order_by(balance_alert.c.unit)
+)
+# Only of accounts that would be notified.
+_notified = (
+    select(webhook_endpoint.c.account_id).where(webhook_endpoint.c.ended_at_s.is_(None)).distinct()
+)
+_now, _soon = (bindparam(name, type_=BigInteger) for name in ("now_s", "soon_s"))
+_TOKENS = Query(
+    select(token.c.account_id, token.c.id, token.c.expires_at_s).where(
+        token.c.account_id.in_(_notified),
+        token.c.client_id.is_(None),
+        token.c.revoked_at_s.is_(None),
+        token.c.expires_at_s > _now,
+        token.c.expires_at_s <= _soon,
+    )
+)
+_CONSENTS = Query(
+    select(
+        consent.c.account_id,
+        consent.c.id,
+        consent.c.expires_at_s,
+        consent.c.owner_kind,
+        consent.c.owner_id,
+        consent.c.scope,
+    ).where(
+        consent.c.account_id.in_(_notified),
+        consent.c.revoked_at_s.is_(None),
+        consent.c.expires_at_s > _now,
+        consent.c.expires_at_s <= _soon,
+    )
+)
+
+
+async def set_alert(database: Database, account_id: str, unit: str, below: int) -> None:
+    """Sets below which balance the account is notified; 0 ends it."""
+    key = {"of_account": account_id, "of_unit": unit}
+
+    async def work(transaction: Transaction) -> None:
+        if below:
+            await transaction.execute(_SET, **key, limit=below)
+        else:
+            await transaction.execute(_UNSET, **key)
+
+    await database.write(work)
+
+
+async def list_alerts(reader: Reader, account_id: str) -> list[tuple[str, int]]:
+    rows = await reader.fetch_all(_ALERTS, of_account=account_id)
+    return [(str(unit), int(below)) for unit, below in rows]
+
+
+async def watch(database: Database, runtime: Runtime) -> None:
+    """Looks once."""
+    for account_id, unit, below, amount in await database.fetch_all(_LOW):
+        await _report_low(database, runtime, account_id, unit, below, amount)
+    for account_id, unit in await database.fetch_all(_HIGH_AGAIN):
+        await database.write_statement(_RESET, of_account=account_id, of_unit=unit)
+    span = {"now_s": runtime.at_s(), "soon_s": runtime.at_s() + _SOON_S}
+    expiring = [
+        Event(
+            account_id,
+            "token.expiring",
+            f"token:{token_id}",
+            {"token_id": token_id, "expires_at": expires_at_s},
+            f"evt_{token_id}_{expires_at_s}",
+        )
+        for account_id, token_id, expires_at_s in await database.fetch_all(_TOKENS, **span)
+    ]
+    for account_id, grant_id, expires_at_s, kind, owner, scope in await database.fetch_all(
+        _CONSENTS, **span
+    ):
+        names = {"owner_kind": kind, "owner_id": owner, "scope": scope}
+        data = {"consent_id": grant_id, "expires_at": expires_at_s, **names}
+        event_id = f"evt_{grant_id}_{expires_at_s}"
+        subject = f"consent:{grant_id}"
+        expiring.append(Event(account_id, "consent.expiring", subject, data, event_id))
+    for event in expiring:
+        await _record_once(database, runtime, event)
+
+
+async def _report_low(
+    database: Database, runtime: Runtime, account_id: str, unit: str, below: int, amount: int
+) -> None:
+    async def work(transaction: Transaction) -> None:
+        key = {"of_account": account_id, "of_unit": unit}
+        if await transaction.execute(_FIRE, **key, at_ms=runtime.at_ms()):
+            data = {"unit": unit, "left": amount, "below": below}
+            event = Event(account_id, "balance.low", f"balance:{unit}", data)
+            await record_event(transaction, runtime, event)
+
+    await database.write(work)
+
+
+async def _record_once(database: Database, runtime: Runtime, event: Event) -> None:
+    async def work(transaction: Transaction) -> None:
+        # Again: another worker may look at the same moment.
+        await transaction.lock_names([f"webhooks of {event.account_id}"])
+        if not await is_recorded(transaction, event.account_id, event.id):
+            await record_event(transaction, runtime, event)
+
+    if not await is_recorded(database, event.account_id, event.id):
+        await database.write(work)

@@ -1,0 +1,167 @@
+"""The operations as tools: an official client lists them, calls each, and spends a budget."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.support.all_operations import all_operations_caller, good_request, small_world
+from tests.support.engines import Engine
+from tests.support.gateway import Gateway
+from tests.support.ledger import calls_left, credits_left, new_caller
+from tests.support.stores import Store
+from tollway.demo.owners import SHOP
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+
+@pytest.fixture(scope="module")
+def agents(
+    tmp_path_factory: pytest.TempPathFactory, today: date, engine: Engine
+) -> Iterator[Gateway]:
+    store = Store(tmp_path_factory.mktemp("mcp") / "tollway.db")
+    small_world(store, today)
+    gateway = Gateway(store, mcp="on")
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@asynccontextmanager
+async def _connected(gateway: Gateway, token: str, **headers: str) -> Any:
+    sent = {"Authorization": f"Bearer {token}"}
+    sent |= {f"X-Tollway-{name.title()}": value for name, value in headers.items()}
+    async with (
+        httpx2.AsyncClient(headers=sent, timeout=60) as http,
+        Client(streamable_http_client(f"{gateway.base_url}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_these_calls(
+    agents: Gateway, today: date
+) -> None:
+    caller = all_operations_caller(agents.store)
+    calls, credits_ = calls_left(agents.store, caller), credits_left(agents.store, caller)
+
+    async def work() -> Any:
+        async with _connected(agents, caller.token) as client:
+            tools = (await client.list_tools()).tools
+            return tools, {
+                each.name: await client.call_tool(each.name, good_request(each, today))
+                for each in OPERATIONS
+            }
+
+    tools, results = asyncio.run(work())
+    assert {tool.name for tool in tools} == set(BY_NAME)
+    costs = {tool.name: tool.description for tool in tools}
+    assert "Costs 10 credits if it succeeds." in costs["waybills"]
+    assert "Costs 1 call of your allowance" in costs["product_analysis"]
+    for name, result in results.items():
+        assert not result.is_error, (name, result.content)
+        assert result.structured_content["code"] == 0
+        assert json.loads(result.content[0].text) == result.structured_content
+    spent = sum(
+        each.structured_content["data"].get("withholding_money", 0) for each in results.values()
+    )
+    assert credits_left(agents.store, caller) == credits_ - spent == credits_ - 13
+    assert calls_left(agents.store, caller) == calls - 1
+
+
+def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
+    caller = all_operations_caller(agents.store)
+    before = credits_left(agents.store, caller)
+
+    async def work(session: str, times: int) -> list[Any]:
+        async with _connected(agents, caller.token, budget="3", session=session) as client:
+            asked = [
+                client.call_tool("orders", {"owner_id": SHOP.id, "page": n}) for n in range(times)
+            ]
+            return list(await asyncio.gather(*asked))
+
+    results = asyncio.run(work("first", 5))
+    refused = [each for each in results if each.is_error]
+    assert len(refused) == 2
+    assert all("budget of this session is spent" in each.content[0].text for each in refused)
+    assert credits_left(agents.store, caller) == before - 3
+    # Another session has a budget of its own, and a failed call takes nothing of it.
+    assert not any(each.is_error for each in asyncio.run(work("second", 3)))
+    assert credits_left(agents.store, caller) == before - 6
+
+
+def test_a_failed_call_takes_nothing_of_the_budget(agents: Gateway) -> None:
+    caller = all_operations_caller(agents.store)
+
+    async def work() -> list[Any]:
+        async with _connected(agents, caller.token, budget="1", session="s") as client:
+            return [
+                await client.call_tool("orders", {"owner_id": owner})
+                for owner in ("1", SHOP.id, SHOP.id)
+            ]
+
+    unknown, good, spent = asyncio.run(work())
+    assert unknown.is_error and unknown.structured_content["code"] == 103
+    assert not good.is_error
+    assert spent.is_error and spent.structured_content is None
+
+
+def test_what_is_not_allowed_is_a_clear_text(agents: Gateway) -> None:
+    caller = new_caller(agents.store, operations=(BY_NAME["orders"],), credits_=1)
+
+    async def work() -> Any:
+        async with _connected(agents, caller.token) as client:
+            tools = {each.name: each.description for each in (await client.list_tools()).tools}
+            asked = await client.call_tool("orders", {"owner_id": SHOP.id})
+            unknown = await client.call_tool("nothing", {})
+        async with _connected(agents, caller.token, budget="many") as client:
+            return tools, asked, unknown, await client.call_tool("orders", {"owner_id": SHOP.id})
+
+    tools, asked, unknown, budget = asyncio.run(work())
+    assert "may not call this" in tools["waybills"]
+    assert asked.structured_content["data"]["authorize_url"].startswith(agents.base_url)
+    assert "no tool" in unknown.content[0].text
+    assert "must be a whole number" in budget.content[0].text
+
+
+def test_without_a_token_nothing_is_read(agents: Gateway) -> None:
+    for token, status in (("none", 401), ("tw_live_x", 401)):
+        reply = httpx2.post(
+            f"{agents.base_url}/mcp", headers={"Authorization": f"Bearer {token}"}, content="{"
+        )
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (status, "Bearer")
+    assert httpx2.get(f"{agents.base_url}/mcp").status_code == 405
+
+
+@pytest.mark.sqlite
+def test_the_same_over_stdio(agents: Gateway) -> None:
+    caller = all_operations_caller(agents.store)
+    program = [str(Path(sys.executable).with_name("tollway")), "mcp", agents.base_url]
+
+    async def work() -> Any:
+        parameters = StdioServerParameters(
+            command=program[0],
+            args=[*program[1:], "--budget", "1"],
+            env={"TOKEN": caller.token},
+        )
+        async with Client(parameters) as client:
+            tools = (await client.list_tools()).tools
+            return tools, [
+                await client.call_tool("orders", {"owner_id": SHOP.id, "page": n}) for n in range(2)
+            ]
+
+    tools, (good, spent) = asyncio.run(work())
+    assert {each.name for each in tools} == set(BY_NAME)
+    assert not good.is_error
+    assert "budget of this session is spent" in spent.content[0].text
+
+
+def test_it_is_off_unless_it_is_switched_on(gateway: Gateway) -> None:
+    assert httpx2.post(f"{gateway.base_url}/mcp").json()["code"] == 404

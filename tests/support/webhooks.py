@@ -1,0 +1,42 @@
+"""A receiver of webhooks, in this process."""
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+
+class Received(NamedTuple):
+    headers: dict[str, str]
+    body: bytes
+
+
+class Receiver:
+    """Takes webhooks on a free port; `answer` gives the status of each."""
+
+    def __init__(self, answer: Callable[[Received], int] = lambda _: 204) -> None:
+        self.received: list[Received] = []
+        self.answer = answer
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                length = int(self.headers["content-length"])
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                found = Received(headers, self.rfile.read(length))
+                receiver.received.append(found)
+                self.send_response(receiver.answer(found))
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,118 @@
+"""The pages of an account's members: their own account, and never a row of another."""
+
+import time
+
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.stores import Store
+from tests.web.test_operator import shown_secret
+from tollway.identity.people import Invitation, Role, invite
+
+
+def new_member(store: Store, account_id: str, role: Role = Role.OWNER) -> Invitation:
+    return store.do(
+        lambda database: invite(
+            database,
+            RUNTIME,
+            role=role,
+            name="Mei",
+            login=f"mei{time.time_ns()}",
+            account_wanted=account_id,
+        )
+    )
+
+
+def entered(store: Store, browser: Browser, caller: Caller, role: Role = Role.OWNER) -> Browser:
+    made = new_member(store, caller.account_id, role)
+    browser.open(f"/account/enter?link={made.link}")
+    assert browser.send("/account/enter").url.path == "/account"
+    return browser
+
+
+@pytest.fixture
+def member(store: Store, browser: Browser, caller: Caller) -> Browser:
+    return entered(store, browser, caller)
+
+
+def test_a_member_issues_a_token_calls_and_finds_the_receipt(
+    member: Browser, gateway: Gateway, question: dict[str, str]
+) -> None:
+    member.open("/account/tokens")
+    token = shown_secret(member.send("/account/tokens/issue", kind="live", label="mine").text)
+    reply = gateway.get(token=token, query=question)
+    request_id = reply.headers["x-request-id"]
+    assert request_id in member.open("/account/requests").text
+    assert "100 → 99" in member.open(f"/account/request?id={request_id}").text
+    assert request_id in member.open("/account/ledger").text
+    ledger = member.client.get("/account/ledger.csv?unit=calls:product_analysis").text
+    log = member.client.get("/account/requests.csv").text
+    assert ledger.splitlines()[0].startswith("entry,at,kind")
+    assert request_id in ledger and request_id in log
+
+
+def test_no_page_shows_or_changes_a_row_of_another_account(
+    member: Browser, gateway: Gateway, store: Store, question: dict[str, str]
+) -> None:
+    other = new_caller(store)
+    reply = gateway.get(token=other.token, query=question)
+    request_id = reply.headers["x-request-id"]
+    assert member.open(f"/account/request?id={request_id}").status_code == 404
+    for path in (
+        "/account",
+        f"/account/requests?account={other.account_id}",
+        f"/account/ledger?id={other.account_id}&account={other.account_id}",
+        f"/account/tokens?account={other.account_id}",
+        "/account/shops",
+        "/account/members",
+        "/account/requests.csv",
+        f"/account/ledger.csv?account={other.account_id}&unit=calls:product_analysis",
+    ):
+        page = member.client.get(path).text
+        assert request_id not in page and other.token_id not in page
+    member.open("/account/tokens")
+    for fields in ({"token": other.token_id}, {"token": other.token_id, "sure": "yes"}):
+        assert member.send("/account/tokens/revoke", **fields).status_code == 404
+        member.open("/account/tokens")
+    stranger = new_member(store, other.account_id)
+    removed = member.send("/account/members/remove", member=stranger.person.id, sure="yes")
+    assert removed.status_code == 404
+    assert gateway.get(token=other.token, query=question).code == 0
+
+
+def test_the_areas_of_operators_and_owners_do_not_take_a_members_session(member: Browser) -> None:
+    for path in ("/operator", "/operator/accounts", "/owner"):
+        assert 'type="password"' in member.open(path).text
+
+
+def test_a_reader_changes_nothing_and_a_developer_invites_no_one(
+    store: Store, browser: Browser, caller: Caller
+) -> None:
+    reader = entered(store, browser, caller, Role.READER)
+    page = reader.open("/account/tokens").text
+    assert "Issue token" not in page
+    assert reader.send("/account/tokens/issue", kind="live").status_code == 403
+    reader.open("/account")
+    reader.send("/account/sign-out")
+    developer = entered(store, browser, caller, Role.DEVELOPER)
+    developer.open("/account/tokens")
+    assert "not shown again" in developer.send("/account/tokens/issue", kind="test").text
+    developer.open("/account/members")
+    fields = {"name": "x", "login": "xxxx", "role": "owner"}
+    assert developer.send("/account/members/invite", **fields).status_code == 403
+
+
+def test_a_member_who_was_removed_is_signed_out(
+    store: Store, member: Browser, caller: Caller, gateway: Gateway
+) -> None:
+    other = Browser(gateway)
+    made = new_member(store, caller.account_id, Role.DEVELOPER)
+    other.open(f"/account/enter?link={made.link}")
+    other.send("/account/enter")
+    member.open("/account/members")
+    assert "Are you sure" in member.send("/account/members/remove", member=made.person.id).text
+    member.send("/account/members/remove")
+    assert 'type="password"' in other.open("/account").text
+    other.client.close()

@@ -1,0 +1,161 @@
+"""The operator's pages: signing in by link, and the first account from opening to its receipt."""
+
+import html
+import re
+import time
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.stores import Store
+from tollway.identity.people import Role, ensure_operator, invite, new_link
+from tollway.ledger.accounts import open_account
+from tollway.ledger.request_log import time_of
+from tollway.ledger.usage import DAY_S, roll_up, usage_of_account
+
+
+def operator_link(store: Store) -> str:
+    async def work(database):  # type: ignore[no-untyped-def]
+        first = await ensure_operator(database, RUNTIME)
+        return await new_link(database, RUNTIME, first.id)
+
+    return store.do(work).link
+
+
+@pytest.fixture
+def operator(store: Store, browser: Browser) -> Browser:
+    browser.open(f"/operator/enter?link={operator_link(store)}")
+    assert "Overview" in browser.send("/operator/enter").text
+    return browser
+
+
+def shown_secret(page: str) -> str:
+    found = re.search(r'<div class="secret"><code id="[^"]*">([^<]+)</code>', page)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def test_a_link_signs_in_once_and_only_when_its_form_is_sent(
+    store: Store, browser: Browser
+) -> None:
+    link = operator_link(store)
+    for _ in range(2):  # Programs that preview links do this.
+        assert "Welcome" in browser.open(f"/operator/enter?link={link}").text
+    assert "Sign in" in browser.open("/operator").text
+    browser.open(f"/operator/enter?link={link}")
+    assert browser.send("/operator/enter").url.path == "/operator"
+    assert browser.open(f"/operator/enter?link={link}").status_code == 410
+    browser.send("/operator/sign-out")
+    assert "Password" in browser.open("/operator/accounts").text
+
+
+def test_a_password_that_was_chosen_behind_a_link_signs_in(store: Store, browser: Browser) -> None:
+    made = store.do(
+        lambda database: invite(
+            database, RUNTIME, role=Role.OPERATOR, name="Li", login=f"li{time.time_ns()}"
+        )
+    )
+    browser.open(f"/operator/enter?link={made.link}")
+    assert browser.send("/operator/enter", password="short").status_code == 400
+    browser.open(f"/operator/enter?link={made.link}")
+    browser.send("/operator/enter", password="a long password")
+    browser.send("/operator/sign-out")
+    browser.open("/operator/accounts?q=x")
+    wrong = browser.send("/operator/sign-in", login=made.person.login, password="another one")
+    assert wrong.status_code == 403
+    page = browser.send("/operator/sign-in", login=made.person.login, password="a long password")
+    assert str(page.url).endswith("/operator/accounts?q=x")
+
+
+def test_an_account_is_opened_topped_up_and_called_and_its_receipt_found(
+    operator: Browser, gateway: Gateway, question: dict[str, str]
+) -> None:
+    operator.open("/operator/accounts")
+    name = f"Acme <b>&amp; {time.time_ns()}"
+    page = operator.send("/operator/accounts/open", name=name)
+    account = page.url.params["id"]
+    of = {"account": account}
+    unit = "calls:product_analysis"
+    sure = operator.send("/operator/account/top-up", **of, unit=unit, amount="5", note="paid")
+    assert "has 0 calls. After this it has 5 calls." in sure.text
+    assert "Done" in operator.send("/operator/account/top-up").text
+    operator.send("/operator/account/permission", **of, operation="*", state="may")
+    token = shown_secret(operator.send("/operator/account/token", **of, label="erp").text)
+    reply = gateway.get(token=token, query=question)
+    assert reply.code == 0
+    request_id = reply.headers["x-request-id"]
+    assert operator.open(f"/operator/search?q={request_id}").url.path == "/operator/request"
+    assert "1 call: 5 → 4" in operator.page
+    log = operator.open(f"/operator/requests?account={account}").text
+    assert request_id in log and html.escape(name) in log
+    assert request_id in operator.open("/operator/requests?reason=SUCCESS").text
+    ledger = operator.open(f"/operator/account/ledger?id={account}&unit={unit}").text
+    assert "paid" in ledger and request_id in ledger
+
+
+def test_revoking_a_token_asks_once_and_acts_on_the_next_call(
+    operator: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    query = f"account={caller.account_id}&token={caller.token_id}&sure=yes"
+    assert "Are you sure" in operator.open(f"/operator/account/token/revoke?{query}").text
+    assert gateway.get(token=caller.token, query=question).code == 0
+    operator.send(f"/operator/account/token/revoke?{query}")
+    assert gateway.get(token=caller.token, query=question).code == 401
+
+
+def test_refused_calls_are_found_by_reason_and_page_by_page(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    caller = new_caller(store, rate_limit=1000)
+    for _ in range(60):
+        assert gateway.get(token=caller.token, query={"product_id": "x"}).code == 100
+    deadline_s = time.monotonic() + 20
+    seen: set[str] = set()
+    while len(seen) < 60:
+        assert time.monotonic() < deadline_s
+        seen = set()
+        path = f"/operator/requests?account={caller.account_id}&reason=parameter_missing"
+        while path:
+            page = operator.open(path).text
+            seen |= set(re.findall(r"/operator/request\?id=([0-9a-f]+)", page))
+            older = re.search(r'href="([^"]+)" rel="next"', page)
+            path = html.unescape(older[1]) if older else ""
+    assert operator.open(f"/operator/request?id={min(seen)}").text.count("not reached") > 2
+    assert time_of(min(seen)) == pytest.approx(time.time() * 1000, abs=600_000)
+    tomorrow = time.strftime("%Y-%m-%dT00:00", time.gmtime(time.time() + 2 * 86_400))
+    later = operator.open(f"/operator/requests?account={caller.account_id}&since={tomorrow}").text
+    assert "No call matches" in later
+
+
+def test_pages_without_a_session_or_with_a_forged_form_change_nothing(
+    browser: Browser, operator: Browser, store: Store
+) -> None:
+    account = store.do(lambda db: open_account(db, RUNTIME, f"safe {time.time_ns()}"))
+    forged = {"account": account.id, "sure": "yes", "form_token": "0" * 64}
+    assert operator.client.post("/operator/account/close", data=forged).status_code == 403
+    operator.open(f"/operator/account?id={account.id}")
+    fields = operator.hidden()
+    operator.client.cookies.clear()
+    operator.client.post("/operator/account/close", data={**fields, "sure": "yes"})
+    row = store.run(f"SELECT closed_at_s FROM account WHERE id = '{account.id}'")
+    assert row[0][0] is None
+
+
+def test_usage_is_what_the_entries_took_and_is_counted_once(
+    store: Store, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    for _ in range(3):
+        assert gateway.get(token=caller.token, query=question).code == 0
+    zone = ZoneInfo("Asia/Shanghai")
+
+    async def used(database):  # type: ignore[no-untyped-def]
+        while await roll_up(database, zone, int(time.time())):
+            pass
+        return await usage_of_account(database, caller.account_id, DAY_S, 0)
+
+    for _ in range(2):
+        found = store.do(used)
+        assert sum(each.calls for each in found) == sum(each.amount for each in found) == 3

@@ -1,0 +1,165 @@
+"""The API reference: complete, in both languages, and its examples work as they are shown."""
+
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.support.all_operations import ask
+from tests.support.gateway import Gateway
+from tests.support.ledger import Caller, new_caller
+from tests.support.stores import Store
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.examples import EXAMPLES
+from tollway.web.code_samples import samples_of
+
+pytestmark = pytest.mark.sqlite
+every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    gateway = Gateway(Store(tmp_path_factory.mktemp("reference") / "tollway.db"))
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def tester(served: Gateway) -> Caller:
+    return new_caller(served.store, operations=OPERATIONS, kind="test", rate_limit=1000)
+
+
+def _page(served: Gateway, path: str, language: str = "en") -> str:
+    answer = served.client.get(path, headers={"Accept-Language": language})
+    assert answer.status_code == 200
+    return html.unescape(answer.text)
+
+
+@pytest.mark.parametrize(
+    "operation", (*OPERATIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
+)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_parameter_field_and_code_is_shown(
+    served: Gateway, operation: Operation, language: str
+) -> None:
+    page = _page(served, f"/docs/{operation.name}", language)
+    assert f"{operation.method} {operation.path}" in page
+    for name, field, _, others in declared_fields(operation.request_type):
+        assert all(f">{each}<" in page or f"{each}" in page for each in (name, *others))
+        assert field.kind.expected.fill(language, {}) in page
+        assert (field.meaning in page) == (language == "en")
+    for reason in operation.reasons:
+        assert reason.name in page
+    for name in operation.response_type.__struct_fields__:
+        assert name in page
+
+
+def test_the_other_pages_list_operations_codes_and_the_sandbox(served: Gateway) -> None:
+    index = _page(served, "/docs")
+    for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+        assert f'href="/docs/{operation.name}"' in index
+    codes = _page(served, "/docs/codes")
+    assert all(reason.name in codes for reason in Reason)
+    sandbox = _page(served, "/docs/sandbox")
+    for value in ("880012001", "880012002", "116385041", "620145000137", "YTO", "DBKD"):
+        assert value in sandbox
+    assert "carrier:refused" in sandbox
+    assert "沙箱中的数据" in _page(served, "/docs/sandbox", "zh")
+
+
+@every_operation
+def test_the_example_request_works_in_the_sandbox_and_the_answer_has_its_fields(
+    served: Gateway, tester: Caller, today: date, operation: Operation
+) -> None:
+    example = EXAMPLES[operation.name]
+    reply = ask(served, operation, tester.token, dict(example.request(today)))
+    assert reply.code == 0, reply.msg
+    assert set(reply.data) >= {
+        name
+        for name in example.answer.__struct_fields__
+        if getattr(example.answer, name) is not None or name in reply.data
+    }
+
+
+def _sample(operation: Operation, language: str, served: Gateway, token: str, today: date) -> str:
+    request = EXAMPLES[operation.name].request(today)
+    text = dict(samples_of(operation, request, served.base_url))[language]
+    return text.replace("tw_test_…", token)
+
+
+def _run(command: list[str], folder: Path, **more: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **more},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@every_operation
+def test_the_curl_example_runs(
+    served: Gateway, tester: Caller, today: date, tmp_path: Path, operation: Operation
+) -> None:
+    text = _sample(operation, "curl", served, tester.token, today)
+    assert '"code":0' in _run(["bash", "-c", text], tmp_path)
+
+
+def test_the_python_example_runs(
+    served: Gateway, tester: Caller, today: date, tmp_path: Path
+) -> None:
+    text = _sample(BY_NAME["orders"], "Python", served, tester.token, today)
+    path = f"{ROOT / 'sdk/python'}:{os.environ['PYTHONPATH']}"
+    assert "OrderPage(" in _run([sys.executable, "-c", text], tmp_path, PYTHONPATH=path)
+
+
+@pytest.mark.skipif(not shutil.which("java"), reason="needs Java")
+@pytest.mark.parametrize("name", ["product_analysis", "waybills", "orders"])
+def test_the_java_example_runs(
+    served: Gateway, tester: Caller, today: date, tmp_path: Path, name: str
+) -> None:
+    text = _sample(BY_NAME[name], "Java", served, tester.token, today)
+    (tmp_path / "Call.java").write_text(text, encoding="utf-8")
+    if "source launcher" not in _java_help():
+        pytest.skip("this Java cannot run a source file")
+    java = ["java", "-Dstdout.encoding=UTF-8", "-Dfile.encoding=UTF-8", "Call.java"]
+    assert '"code":0' in _run(java, tmp_path)
+
+
+def _java_help() -> str:
+    done = subprocess.run(["java", "--help"], capture_output=True, text=True, check=False)
+    is_launcher = "source-file" in done.stdout or "sourcefile" in done.stdout
+    return "source launcher" if is_launcher else ""
+
+
+@pytest.mark.skipif(not shutil.which("php"), reason="needs PHP with curl")
+@every_operation
+def test_the_php_example_runs(
+    served: Gateway, tester: Caller, today: date, tmp_path: Path, operation: Operation
+) -> None:
+    text = _sample(operation, "PHP", served, tester.token, today)
+    (tmp_path / "call.php").write_text(text, encoding="utf-8")
+    assert "Array" in _run(["php", "call.php"], tmp_path)
+
+
+def test_trying_is_a_script_of_the_gateway_alone(served: Gateway) -> None:
+    page = served.client.get("/docs/orders")
+    assert re.findall(r'<script src="([^"]+)"', page.text) == ["/pages.js", "/reference.js"]
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "data-try" in page.text and served.client.get("/reference.js").status_code == 200

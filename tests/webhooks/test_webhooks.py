@@ -1,0 +1,194 @@
+"""Webhooks, from what happens in the gateway to a receiver that checks the signature."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.engines import Engine
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.owners import authorize, shop
+from tests.support.remote import eventually
+from tests.support.stores import Store
+from tests.support.webhooks import Receiver
+from tollway.consent.grants import grants_of_account, revoke_grant
+from tollway.operations.catalogue import BY_NAME
+from tollway.store.database import Database
+from tollway.webhooks.delivering import RETRY_AFTER_S
+from tollway.webhooks.events import Event, record_event
+from tollway_client import Client, errors
+from tollway_client.webhooks import verify
+
+ORDERS = BY_NAME["orders"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[Gateway]:
+    store = Store(tmp_path_factory.mktemp("webhooks") / "tollway.db")
+    gateway = Gateway(store, webhook_internal_hosts="127.0.0.1, other.internal")
+    yield gateway
+    assert gateway.stop() == 0
+
+
+@pytest.fixture
+def caller(served: Gateway) -> Caller:
+    return new_caller(served.store, operations=(ORDERS,), credits_=100, rate_limit=1000)
+
+
+@pytest.fixture
+def client(served: Gateway, caller: Caller) -> Iterator[Client]:
+    with Client(caller.token, served.base_url) as made:
+        yield made
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.close()
+
+
+def _types(receiver: Receiver) -> list[str]:
+    return [json.loads(each.body)["type"] for each in receiver.received]
+
+
+def _hurry(store: Store) -> None:
+    """The next attempts are due now."""
+    store.run("UPDATE webhook_delivery SET next_at_ms = 0 WHERE state = 'waiting'")
+
+
+def _record(store: Store, *events: Event) -> None:
+    async def work(database: Database) -> None:
+        for event in events:
+            await database.write(lambda tx, event=event: record_event(tx, RUNTIME, event))
+
+    store.do(work)
+
+
+def test_consents_and_low_balances_are_reported_and_signed(
+    served: Gateway, client: Client, caller: Caller, receiver: Receiver
+) -> None:
+    made = client.account.webhooks_make(url=receiver.url)
+    client.account.alerts_set(unit="credits", below=100)
+    owner = shop("880012077")
+    served.store.do(lambda database: authorize(database, caller.account_id, ORDERS, owner))
+
+    async def revoke(database: Database) -> None:
+        for each in await grants_of_account(database, caller.account_id):
+            await revoke_grant(database, RUNTIME, each.grant.id)
+
+    client.orders(owner_id=owner.id)
+    served.store.do(revoke)
+    eventually(lambda: set(_types(receiver)), lambda seen: len(seen) == 3)
+    events = [verify(each.body, each.headers, made.secret) for each in receiver.received]
+    by_type = {each.type: each.data for each in events}
+    assert by_type["balance.low"] == {"unit": "credits", "left": 99, "below": 100}
+    assert by_type["consent.given"]["owner_id"] == owner.id
+    order = [each.type for each in events if each.type.startswith("consent")]
+    assert order == ["consent.given", "consent.revoked"]
+    with pytest.raises(errors.SignatureError):
+        verify(receiver.received[0].body + b" ", receiver.received[0].headers, made.secret)
+
+
+def test_a_failed_one_is_tried_again_and_holds_up_its_subject_alone(
+    served: Gateway, client: Client, caller: Caller, receiver: Receiver
+) -> None:
+    made = client.account.webhooks_make(url=receiver.url)
+    receiver.answer = lambda found: 500 if b'"n":1' in found.body else 200
+    account = caller.account_id
+    _record(
+        served.store,
+        Event(account, "webhook.test", "a", {"n": 1}),
+        Event(account, "webhook.test", "a", {"n": 2}),
+        Event(account, "webhook.test", "b", {"n": 3}),
+    )
+    eventually(lambda: len(receiver.received), lambda count: count >= 2)
+    seen = [json.loads(each.body)["data"]["n"] for each in receiver.received]
+    assert 2 not in seen and {1, 3} <= set(seen)
+    receiver.answer = lambda _: 200
+    _hurry(served.store)
+    eventually(lambda: receiver.received[-1].body, lambda body: b'"n":2' in body)
+    firsts = [each for each in receiver.received if b'"n":1' in each.body]
+    assert len({each.headers["webhook-id"] for each in firsts}) == 1 and len(firsts) >= 2
+
+    def log() -> list[tuple[int, str]]:
+        listed = client.account.webhooks_deliveries(webhook_id=made.endpoint.id).deliveries
+        return [(each.number, each.state) for each in listed]
+
+    eventually(log, lambda seen: seen == [(3, "delivered"), (2, "delivered"), (1, "delivered")])
+    event_id = firsts[0].headers["webhook-id"]
+    client.account.webhooks_redeliver(webhook_id=made.endpoint.id, event_id=event_id)
+    eventually(
+        lambda: sum(each.headers["webhook-id"] == event_id for each in receiver.received),
+        lambda count: count == len(firsts) + 1,
+    )
+
+
+def test_it_is_given_up_after_three_days_and_the_next_one_follows(
+    served: Gateway, client: Client, caller: Caller, receiver: Receiver
+) -> None:
+    assert 3 * 86_400 - 7200 < sum(RETRY_AFTER_S) < 3 * 86_400 + 7200
+    made = client.account.webhooks_make(url=receiver.url)
+    receiver.answer = lambda found: 500 if b'"n":1' in found.body else 200
+    account = caller.account_id
+    _record(served.store, *(Event(account, "webhook.test", "a", {"n": n}) for n in (1, 2)))
+    eventually(lambda: len(receiver.received), lambda count: count >= 1)
+    # As if all attempts but the last had been made.
+    served.store.run(
+        f"UPDATE webhook_delivery SET attempts = {len(RETRY_AFTER_S)}, next_at_ms = 0"
+        f" WHERE state = 'waiting' AND number = 1 AND endpoint_id = '{made.endpoint.id}'"
+    )
+    eventually(lambda: receiver.received[-1].body, lambda body: b'"n":2' in body)
+    log = client.account.webhooks_deliveries(webhook_id=made.endpoint.id).deliveries
+    assert (log[1].state, log[1].status) == ("failed", 500)
+
+
+def test_while_a_secret_is_replaced_both_sign(client: Client, receiver: Receiver) -> None:
+    made = client.account.webhooks_make(url=receiver.url)
+    new = client.account.webhooks_rotate(webhook_id=made.endpoint.id).secret
+    client.account.webhooks_test()
+    eventually(lambda: len(receiver.received), lambda count: count == 1)
+    (found,) = receiver.received
+    for secret in (made.secret, new):
+        assert verify(found.body, found.headers, secret).type == "webhook.test"
+    client.account.webhooks_end(webhook_id=made.endpoint.id)
+    client.account.webhooks_test()
+    with pytest.raises(errors.UnknownPathError):
+        client.account.webhooks_end(webhook_id=made.endpoint.id)
+    assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://gateway.example/hook",
+        "https://localhost/hook",
+        "https://10.1.2.3/hook",
+        "https://169.254.169.254/latest",
+        "https://[::1]/hook",
+        "https://[::ffff:10.0.0.1]/hook",
+        "https://[64:ff9b::a00:1]/hook",
+        "https://user:secret@127.0.0.1/hook",
+        "https://0.0.0.0/",
+        "https://2130706433/",
+        "https:///hook",
+        "ftp://127.0.0.1/hook",
+        "no address",
+    ],
+)
+def test_an_address_that_is_internal_or_not_https_is_refused(client: Client, url: str) -> None:
+    with pytest.raises(errors.ParameterError, match="url"):
+        client.account.webhooks_make(url=url)
+
+
+def test_secrets_are_stored_sealed(served: Gateway, client: Client, receiver: Receiver) -> None:
+    secret = client.account.webhooks_make(url=receiver.url).secret
+    assert secret.removeprefix("whsec_").encode() not in served.store.content()
+
+
+def test_what_expires_soon_is_reported_once(served: Gateway, receiver: Receiver) -> None:
+    short = new_caller(served.store, lifetime_s=3600)
+    with Client(short.token, served.base_url) as client:
+        client.account.webhooks_make(url=receiver.url)
+    eventually(lambda: _types(receiver), lambda seen: seen == ["token.expiring"])
