@@ -160,7 +160,7 @@ class Reconciler:
     async def decide(
         self, order_sn: str, wp_code: str | None, number: str | None, runtime: Runtime
     ) -> Finding:
-        """Settles a waybill as its carrier told the operator: with its number, or as not issued."""
+        """Settles a waybill by what the operator learned: with its number, or as not issued."""
         stored = await self._undecided(order_sn, wp_code)
         pending, age_s = stored.waybill, await self.age_s(stored)
         carrier = await known_carrier(self._database, pending.wp_code)

@@ -23,7 +23,10 @@ async def reconcile(
     session: Session,
     decide: Annotated[
         str | None,
-        option("Settle the waybill of this order as its carrier told you.", metavar="ORDER"),
+        option(
+            "Settle the waybill of this order by what you learned from its carrier.",
+            metavar="ORDER",
+        ),
     ] = None,
     number: Annotated[str | None, option("With --decide: the number that it issued.")] = None,
     not_issued: Annotated[
