@@ -90,7 +90,7 @@ _refused = select(
     refused_call.c.operation,
     refused_call.c.code,
     refused_call.c.reason,
-)
+).where(refused_call.c.is_test == 0)
 
 
 def _newest(statement: Select[tuple[object, ...]], *order: ColumnElement[object]) -> Query:
