@@ -124,7 +124,14 @@ class _Pages:
         self._common_headers = common_headers(settings)
         self._budget = budget
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
-        self.paths = {route.path.encode() for route in routes}
+        paths = [route.path for route in routes]
+        self._paths = {path.encode() for path in paths}
+        # Below these every path is a page, if only one that says there is none.
+        rest = "{rest:path}"
+        self._areas = tuple(path.removesuffix(rest).encode() for path in paths if rest in path)
+
+    def has(self, raw_path: bytes) -> bool:
+        return raw_path in self._paths or raw_path.startswith(self._areas)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
@@ -214,6 +221,8 @@ class Gateway:
                 versions=resources.versions,
                 directory=directory,
                 links=self._links,
+                vault=resources.vault,
+                remotes=resources.remotes,
                 live=live_side(settings, resources, batcher),
                 sandbox=sandbox_side(settings, resources),
                 recorder=self._recorder,
@@ -265,7 +274,7 @@ class Gateway:
         refusal = improper_request(scope)
         if refusal is not None:
             return self._edge.refuse(scope, receive, send, refusal)
-        inner = self._pages if scope["raw_path"] in self._pages.paths else self._edge
+        inner = self._pages if self._pages.has(scope["raw_path"]) else self._edge
         return inner(scope, receive, send)
 
     async def start(self) -> None:
