@@ -159,6 +159,13 @@ CREATE TABLE order_count (
 CREATE INDEX order_count_day ON order_count (bucket, owner_id)
     WHERE hours = 24 AND facet = '';
 
+-- Another number with every change of a shop's counts; only in an embedded database.
+CREATE TABLE order_version (
+    owner_id VARCHAR COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+);
+
 
 -- Pushed records -----------------------------------------------------------------------------
 

@@ -158,6 +158,13 @@ CREATE TABLE order_count (
 CREATE INDEX order_count_day ON order_count (bucket, owner_id)
     WHERE hours = 24 AND facet = '';
 
+-- Another number with every change of a shop's counts; only in an embedded database.
+CREATE TABLE order_version (
+    owner_id VARCHAR NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+) WITHOUT ROWID;
+
 
 -- Pushed records -----------------------------------------------------------------------------
 
