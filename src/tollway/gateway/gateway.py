@@ -262,6 +262,7 @@ class Gateway:
             database=self._database,
             settings=self._settings,
             secret=self._resources.secret,
+            vault=self._resources.vault,
             links=self._links,
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
