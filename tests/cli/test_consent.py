@@ -77,6 +77,7 @@ WRONG_WISHES = (
     ("shop add 042 Other --kind user --login other --password-stdin", "id is a number"),
     ("shop add 7 Other --login x --password-stdin", "A login has 3 to 100"),
     ("shop password unknown --password-stdin", "No owner signs in as unknown"),
+    ("shop password unknown --link", "No owner signs in as unknown"),
     ("consent grant unknown user 42 promotion", "There is no account unknown"),
     ("consent grant acme user 43 promotion", "There is no user 43"),
     ("consent grant acme user 42 tea", "A user has no scope tea: there is promotion."),

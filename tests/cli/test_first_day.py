@@ -1,5 +1,6 @@
 """What an operator does on the first day, command by command, as it is printed for people."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.ports import free_port
 from tollway.store.migrate import newest_revision
 
 
@@ -60,3 +62,40 @@ def test_a_reader_that_leaves_early_is_no_error_worth_a_word(
         assert command.stderr is not None
         command.stdout.close()
         assert command.stderr.read() == b""
+
+
+def greeting(folder: Path, *arguments: str) -> str:
+    """What `tollway serve` prints until it serves."""
+    command = [sys.executable, "-m", "tollway", "serve", "--port", str(free_port()), *arguments]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        lines = []
+        for line in serving.stdout:
+            lines.append(line)
+            if line.startswith("Stop with"):
+                break
+        serving.send_signal(signal.SIGTERM)
+    return "".join(lines)
+
+
+@pytest.mark.sqlite
+def test_serving_says_that_a_gateway_is_new_and_where_and_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TOLLWAY_DATABASE", raising=False)
+    first = greeting(tmp_path)
+    assert f"This gateway is new and has no data: its database was made now, {tmp_path}/" in first
+    assert "Next: `tollway account open NAME`" in first
+    opened = [sys.executable, "-m", "tollway", "account", "open", "acme"]
+    subprocess.run(opened, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    again = greeting(tmp_path)
+    assert "is new" not in again and "account open" not in again
+    assert "Tollway is serving on http" in again
+
+
+@pytest.mark.sqlite
+def test_a_folder_that_does_not_exist_is_named_as_that(process: Command, tmp_path: Path) -> None:
+    answer = process("serve", "--database", f"sqlite:///{tmp_path}/none/tollway.db")
+    assert answer.status == 1
+    assert answer.err.startswith(f"The folder of {tmp_path}/none/tollway.db does not exist")
+    assert "key" not in answer.err

@@ -20,8 +20,9 @@ from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest
-from tollway.consent.links import ConsentLinks
-from tollway.consent.owners import set_password
+from tollway.consent.links import ConsentLinks, PasswordLinks
+from tollway.consent.owners import credential_of_login, set_password
+from tollway.store.database import Database
 from tollway.store.keys import load_secret
 
 
@@ -66,6 +67,8 @@ def test_refused_approved_succeeds_revoked_refused_again(
     assert reply.headers["x-request-id"] in browser.open(f"/owner/reads?grant={grant_id}").text
 
     browser.open("/owner")
+    sure = browser.send("/owner/revoke")
+    assert "Are you sure?" in sure.text and ask(gateway, asker, person.id).code == 0
     assert "Revoked" in browser.send("/owner/revoke").text
     assert_seen(store, lambda: ask(gateway, asker, person.id).code, 302)
     assert reply.headers["x-request-id"] in browser.open("/owner").text
@@ -260,3 +263,52 @@ def test_a_form_that_is_too_large_is_refused(browser: Browser) -> None:
 def test_an_address_that_only_takes_forms_leads_home(browser: Browser) -> None:
     for path in ("/owner/sign-in", "/owner/sign-out", "/owner/revoke", "/owner/reads"):
         assert browser.open(path).url.path == "/owner"
+
+
+def test_an_address_that_is_no_page_is_a_page_all_the_same(browser: Browser) -> None:
+    missing = browser.open("/owner/nope")
+    assert missing.status_code == 404
+    assert missing.headers["content-type"].startswith("text/html")
+    assert "There is no such page" in missing.text
+
+
+def test_the_pages_follow_the_browsers_language(browser: Browser) -> None:
+    browser.client.headers["Accept-Language"] = "zh-CN,zh;q=0.9,en;q=0.5"
+    assert 'lang="zh-CN"' in browser.open("/owner").text and "登录" in browser.page
+    browser.client.headers["Accept-Language"] = "en"
+    assert "Sign in" in browser.open("/owner").text
+
+
+def password_link(store: Store, person: Person) -> str:
+    async def work(database: Database) -> str:
+        found = await credential_of_login(database, person.login)
+        assert found is not None
+        links = PasswordLinks(load_secret(Path(f"{store.path}.secret")), "")
+        return links.make(found, RUNTIME.at_s()).url
+
+    return store.do(work)
+
+
+def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
+    gateway: Gateway, store: Store, person: Person, browser: Browser
+) -> None:
+    link, new = password_link(store, person), "another long password"
+    assert person.login in browser.open(link).text
+    assert browser.send("/owner/password", password="short", again="short").status_code == 400
+    assert browser.send("/owner/password", password=new, again=f"{new}!").status_code == 400
+    saved = browser.send("/owner/password", password=new, again=new)
+    assert "Your new password is saved" in saved.text
+    assert browser.sign_in(person.login).status_code == 403
+    assert "Who may use your data" in browser.sign_in(person.login, new).text
+    assert browser.open(link).status_code == 410
+
+
+def test_a_password_link_that_was_changed_or_is_old_does_nothing(
+    gateway: Gateway, store: Store, person: Person, browser: Browser
+) -> None:
+    link = password_link(store, person)
+    assert browser.open(f"{link[:-3]}abc").status_code == 410
+    assert browser.open("/owner/password").status_code == 410
+    set_to = "a password set meanwhile"
+    store.do(lambda database: set_password(database, RUNTIME, person.login, set_to))
+    assert browser.open(link).status_code == 410

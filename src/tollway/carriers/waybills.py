@@ -65,7 +65,28 @@ class StoredWaybill(NamedTuple):
     sealed: bytes
 
     def print_data(self, vault: Vault) -> str:
-        return vault.open(self.sealed, self.waybill.context)
+        """What the caller gets: the carrier's own text where there is one."""
+        text = vault.open(self.sealed, self.waybill.context)
+        return _both(text).carrier if text.startswith(_BOTH) else text
+
+    def own_print_data(self, vault: Vault) -> str:
+        """The print data of this gateway, from which it draws labels."""
+        text = vault.open(self.sealed, self.waybill.context)
+        return _both(text).own if text.startswith(_BOTH) else text
+
+
+class PrintDataOfBoth(msgspec.Struct, frozen=True):
+    """The carrier's own print data, and that of this gateway."""
+
+    carrier: str
+    own: str
+
+
+_BOTH = '{"carrier":'
+
+
+def _both(text: str) -> PrintDataOfBoth:
+    return msgspec.json.decode(text, type=PrintDataOfBoth)
 
 
 _OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)
@@ -75,6 +96,11 @@ _IN_FORCE = Query(
         *(waybill.c[name] == bindparam(f"of_{name}") for name in WaybillKey._fields),
         # Written out, and not a parameter: otherwise the planner does not use the partial index.
         literal_column(IN_FORCE),
+    )
+)
+_OWN = Query(
+    WHOLE.where(
+        waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
     )
 )
 _INSERT = Query(
@@ -108,6 +134,12 @@ _NEWEST_OF_ACCOUNT = Query(_newest.where(waybill.c.account_id == bindparam("of_a
 async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None:
     values = {f"of_{name}": value for name, value in key._asdict().items()}
     row = await reader.fetch_one(_IN_FORCE, **values)
+    return None if row is None else stored_waybill(row)
+
+
+async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWaybill | None:
+    """A waybill of this account, in any state."""
+    row = await reader.fetch_one(_OWN, of_account=account_id, wanted=object_id)
     return None if row is None else stored_waybill(row)
 
 

@@ -16,16 +16,21 @@ from tollway.consent.grants import (
     grants_of_account,
     revoke_grant,
 )
+from tollway.consent.links import PASSWORD_LINK_HOURS, PasswordLinks
 from tollway.consent.owners import (
     Owner,
     add_owner,
+    credential_of_login,
     list_owners,
     set_password,
     sign_out_everywhere,
 )
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
+from tollway.ledger.trail import record_act
 from tollway.operations.catalogue import OPERATIONS
+from tollway.store.key_check import secret_file_of
+from tollway.store.keys import load_secret
 
 commands = typer.Typer()
 shops = add_group(commands, "shop")
@@ -82,8 +87,13 @@ async def change_password(
     session: Session,
     login: Annotated[str, argument("LOGIN", "The owner's login.")],
     password_stdin: PasswordStdinOption = False,
+    by_link: Annotated[
+        bool, option("Print a link by which the owner chooses it; it works once.", "--link")
+    ] = False,
 ) -> Output:
     """Give an owner another password; it ends the sessions of the old one."""
+    if by_link:
+        return await _password_link(session, login)
     password = _read_password(from_stdin=password_stdin)
     owner = await set_password(await session.open(), session.runtime, login, password)
     return Output(owner, f"{owner.login} signs in with the new password from now on.")
@@ -168,6 +178,29 @@ async def revoke(
     """Revoke a consent: the account's next call is refused."""
     revoked = await revoke_grant(await session.open(), session.runtime, consent)
     return Output(revoked, f"Consent {revoked.id} is revoked: the next call under it is refused.")
+
+
+async def _password_link(session: Session, login: str) -> Output:
+    database, settings = await session.open(), session.settings
+    found = await credential_of_login(database, login)
+    if found is None:
+        raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+    secret = load_secret(secret_file_of(settings).present())
+    made = PasswordLinks(secret, settings.public_address).make(found, session.runtime.at_s())
+    await database.write(
+        lambda transaction: record_act(
+            transaction,
+            session.runtime,
+            "shop password link",
+            f"{found.owner.kind} {found.owner.id}",
+        )
+    )
+    return Output(
+        made._asdict(),
+        f"Send this to the owner; within {PASSWORD_LINK_HOURS} hours it lets them choose a new "
+        "password, once:",
+        made.url,
+    )
 
 
 def _read_password(*, from_stdin: bool) -> str:

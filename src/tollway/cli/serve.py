@@ -25,11 +25,12 @@ from tollway.demo.world import (
     world_records,
 )
 from tollway.identity.people import an_operator_has_a_password, ensure_operator, new_link
+from tollway.ledger.accounts import search_accounts
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, migrate
-from tollway.store.open import is_shared, sqlite_path, unverified_links
+from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
 from tollway.store.postgresql.pool import crowding
 from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
@@ -38,6 +39,15 @@ logger = logging.getLogger("tollway.serving")
 
 commands = typer.Typer()
 
+_NEW = (
+    "This gateway is new and has no data: its database was made now, {file}. If you expected "
+    "another one, stop, and start it in the folder of your settings, or with --database."
+)
+_FIRST_STEPS = (
+    "Next: `tollway account open NAME`, then `tollway permission add`, `tollway credit add` and",
+    "`tollway token issue` for it.",
+    "",
+)
 _WAITING = "Another command is making the demo world of this database: waiting for it."
 
 
@@ -59,17 +69,23 @@ def serve(
     settings = session.settings
     _check_engine(settings)
     # Checked before anything is made or changed.
+    check_folder(settings.database)
     free_address(settings.host, settings.port)
     for file in files_of(settings):
         refuse_unusable(file)
+    new_file = _new_file(settings)
     # Held until this process ends. A shared database may have any number of gateways.
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
     warnings = unverified_links(settings)
+
+    next_lines = [] if new_file is None else [_NEW.format(file=new_file), ""]
 
     async def prepare(session: Session) -> tuple[DemoWorld | None, str]:
         if not with_demo:
             warnings.extend(await _prepare(session, is_alone=lock is not None))
             note_address(world_path(settings), settings.address)
+            if not await search_accounts(session.open_any(), "", "", 1):
+                next_lines.extend(_FIRST_STEPS)
             return None, await _operator_link(session, is_demo=False)
         with _making_alone(settings):
             warnings.extend(await _prepare(session, is_alone=lock is not None))
@@ -81,7 +97,7 @@ def serve(
         content = {"address": settings.address, "demo": world, "operator_link": link or None}
         greeting = f"{msgspec.json.encode(content).decode()}\n"
     else:
-        greeting = _greeting(settings.address, world, warnings, link)
+        greeting = _greeting(settings.address, world, warnings, link, next_lines)
     configure_logging(settings.log_level, settings.port)
     for warning in warnings:
         logger.warning(warning)
@@ -144,21 +160,31 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     return operator_url(session.settings, made)
 
 
-def _greeting(base_url: str, world: DemoWorld | None, warnings: Sequence[str], link: str) -> str:
+def _greeting(
+    base_url: str,
+    world: DemoWorld | None,
+    warnings: Sequence[str],
+    link: str,
+    next_lines: Sequence[str],
+) -> str:
     lines = [f"Tollway is serving on {base_url}", ""]
     for warning in warnings:
         lines += [warning, ""]
     if link:
         lines += ["Sign in as the operator, once, within the hour:", "", f"  {link}", ""]
     if world is None:
-        lines += [
-            "Next: `tollway account open NAME`, then `tollway permission add`, "
-            "`tollway credit add` and",
-            "`tollway token issue` for it.",
-        ]
+        lines += next_lines
     else:
-        lines += ["Try a paid call:", "", f"  {curl_line(world, world.base_url)}"]
-    return "\n".join([*lines, "", "Stop with Ctrl+C.", ""])
+        lines += ["Try a paid call:", "", f"  {curl_line(world, world.base_url)}", ""]
+    return "\n".join([*lines, "Stop with Ctrl+C.", ""])
+
+
+def _new_file(settings: Settings) -> Path | None:
+    """The file that will be made; None if it is there, or is none."""
+    if is_shared(settings.database):
+        return None
+    path = Path(sqlite_path(settings.database)).resolve()
+    return None if path.exists() else path
 
 
 async def _ensure_world(session: Session, address: str | None) -> DemoWorld:

@@ -1,4 +1,5 @@
-"""The links that ask an owner for consent, and the signing of texts that come back from outside.
+"""The links that ask an owner for consent, those by which an owner chooses a new password, and the
+signing of texts that come back from outside.
 
 A link is signed and not stored, so a caller that is refused a thousand times leaves no row. Each
 purpose of signing has its own key: what was signed for one does not pass for another.
@@ -13,6 +14,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from tollway.consent.grants import GrantRequest
+from tollway.consent.owners import Credential, Owner, credential_of
+from tollway.store.database import Reader
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -67,7 +70,7 @@ class _Content(msgspec.Struct, frozen=True, array_like=True):
     expires_at_s: int
 
 
-class ConsentLink(NamedTuple):
+class SignedLink(NamedTuple):
     """A link just made."""
 
     url: str
@@ -90,7 +93,7 @@ class ConsentLinks:
         self._address = address
         self._lifetime_s = lifetime_s
 
-    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> ConsentLink:
+    def make(self, grant_request: GrantRequest, now_s: float, *, is_sandbox: bool) -> SignedLink:
         expires_at_s = int(now_s) + self._lifetime_s
         content = _Content(
             grant_request.account_id,
@@ -102,7 +105,7 @@ class ConsentLinks:
         )
         signed = self._signer.sign(content)
         url = f"{self._address}{AUTHORIZE_PATH}?{urlencode({'link': signed})}"
-        return ConsentLink(url, expires_at_s)
+        return SignedLink(url, expires_at_s)
 
     def read(self, signed: str, now_s: float) -> OpenedConsentLink | None:
         """What a link asks for; None when it was not made here."""
@@ -113,3 +116,46 @@ class ConsentLinks:
             content.account_id, content.owner_kind, content.owner_id, content.scope
         )
         return OpenedConsentLink(grant_request, content.is_sandbox, content.expires_at_s <= now_s)
+
+
+PASSWORD_PATH = "/owner/password"  # noqa: S105 - a path
+PASSWORD_LINK_HOURS = 24
+_PASSWORD_PURPOSE = "password link"  # noqa: S105 - a purpose
+
+
+class _PasswordContent(msgspec.Struct, frozen=True, array_like=True):
+    owner_kind: str
+    owner_id: str
+    replaces: str
+    expires_at_s: int
+
+
+class PasswordLinks:
+    """Makes and reads the links by which an owner chooses a new password.
+
+    A link names the password that it replaces, by a digest of its hash: so it works once.
+    """
+
+    def __init__(self, secret: bytes, address: str) -> None:
+        self._signer = TokenSigner(secret, _PASSWORD_PURPOSE)
+        self._address = address
+
+    def make(self, of: Credential, now_s: float) -> SignedLink:
+        expires_at_s = int(now_s) + PASSWORD_LINK_HOURS * 3600
+        owner = of.owner
+        content = _PasswordContent(owner.kind, owner.id, self._replaces(of), expires_at_s)
+        query = urlencode({"link": self._signer.sign(content)})
+        return SignedLink(f"{self._address}{PASSWORD_PATH}?{query}", expires_at_s)
+
+    async def read(self, signed: str, reader: Reader, now_s: float) -> Owner | None:
+        """Whose password a link replaces; None if it was used, has expired, or never was one."""
+        content = self._signer.read(signed, _PasswordContent)
+        if content is None or content.expires_at_s <= now_s:
+            return None
+        found = await credential_of(reader, content.owner_kind, content.owner_id)
+        if found is None or self._replaces(found) != content.replaces:
+            return None
+        return found.owner
+
+    def _replaces(self, of: Credential) -> str:
+        return self._signer.mac(of.password_hash.encode()).hex()[:32]

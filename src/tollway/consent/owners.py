@@ -93,10 +93,17 @@ async def put_owner(transaction: Transaction, added: Owner, password_hash: str) 
 
 async def set_password(database: Database, runtime: Runtime, login: str, password: str) -> Owner:
     """Gives an owner another password, and ends every session signed in with the old one."""
-    wanted, new_hash = folded_login(login), hash_password(password)
+    return await put_password(database, runtime, login, hash_password(password))
+
+
+async def put_password(
+    database: Database, runtime: Runtime, login: str, password_hash: str
+) -> Owner:
+    """The same, with a hash that was made off the event loop."""
+    wanted = folded_login(login)
 
     async def work(transaction: Transaction) -> Owner:
-        if not await transaction.execute(_SET_PASSWORD, wanted=wanted, new_hash=new_hash):
+        if not await transaction.execute(_SET_PASSWORD, wanted=wanted, new_hash=password_hash):
             raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
         found = await credential_of_login(transaction, wanted)
         assert found is not None

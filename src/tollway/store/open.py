@@ -41,9 +41,8 @@ def open_database(
 
         connections = connections or CONNECTIONS_MAX
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
+    check_folder(url)
     path = sqlite_path(url)
-    if not Path(path).resolve().parent.is_dir():
-        raise StoreError(f"The folder of {path} does not exist: make it first.")
     return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics)
 
 
@@ -64,6 +63,12 @@ def open_reading(
         session="any",
     )
     return ReadingDatabase(primary, replica, versions, settings.read_lag_s)
+
+
+def check_folder(url: str) -> None:
+    """Refuses a file whose folder does not exist."""
+    if not is_shared(url) and not Path(path := sqlite_path(url)).resolve().parent.is_dir():
+        raise StoreError(f"The folder of {path} does not exist: make it first.")
 
 
 def is_shared(url: str) -> bool:

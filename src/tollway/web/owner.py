@@ -52,6 +52,7 @@ _SAID = {
     ),
     "declined": sentence("You declined. Nothing was allowed."),
     "revoked": sentence("Revoked. The account's next call is refused."),
+    "new-password": sentence("Your new password is saved. Sign in with it."),
     "signed-out": sentence("You are signed out."),
 }
 _STATES = {
@@ -153,8 +154,19 @@ class OwnerPages:
         if visit.person is None:
             return self._web.redirect(OWNER_PATH)
         grant = await self._own_grant(visit.person, form.get("grant", ""))
+        account = await find_account(self._database, grant.account_id)
+        question = visit.view.say(
+            "The next call of {account} is refused. Only a new link of theirs allows it again.",
+            account=account.name,
+        )
+        asked = self._web.ask_once(visit, form, question, visit.view.say("Revoke"))
+        if asked is not None:
+            return asked
         await revoke_grant(self._database, self._runtime, grant.id)
         return self._web.redirect(f"{OWNER_PATH}?said=revoked")
+
+    async def missing(self, _: Request, __: Visit[Owner]) -> Response:
+        raise PageError(404, "There is no such page", "Your page has all there is.")
 
     async def reads(self, request: Request, visit: Visit[Owner]) -> Response:
         if visit.person is None:
@@ -232,7 +244,7 @@ def owner_sign_in(
         link=link,
         notice=notice,
         problem=say(problem),
-        forgotten=say("Forgotten? The operator of this gateway can set a new password."),
+        forgotten=say("Forgotten? The operator of this gateway can send you a link for a new one."),
     )
 
 

@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
-from tollway.consent.links import AUTHORIZE_PATH, ConsentLinks
+from tollway.carriers.vault import Vault
+from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, PasswordLinks
 from tollway.consent.owners import Owner
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
@@ -25,6 +26,7 @@ from tollway.web.front import DemoHints, FrontPage
 from tollway.web.operator import pages as operator_pages
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.pages import HEADERS, Named, Page, Web
+from tollway.web.password import PasswordPages
 from tollway.web.reference import ReferencePages, SandboxRow
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
 from tollway.web.wording import sentence
@@ -46,6 +48,7 @@ class Parts:
     database: Database
     settings: Settings
     secret: bytes
+    vault: Vault
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
@@ -66,6 +69,8 @@ def web_routes(parts: Parts) -> list[Route]:
     titles = {operation.name: operation.title for operation in OPERATIONS}
     authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
     owner = OwnerPages(web, database, sessions, doorkeeper, needs, titles)
+    password_links = PasswordLinks(parts.secret, settings.public_address)
+    password = PasswordPages(web, database, password_links)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
 
     reference = ReferencePages(web, settings.public_address, parts.sandbox)
@@ -91,6 +96,8 @@ def web_routes(parts: Parts) -> list[Route]:
         page(f"{OWNER_PATH}/sign-in", go_home, owner.sign_in),
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
+        page(PASSWORD_PATH, password.ask, password.answer),
+        page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
         *_people_routes(parts, web, doorkeeper),
     ]
 
@@ -131,7 +138,7 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
         sessions = _sessions(parts, area)
         web = front.beside(sessions, frame)
         entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
-        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s))
+        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s), parts.vault)
         routes += area_routes(web, entrance, services, pages)
     return routes
 
