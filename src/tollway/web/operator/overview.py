@@ -41,7 +41,11 @@ _FEW_NUMBERS = 100
 
 _newest_refused = (
     select(refused_call.c.reason)
-    .where(refused_call.c.at_ms >= bindparam("since_ms"), refused_call.c.code != 0)
+    .where(
+        refused_call.c.at_ms >= bindparam("since_ms"),
+        refused_call.c.code != 0,
+        refused_call.c.is_test == 0,
+    )
     .order_by(refused_call.c.at_ms.desc())
     .limit(bindparam("most", type_=Integer))
     .subquery()
