@@ -1,5 +1,6 @@
 """The account API, over HTTP as a program uses it."""
 
+from base64 import b64decode
 from collections.abc import Iterator
 from datetime import date
 
@@ -10,13 +11,16 @@ from tests.support.changes import assert_seen
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.owners import authorize
 from tests.support.receipts import receipt_of
 from tests.support.stores import Store
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import Operation
 from tollway.demo.owners import SHOP
 from tollway.ledger.tokens import issue_token
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.store.database import Database
 from tollway_client import Client, errors
 
 ORDERS, CLAIMS, ANALYSIS = (BY_NAME[n] for n in ("orders", "coupon_claims", "product_analysis"))
@@ -177,6 +181,47 @@ def test_consents_and_links_that_ask_for_them(client: Client, world: Gateway) ->
         client.account.consents_link(scope="orders", owner_id="nowhere")
     with pytest.raises(errors.ParameterError, match="scope"):
         client.account.consents_link(scope="everything", owner_id=SHOP.id)
+
+
+def test_a_waybill_has_a_state_a_label_in_three_formats_and_can_be_cancelled(
+    client: Client, world: Gateway, caller: Caller, today: date
+) -> None:
+    request = good_request(BY_NAME["waybills"], today)
+    issued = client.issue_waybill(**request)
+    account = client.account
+    state = account.waybills(object_id=issued.objectId)
+    assert (state.state, state.waybill_code, state.price) == ("issued", issued.waybillCode, 10)
+    for kind, start in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("zpl", b"^XA")):
+        label = account.waybills_label(object_id=issued.objectId, format=kind)
+        assert b64decode(label.content).startswith(start)
+    other = all_operations_caller(world.store)
+    with Client(other.token, world.base_url) as stranger:
+        for ask_for in (
+            stranger.account.waybills,
+            stranger.account.waybills_label,
+            stranger.account.waybills_cancel,
+        ):
+            with pytest.raises(errors.UnknownPathError):
+                ask_for(object_id=issued.objectId)
+    _revoke_all(world.store, caller)
+    with pytest.raises(errors.NotAuthorizedError):
+        account.waybills_label(object_id=issued.objectId)
+    with pytest.raises(errors.NotAuthorizedError):
+        account.waybills_cancel(object_id=issued.objectId)
+    shop = SHOP
+    world.store.do(lambda db: authorize(db, caller.account_id, BY_NAME["waybills"], shop))
+    assert account.waybills_cancel(object_id=issued.objectId).state == "cancelled"
+    with pytest.raises(errors.UnknownPathError):
+        account.waybills_cancel(object_id=issued.objectId)
+    assert client.issue_waybill(**request).waybillCode != issued.waybillCode
+
+
+def _revoke_all(store: Store, caller: Caller) -> None:
+    async def work(database: Database) -> None:
+        for each in await grants_of_account(database, caller.account_id):
+            await revoke_grant(database, RUNTIME, each.grant.id)
+
+    store.do(work)
 
 
 @pytest.mark.parametrize("operation", ACCOUNT_OPERATIONS, ids=lambda each: each.name)

@@ -33,7 +33,7 @@ def test_a_copy_has_the_same_ledger(
 def test_the_keys_come_along_when_asked_for_and_are_private(
     tollway: Command, ledger_store: Store, workplace: Path
 ) -> None:
-    tollway("source", "add", "market")
+    tollway("source", "add", "market", "--shop", "*")
     keys = ledger_store.path.with_name("ledger.db.keys")
     plain = tollway("backup", "copy.db")
     assert "The keys are not in it: keep ledger.db.keys too" in plain.out
@@ -48,7 +48,7 @@ def test_the_keys_come_along_when_asked_for_and_are_private(
 def test_keys_that_change_meanwhile_are_noticed(
     tollway: Command, ledger_store: Store, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tollway("source", "add", "market")
+    tollway("source", "add", "market", "--shop", "*")
     keys, back_up = ledger_store.path.with_name("ledger.db.keys"), SqliteDatabase.back_up
 
     def with_another_key(database: SqliteDatabase, *arguments: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_file_of_another_copy_is_never_written_over(
     tollway: Command, ledger_store: Store, workplace: Path, ending: str
 ) -> None:
     assert ledger_store.path.is_file()
-    tollway("source", "add", "market")
+    tollway("source", "add", "market", "--shop", "*")
     (workplace / f"copy.db{ending}").write_text("mine")
     assert tollway("backup", "copy.db", "--with-keys").status == 1
     assert [each.name for each in workplace.glob("copy.db*")] == [f"copy.db{ending}"]

@@ -71,6 +71,7 @@ POOL_CHANGE = {"wp_code", "owner_id", "read", "loaded", "rejected", "reasons", "
 TO_CARRIER = "--url https://link.example --provider TOLLWAY --to-code YTO"
 
 # In this order: later ones see what earlier ones did. A list stands for an array of such objects.
+SOURCE = {"name", "speaks_for", "added_at_s", "rotated_at_s"}
 STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("migrate", {"before", "after"}),
     ("account open acme", ACCOUNT),
@@ -99,9 +100,10 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("pool add YTO --numbers YT0000000000001,X", POOL_CHANGE),
     ("pool list", [{"wp_code", "owner_id", "left", "taken"}]),
     ("waybill list", []),
-    ("source add market", {"source", "secret"}),
+    ("source add market --shop 7001", {"source", "secret"}),
     ("source rotate market", {"source", "secret"}),
-    ("source list", [{"name", "added_at_s", "rotated_at_s"}]),
+    ("source set market --channel lunch", SOURCE),
+    ("source list", [SOURCE]),
     ("intake rejected list", []),
     ("intake rejected replay", {"stored", "unchanged", "rejected"}),
     ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),

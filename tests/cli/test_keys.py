@@ -73,11 +73,17 @@ def test_so_is_a_command_and_it_stores_nothing(
     (workplace / "orders.jsonl").write_text(json.dumps(order("000001")))
     before = served.run("SELECT * FROM key_check")
     monkeypatch.setenv("TOLLWAY_KEY_FILE", "mistyped")
-    for command in (("import", "orders", "orders.jsonl"), ("source", "add", "market")):
+    for command in (
+        ("import", "orders", "orders.jsonl"),
+        ("source", "add", "market", "--shop", "*"),
+    ):
         _assert_refused(tollway(*command), "There is no key file mistyped")
         assert not (workplace / "mistyped").exists()
     (workplace / "mistyped").write_text(OTHERS["key_file"])
-    for command in (("import", "orders", "orders.jsonl"), ("source", "add", "market")):
+    for command in (
+        ("import", "orders", "orders.jsonl"),
+        ("source", "add", "market", "--shop", "*"),
+    ):
         _assert_refused(tollway(*command), "The key file mistyped has another key 1 than")
     assert served.run("SELECT count(*) FROM shop_order") == [(0,)]
     assert served.run("SELECT count(*) FROM push_source") == [(0,)]
@@ -91,15 +97,17 @@ def test_a_key_can_be_added_and_an_old_one_can_go(
 ) -> None:
     first, second, file = _key(), _key(), workplace / FILES["key_file"]
     file.write_text(_key_file(k1=first))
-    assert tollway("source", "add", "a").status == 0
+    assert tollway("source", "add", "a", "--shop", "*").status == 0
     file.write_text(_key_file(k3=_key()))
-    _assert_refused(tollway("source", "add", "b"), "does not have key 1, which the database")
+    _assert_refused(
+        tollway("source", "add", "b", "--shop", "*"), "does not have key 1, which the database"
+    )
     file.write_text(_key_file(k1=first, k2=second))
-    assert tollway("source", "add", "b").status == 0
+    assert tollway("source", "add", "b", "--shop", "*").status == 0
     file.write_text(_key_file(k1=first, k2=_key()))
-    _assert_refused(tollway("source", "add", "c"), "has another key 2 than")
+    _assert_refused(tollway("source", "add", "c", "--shop", "*"), "has another key 2 than")
     file.write_text(_key_file(k2=second))
-    assert tollway("source", "add", "c").status == 0
+    assert tollway("source", "add", "c", "--shop", "*").status == 0
 
 
 def test_of_two_first_ones_with_different_files_one_is_refused(
@@ -122,10 +130,12 @@ def test_no_keys_are_made_for_what_is_sealed_already(
     put_orders(ledger_store, [order("000001")])
     keys = workplace / FILES["key_file"]
     keys.rename(workplace / "aside")
-    _assert_refused(tollway("source", "add", "market"), "and the database has sealed data")
+    _assert_refused(
+        tollway("source", "add", "market", "--shop", "*"), "and the database has sealed data"
+    )
     assert not keys.exists()
     (workplace / "aside").rename(keys)
-    assert tollway("source", "add", "market").status == 0
+    assert tollway("source", "add", "market", "--shop", "*").status == 0
 
 
 @pytest.mark.parametrize("setting", FILES)

@@ -144,7 +144,7 @@ def test_a_gateway_without_the_right_keys_does_not_migrate(
     ledger_store: Store, tollway: Command, upgraded: Callable[..., None], workplace: Path
 ) -> None:
     before = newest_revision()
-    assert tollway("source", "add", "market").status == 0
+    assert tollway("source", "add", "market", "--shop", "*").status == 0
     (workplace / "ledger.db.keys").unlink()
     upgraded()
     refused = tollway("serve", "--port", str(free_port()))

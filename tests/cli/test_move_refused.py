@@ -132,7 +132,7 @@ def test_the_target_is_used_with_the_keys_of_the_source(
     tollway: Command, old: Path, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOLLWAY_KEY_FILE", "old.db.keys")
-    assert tollway("source", "add", "market", "--database", FROM).status == 0
+    assert tollway("source", "add", "market", "--shop", "*", "--database", FROM).status == 0
     monkeypatch.setenv("TOLLWAY_KEY_FILE", target.key_file)
     right = Path("old.db.keys").read_bytes()
     load_sealer(Path("other.keys"))
@@ -145,6 +145,6 @@ def test_the_target_is_used_with_the_keys_of_the_source(
     Path("old.db.keys").write_bytes(right)
     assert tollway("move", "--from", FROM, "--to", target.url).status == 0
     Path(target.key_file).write_bytes(other)
-    refused = tollway("source", "add", "another", "--database", target.url)
+    refused = tollway("source", "add", "another", "--shop", "*", "--database", target.url)
     assert refused.status == 1
     assert f"The key file {target.key_file} has another key 1 than" in refused.err

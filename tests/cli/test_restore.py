@@ -28,7 +28,7 @@ def backup(tollway: Command, ledger_store: Store, workplace: Path) -> Path:
     tollway("credit", "add", "acme", "100", "--calls", "product_analysis")
     charge_calls(ledger_store, account_id, 10)
     put_orders(ledger_store, [order(f"{number:06d}") for number in range(300)])
-    tollway("source", "add", "market")
+    tollway("source", "add", "market", "--shop", "*")
     assert tollway("backup", "copy.db", "--with-keys").status == 0
     return workplace / "copy.db"
 

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollway.contract.parsing import read_body, read_form, unpacked
+from tollway.contract.parsing import (
+    UTF8,
+    _multipart_pairs,
+    _plain_pairs,
+    read_body,
+    read_form,
+    unpacked,
+)
 from tollway.contract.reasons import Reason, Refusal
 
 MULTIPART = "multipart/form-data; boundary=cut"
@@ -114,6 +121,28 @@ def test_a_name_with_two_values_is_refused_by_name(content_type: str, body: byte
 def test_what_a_client_sends_in_parts_comes_back(values: dict[str, str]) -> None:
     body = b"".join(part(name, value.encode()) for name, value in values.items()) + END
     assert read_form(MULTIPART, body) == values
+
+
+PIECES = [
+    b"--cut", b"--cut--", b"--cu", b"\r\n", b"\n", b"--", b"cut", b'"', b"; ", b"x", b"\xff", b"\0",
+    b'Content-Disposition: form-data; name="a"', b'content-disposition: form-data; name="b"',
+    b'Content-Disposition: form-data; name=""', b"Content-Type: text/plain; charset=gbk", b": ",
+    ONE, part("b", b"2"), part("b", b"1\r\n2"), part("b", b"1", '; filename="f"'), END,
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
+def test_what_is_read_as_a_plain_form_is_what_the_parser_of_all_forms_reads(body: bytes) -> None:
+    plain = _plain_pairs(MULTIPART, body)
+    if plain:
+        assert plain == list(_multipart_pairs("cut", body, UTF8))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b_2"]), st.text()), min_size=1, max_size=9))
+def test_a_form_of_names_and_values_is_read_as_a_plain_one(pairs: list[tuple[str, str]]) -> None:
+    body = b"".join(part(name, value.encode()) for name, value in pairs) + END
+    if "cut" not in body.decode().replace("--cut", ""):
+        assert _plain_pairs(MULTIPART, body) == pairs
 
 
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/json", "; ;=;"])

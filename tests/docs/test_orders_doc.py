@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
+from tests.support.pushes import EVERYONE
 from tests.support.stores import Store
 from tollway.contract.decoding import declared_fields
 from tollway.intake.sources import add_source
@@ -26,7 +28,9 @@ def _block(language: str) -> str:
 
 def test_the_signing_example_pushes_an_order(tmp_path: Path) -> None:
     store = Store(tmp_path / "tollway.db")
-    made = store.do(lambda database: add_source(database, sealer_of(store), "market", 1))
+    made = store.do(
+        lambda database: add_source(database, sealer_of(store), "market", EVERYONE, RUNTIME)
+    )
     gateway = Gateway(store)
     environment = {
         "PUSH_SECRET": made.secret,

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.clients import ask, new_client
 from tests.support.gateway import ANALYSIS, Gateway
-from tests.support.ledger import new_caller
+from tests.support.ledger import RUNTIME, new_caller
 from tests.support.metrics import metrics, sample
 from tests.support.orders import order, sealer_of
-from tests.support.pushes import SOURCE, push
+from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.contract.receipt import RECEIPTS_PATH
@@ -28,7 +28,9 @@ def pushed(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
 
 @pytest.fixture(scope="module")
 def secret(pushed: Store) -> str:
-    return pushed.do(lambda database: add_source(database, sealer_of(pushed), SOURCE, 1)).secret
+    return pushed.do(
+        lambda database: add_source(database, sealer_of(pushed), SOURCE, EVERYONE, RUNTIME)
+    ).secret
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,9 @@ from tests.support.any_records import (
 )
 from tests.support.engines import ENGINES, use
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.orders import sealer_of
-from tests.support.pushes import SOURCE
+from tests.support.pushes import EVERYONE, SOURCE
 from tests.support.stores import Store
 from tollway.intake import record_check
 from tollway.intake.sources import add_source
@@ -49,7 +50,11 @@ def sides(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[lis
     for each in ENGINES:
         use(each)
         store = Store(tmp_path_factory.mktemp(each) / "tollway.db")
-        source = store.do(lambda database, at=store: add_source(database, sealer_of(at), SOURCE, 1))
+        source = store.do(
+            lambda database, at=store: add_source(
+                database, sealer_of(at), SOURCE, EVERYONE, RUNTIME
+            )
+        )
         made.append(Side(store, Gateway(store), source.secret))
     yield made
     for side in made:

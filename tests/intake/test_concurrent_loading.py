@@ -21,10 +21,11 @@ from tests.support.orders import (
     store_orders,
 )
 from tests.support.owners import shop
+from tests.support.pushes import EVERYONE
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest, all_grants, give_grant
 from tollway.consent.owners import put_owner
-from tollway.intake.sources import active_keys, add_source, rotate_secret
+from tollway.intake.sources import add_source, find_source, rotate_secret
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import list_accounts, open_account
 from tollway.operations.coupon_claims import storage as coupon_claims
@@ -190,11 +191,12 @@ def test_one_account_has_a_name_and_one_grant_a_scope(store: Store) -> None:
 def test_of_secrets_rotated_at_once_the_last_two_are_good(store: Store) -> None:
     async def work(database: Database) -> None:
         sealer = sealer_of(store)
-        await add_source(database, sealer, "market", 1)
+        await add_source(database, sealer, "market", EVERYONE, RUNTIME)
         made = await asyncio.gather(
-            *(rotate_secret(database, sealer, "market", 2) for _ in range(AT_ONCE))
+            *(rotate_secret(database, sealer, "market", RUNTIME) for _ in range(AT_ONCE))
         )
         assert len({each.secret for each in made}) == AT_ONCE
-        assert len(set(await active_keys(database, sealer, "market"))) == 2
+        known = await find_source(database, sealer, "market")
+        assert len(set(known.keys)) == 2
 
     store.do(work)

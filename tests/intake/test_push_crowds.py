@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.orders import order, sealer_of
-from tests.support.pushes import SOURCE, push
+from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
@@ -31,7 +32,9 @@ def own(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def secret(own: Store) -> str:
-    return own.do(lambda database: add_source(database, sealer_of(own), SOURCE, 1)).secret
+    return own.do(
+        lambda database: add_source(database, sealer_of(own), SOURCE, EVERYONE, RUNTIME)
+    ).secret
 
 
 @pytest.fixture
@@ -111,7 +114,9 @@ def test_503_large_pushes_wait_for_each_other_and_small_ones_for_none(
 def test_slow_senders_hold_up_large_pushes_for_the_time_of_a_body_only(
     own: Store, secret: str
 ) -> None:
-    other = own.do(lambda database: add_source(database, sealer_of(own), "other", 1)).secret
+    other = own.do(
+        lambda database: add_source(database, sealer_of(own), "other", EVERYONE, RUNTIME)
+    ).secret
     gateway = Gateway(own, body_timeout_s=4)
     with _slow_senders(gateway, secret, 4) as read, ThreadPoolExecutor(2) as beside:
         first = beside.submit(push, gateway, secret, _large("sn-1"))

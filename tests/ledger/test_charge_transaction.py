@@ -106,6 +106,8 @@ class Overdraws:
         self._inner = inner
         self.execute = inner.execute
         self.execute_many = inner.execute_many
+        self.insert_rows = inner.insert_rows
+        self.is_shared = inner.is_shared
         self.fetch_all = inner.fetch_all
         self.savepoint = inner.savepoint
 
@@ -124,6 +126,7 @@ class ForgetsAnEntry(Overdraws):
         super().__init__(inner)
         self.fetch_one = inner.fetch_one  # type: ignore[method-assign]
         self.execute_many = lambda query, rows: inner.execute_many(query, list(rows)[:-1])
+        self.insert_rows = lambda table, rows: inner.insert_rows(table, rows[:-1])
 
 
 @pytest.mark.parametrize("sabotage", [Overdraws, ForgetsAnEntry])

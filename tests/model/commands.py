@@ -82,7 +82,7 @@ class Operator:
 
     def add_source(self, name: str) -> str:
         """The secret that its pushes are signed with."""
-        return str(self._json("source", "add", name)["secret"])
+        return str(self._json("source", "add", name, "--shop", "*", "--channel", "*")["secret"])
 
     def load(self, kind: str, file: Path, records: Sequence[Any]) -> dict[str, int]:
         lines = [json.dumps(record, ensure_ascii=False) for record in records]

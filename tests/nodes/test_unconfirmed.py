@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from tests.support.gateway import Gateway, Reply
-from tests.support.ledger import calls_left, new_caller
+from tests.support.ledger import RUNTIME, calls_left, new_caller
 from tests.support.orders import order, sealer_of
 from tests.support.pair import Pair
 from tests.support.postgresql import run_on
-from tests.support.pushes import SOURCE, push
+from tests.support.pushes import EVERYONE, SOURCE, push
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.intake.sources import add_source
@@ -89,7 +89,9 @@ def test_a_kept_answer_is_not_repeated_before_the_standby_has_it(
 def test_a_push_is_not_acknowledged_before_the_standby_has_it(
     pair: Pair, store: Store, gateway: Gateway, record: dict[str, Any], table: str
 ) -> None:
-    secret = store.do(lambda database: add_source(database, sealer_of(store), SOURCE, 1)).secret
+    secret = store.do(
+        lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME)
+    ).secret
     body = msgspec.json.encode(record)
 
     def pushed() -> httpx.Response:

@@ -183,10 +183,10 @@ def test_101_200_202_are_free(tmp_path: Path) -> None:
         lambda hasty: [ask_orders(gateway, hasty.token).code for _ in range(2)],
     )
     assert codes == [0, 202]
-    store.run("DROP TABLE order_count")
+    store.run("DROP TABLE shop_order")
     reply = ask_orders(gateway, shopper.token)
     assert (reply.code, reply.data) == (200, {})
-    assert "order_count" not in reply.msg
+    assert "shop_order" not in reply.msg
     assert credits_left(store, shopper) == CREDITS
     gateway.stop()
 

@@ -19,6 +19,7 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.orders import OWNER, order, put_orders, sealer_of
 from tests.support.owners import authorize, shop
 from tests.support.postgresql import locked, waiting
+from tests.support.pushes import EVERYONE
 from tests.support.raw import RawReply, request, talk
 from tests.support.receipts import ask_receipt
 from tests.support.remote import eventually
@@ -167,7 +168,9 @@ def pushes(store: Store) -> list[bytes]:
 
     def push(number: int) -> bytes:
         name = f"source-{number}-{secrets.token_hex(4)}"
-        secret = store.do(lambda database: add_source(database, sealer_of(store), name, 1)).secret
+        secret = store.do(
+            lambda database: add_source(database, sealer_of(store), name, EVERYONE, RUNTIME)
+        ).secret
         body, at = msgspec.json.encode(order(f"pushed-{name}")), str(int(time.time()))
         headers = (
             "Host: gateway",

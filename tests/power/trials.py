@@ -15,8 +15,9 @@ import msgspec
 
 from tests.power.disk import Disk
 from tests.support.all_operations import all_operations_caller, good_request, small_world
-from tests.support.ledger import Caller
+from tests.support.ledger import RUNTIME, Caller
 from tests.support.orders import order, sealer_of
+from tests.support.pushes import EVERYONE
 from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.gateway.gateway import Gateway
@@ -64,7 +65,9 @@ class Trial:
         self._caller = all_operations_caller(
             store, rate_limit=100_000, calls=10_000, credits_=10_000
         )
-        added = store.do(lambda database: add_source(database, sealer_of(store), _SOURCE, 1))
+        added = store.do(
+            lambda database: add_source(database, sealer_of(store), _SOURCE, EVERYONE, RUNTIME)
+        )
         self._key = key_of(added.secret)
         files = files_of(Settings(database=store.url))
         store.do(lambda database: use_files(database, files, ALL_TABLES))

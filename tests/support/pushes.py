@@ -6,9 +6,10 @@ import httpx
 
 from tests.support.gateway import Gateway
 from tollway.intake.push_signature import sign
-from tollway.intake.sources import key_of
+from tollway.intake.sources import ALL, SpeaksFor, key_of
 
 SOURCE = "market"
+EVERYONE = SpeaksFor((ALL,), (ALL,))
 
 
 def push(

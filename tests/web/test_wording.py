@@ -16,7 +16,7 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.web.wording import catalogue, is_own_address
 
 _WEB = Path(tollway.web.__file__).parent
-_SAID_BY = {"say", "sentence", "PageError", "RailLink"}
+_SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
 
 
 def _in_code(path: Path) -> Iterator[str]:

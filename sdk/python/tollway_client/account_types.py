@@ -235,6 +235,31 @@ class Link(Payload):
 
 
 @dataclass(frozen=True)
+class WaybillState(Payload):
+    """A waybill. `state` is pending, issued, refused or cancelled."""
+
+    object_id: str
+    owner_id: str
+    order_sn: str
+    wp_code: str
+    state: str
+    waybill_code: Optional[str]
+    price: int
+    asked_at_s: int
+    issued_at_s: Optional[int]
+    cancelled_at_s: Optional[int]
+
+
+@dataclass(frozen=True)
+class WaybillLabel(Payload):
+    """The label as a file; `content` is base64."""
+
+    waybill_code: str
+    content_type: str
+    content: str
+
+
+@dataclass(frozen=True)
 class WebhookEndpoint:
     """An endpoint, as it is shown."""
 

@@ -23,6 +23,8 @@ from tollway_client.account_types import (
     Token,
     Tokens,
     Usage,
+    WaybillLabel,
+    WaybillState,
     Webhooks,
     WebhookSecret,
 )
@@ -46,6 +48,13 @@ _ACCOUNT_TOKENS_REVOKE = Operation(
 _ACCOUNT_CONSENTS = Operation("account_consents", "GET", "/account/v1/consents", "query", "always")
 _ACCOUNT_CONSENTS_LINK = Operation(
     "account_consents_link", "POST", "/account/v1/consents/link", "json", "unsent"
+)
+_ACCOUNT_WAYBILLS = Operation("account_waybills", "GET", "/account/v1/waybills", "query", "always")
+_ACCOUNT_WAYBILLS_LABEL = Operation(
+    "account_waybills_label", "GET", "/account/v1/waybills/label", "query", "always"
+)
+_ACCOUNT_WAYBILLS_CANCEL = Operation(
+    "account_waybills_cancel", "POST", "/account/v1/waybills/cancel", "json", "unsent"
 )
 _ACCOUNT_WEBHOOKS = Operation("account_webhooks", "GET", "/account/v1/webhooks", "query", "always")
 _ACCOUNT_WEBHOOKS_MAKE = Operation(
@@ -186,6 +195,32 @@ class AsyncAccount:
         """
         return await self._driver.run(
             _ACCOUNT_CONSENTS_LINK, Link, {"scope": scope, "owner_id": owner_id}
+        )
+
+    async def waybills(self, *, object_id: str) -> WaybillState:
+        """The state of a waybill.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(_ACCOUNT_WAYBILLS, WaybillState, {"object_id": object_id})
+
+    async def waybills_label(self, *, object_id: str, format: Optional[str] = None) -> WaybillLabel:
+        """The label of a waybill as a file.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        format: The kind of file; pdf if left out. Send one of pdf, png, zpl.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WAYBILLS_LABEL, WaybillLabel, {"object_id": object_id, "format": format}
+        )
+
+    async def waybills_cancel(self, *, object_id: str) -> WaybillState:
+        """Cancel a waybill.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WAYBILLS_CANCEL, WaybillState, {"object_id": object_id}
         )
 
     async def webhooks(self) -> Webhooks:

@@ -1,6 +1,6 @@
 """All endpoints of the account API."""
 
-from tollway.account import balance, consents, history, tokens, webhooks
+from tollway.account import balance, consents, history, tokens, waybills, webhooks
 from tollway.account.operation import AccountOperation, AccountParts, Endpoint, Handler
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -8,6 +8,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *history.ENDPOINTS,
     *tokens.ENDPOINTS,
     *consents.ENDPOINTS,
+    *waybills.ENDPOINTS,
     *webhooks.ENDPOINTS,
 )
 ACCOUNT_OPERATIONS: tuple[AccountOperation, ...] = tuple(each.operation for each in ENDPOINTS)

@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.fields import Unfit
 from tollway.contract.language import Phrase
@@ -15,7 +17,6 @@ from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database
-from tollway.store.sealing import Sealer
 from tollway.webhooks.addresses import Addresses
 
 PATH = "/account/v1/"
@@ -65,7 +66,8 @@ class AccountParts:
     links: ConsentLinks
     runtime: Runtime
     zone: ZoneInfo
-    sealer: Sealer
+    vault: Vault
+    remotes: Remotes
     addresses: Addresses
 
 

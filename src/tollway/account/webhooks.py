@@ -114,7 +114,7 @@ def _make(parts: AccountParts) -> Handler:
         if sum(each.ended_at_s is None for each in existing) >= ENDPOINTS_MAX:
             raise _unfit("url", Phrase("the account has 10 webhooks", "该账户已有 10 个回调"))
         return await add_endpoint(
-            parts.database, parts.sealer, parts.runtime, call.account_id, request.url
+            parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.url
         )
 
     return handle
@@ -132,7 +132,7 @@ def _unknown(field: str) -> Refusal:
 def _rotate(parts: AccountParts) -> Handler:
     async def handle(request: WebhookRequest, call: AccountCall) -> WebhookSecret:
         secret = await rotate_secret(
-            parts.database, parts.sealer, parts.runtime, call.account_id, request.webhook_id
+            parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.webhook_id
         )
         if secret is None:
             raise _unknown("webhook_id")

@@ -77,6 +77,11 @@ _IN_FORCE = Query(
         literal_column(IN_FORCE),
     )
 )
+_OWN = Query(
+    WHOLE.where(
+        waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
+    )
+)
 _INSERT = Query(
     waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
 )
@@ -108,6 +113,12 @@ _NEWEST_OF_ACCOUNT = Query(_newest.where(waybill.c.account_id == bindparam("of_a
 async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None:
     values = {f"of_{name}": value for name, value in key._asdict().items()}
     row = await reader.fetch_one(_IN_FORCE, **values)
+    return None if row is None else stored_waybill(row)
+
+
+async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWaybill | None:
+    """A waybill of this account, in any state."""
+    row = await reader.fetch_one(_OWN, of_account=account_id, wanted=object_id)
     return None if row is None else stored_waybill(row)
 
 

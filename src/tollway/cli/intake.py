@@ -12,12 +12,20 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table, Time, progress_bar
-from tollway.cli.parameters import RejectsOption, argument
+from tollway.cli.parameters import RejectsOption, argument, option
 from tollway.intake.loading import CheckedChunk, Loader, LoadResult, RecordKind, load
 from tollway.intake.parallel_reading import file_chunks
 from tollway.intake.rejects import list_rejected
 from tollway.intake.rejects import replay as replay_rejected
-from tollway.intake.sources import SourceSecret, add_source, list_sources, rotate_secret
+from tollway.intake.sources import (
+    Source,
+    SourceSecret,
+    SpeaksFor,
+    add_source,
+    list_sources,
+    rotate_secret,
+    set_spoken_for,
+)
 from tollway.operations.catalogue import RECORD_KINDS, SUBJECTS
 from tollway.operations.remaking import remake as remake_ready
 
@@ -32,6 +40,14 @@ FileArgument = Annotated[
     Path, argument("FILE", "A .csv, .jsonl or .json file, each also as .gz, or .xlsx.")
 ]
 SourceArgument = Annotated[str, argument("NAME", "The source's name.")]
+ShopsOption = Annotated[
+    list[str] | None,
+    option("A shop whose orders it pushes; may be given again. * is all.", metavar="OWNER_ID"),
+]
+ChannelsOption = Annotated[
+    list[str] | None,
+    option("A channel whose claims it pushes; may be given again. * is all.", metavar="SID"),
+]
 
 
 def _add_import(kind: RecordKind) -> None:
@@ -65,17 +81,36 @@ async def remake(session: Session) -> Output:
 
 
 @command(sources, "add")
-async def add(session: Session, name: SourceArgument) -> Output:
+async def add(
+    session: Session,
+    name: SourceArgument,
+    shop: ShopsOption = None,
+    channel: ChannelsOption = None,
+) -> Output:
     """Add a source. Its secret is shown this once."""
-    database, now_s = await session.open(), session.runtime.at_s()
-    return _secret_output(await add_source(database, await session.sealer(), name, now_s))
+    database, sealer = await session.open(), await session.sealer()
+    speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))
+    return _secret_output(await add_source(database, sealer, name, speaks_for, session.runtime))
+
+
+@command(sources, "set")
+async def set_source(
+    session: Session,
+    name: SourceArgument,
+    shop: ShopsOption = None,
+    channel: ChannelsOption = None,
+) -> Output:
+    """Change which shops and channels a source speaks for; name all of them."""
+    speaks_for = SpeaksFor(tuple(shop or ()), tuple(channel or ()))
+    changed = await set_spoken_for(await session.open(), name, speaks_for, session.runtime)
+    return Output(changed, f"Source {name} speaks for {_named(changed)} from now on.")
 
 
 @command(sources, "rotate")
 async def rotate(session: Session, name: SourceArgument) -> Output:
     """Make a new secret. The one before it is accepted until the next rotation."""
-    database, now_s = await session.open(), session.runtime.at_s()
-    return _secret_output(await rotate_secret(database, await session.sealer(), name, now_s))
+    database, sealer = await session.open(), await session.sealer()
+    return _secret_output(await rotate_secret(database, sealer, name, session.runtime))
 
 
 @command(sources, "list")
@@ -83,8 +118,11 @@ async def list_of_sources(session: Session) -> Output:
     """List the sources."""
     found = await list_sources(await session.open())
     table = Table(
-        ("source", "added", "rotated"),
-        [(each.name, Time(each.added_at_s), Time(each.rotated_at_s)) for each in found],
+        ("source", "speaks for", "added", "rotated"),
+        [
+            (each.name, _named(each), Time(each.added_at_s), Time(each.rotated_at_s))
+            for each in found
+        ],
         empty="There are no sources: `tollway source add NAME` adds one.",
     )
     return Output(found, table)
@@ -161,6 +199,12 @@ def _progress(file: Path) -> Iterator[Callable[[LoadResult, int], None]]:
             reached = at_byte
 
         yield show
+
+
+def _named(source: Source) -> str:
+    """The shops and channels that a source speaks for."""
+    shops = [f"shop {each}" for each in source.speaks_for.shop]
+    return ", ".join([*shops, *(f"channel {each}" for each in source.speaks_for.channel)])
 
 
 def _secret_output(made: SourceSecret) -> Output:

@@ -26,7 +26,7 @@ from tollway.demo.owners import (
     new_password,
 )
 from tollway.identity.people import Person, Role, invite, set_person_password
-from tollway.intake.sources import add_source
+from tollway.intake.sources import ALL, SpeaksFor, add_source
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import top_up
 from tollway.ledger.permissions import Permission, grant
@@ -146,7 +146,7 @@ async def make_world(
     """Fills a database and writes down the tokens."""
     now_s = runtime.at_s()
     await fill_all(DemoTarget(database, sealer, now_s, zone, site, progress=progress))
-    pusher = await add_source(database, sealer, PUSH_SOURCE, runtime.at_s())
+    pusher = await add_source(database, sealer, PUSH_SOURCE, SpeaksFor((ALL,), (ALL,)), runtime)
     merchant, newcomer, spent = await _open_accounts(database, runtime)
     revoked = await issue_token(database, runtime, merchant, label="revoked")
     await revoke_token(database, runtime, revoked.token.id)

@@ -56,6 +56,8 @@ class RecordKind:
     # Its loader needs the keys that seal personal data.
     is_sealed: bool = False
     is_pushed: bool = False
+    # For whom a source must speak to push it: a shop or a channel, and the field that names it.
+    spoken_for: tuple[str, str] = ("shop", "owner_id")
     chunk_records: int = CHUNK_RECORDS
     row_type: type | None = None
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from time import time
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,7 +15,7 @@ from tollway.intake.push_body import MalformedError, Pushed, read_push
 from tollway.intake.push_log import PushFacts, PushRecorder
 from tollway.intake.push_signature import Claimed, SignatureError, read_claim, signing_key
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.intake.sources import active_keys
+from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, StoreError
@@ -50,7 +51,7 @@ class Pushes:
 
     def __init__(
         self,
-        kind: str,
+        kind: RecordKind,
         loader: Loader,
         database: Database,
         sealer: Sealer,
@@ -76,12 +77,12 @@ class Pushes:
                 self._now_s(),
             )
             async with self._limits.look_up.taken(_PATIENCE_S):
-                keys = await active_keys(self._database, self._sealer, source)
-            if not keys:
+                known = await find_source(self._database, self._sealer, source)
+            if not known.keys:
                 raise SignatureError
             facts.source = source
             async with self._slot_for(request):
-                key, pushed = await self._receive(request, claimed, keys)
+                key, pushed = await self._receive(request, claimed, known)
             async with self._limits.store.taken(_PATIENCE_S, by=source):
                 stored = await self._store(source, key, pushed)
         except SignatureError:
@@ -112,11 +113,11 @@ class Pushes:
         return self._limits.large.taken(1.5 * self._settings.body_timeout_s)
 
     async def _receive(
-        self, request: Request, claimed: Claimed, keys: list[bytes]
+        self, request: Request, claimed: Claimed, known: KnownSource
     ) -> tuple[bytes, Pushed]:
         body = await self._body(request)
         # Beside the event loop: a large push takes as long as hundreds of calls.
-        return await asyncio.to_thread(self._read, claimed, keys, body)
+        return await asyncio.to_thread(self._read, claimed, known, body)
 
     async def _body(self, request: Request) -> bytes:
         limit = self._settings.push_max_bytes
@@ -128,9 +129,10 @@ class Pushes:
                     raise _TooLargeError
         return bytes(body)
 
-    def _read(self, claimed: Claimed, keys: list[bytes], body: bytes) -> tuple[bytes, Pushed]:
-        key = signing_key(claimed, keys, body)
-        return key, read_push(self._loader, body)
+    def _read(self, claimed: Claimed, known: KnownSource, body: bytes) -> tuple[bytes, Pushed]:
+        key = signing_key(claimed, known.keys, body)
+        check = partial(known.speaks_for.check, self._kind.spoken_for)
+        return key, read_push(self._loader, body, check)
 
     async def _store(self, source: str, key: bytes, pushed: Pushed) -> int:
         """Stores a push; how many of its records were new or newer.
@@ -150,7 +152,7 @@ class Pushes:
     def _sealed(self, source: str, key: bytes, pushed: Pushed) -> list[dict[str, object]]:
         at_s = int(self._now_s())
         return [
-            sealed_reject(self._sealer, key, source, self._kind, record, reason, at_s)
+            sealed_reject(self._sealer, key, source, self._kind.name, record, reason, at_s)
             for record, reason in pushed.rejected
         ]
 
@@ -169,16 +171,16 @@ def push_routes(
 ) -> list[Route]:
     limits = PushLimits()
 
-    def route(kind: str, loader: Loader) -> Route:
+    def route(kind: RecordKind, loader: Loader) -> Route:
         pushes = Pushes(kind, loader, database, sealer, settings, limits)
-        recorder = PushRecorder(kind, pushes, metrics, log)
+        recorder = PushRecorder(kind.name, pushes, metrics, log)
 
         async def push(request: Request) -> Response:
             return await recorder(request)
 
-        return Route(f"/push/{kind}", push, methods=["POST"])
+        return Route(f"/push/{kind.name}", push, methods=["POST"])
 
-    return [route(each.name, each.make_loader(sealer)) for each in kinds if each.is_pushed]
+    return [route(each, each.make_loader(sealer)) for each in kinds if each.is_pushed]
 
 
 def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,7 +1,7 @@
 """The records in the body of a push: one object, an array of objects, or one object per line."""
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tollway.intake.json_records import ArrayError, is_one_value, items_of
@@ -10,6 +10,9 @@ from tollway.intake.record_problems import read_object
 
 # Rejected records are kept, and a body may have a million of them.
 _REJECTED_MAX = 1000
+
+
+Values = Mapping[str, object]
 
 
 class MalformedError(Exception):
@@ -23,7 +26,7 @@ class Pushed(NamedTuple):
     rejected: list[tuple[bytes, str]]
 
 
-def read_push(loader: Loader, body: bytes) -> Pushed:
+def read_push(loader: Loader, body: bytes, check_spoken_for: Callable[[Values], None]) -> Pushed:
     good: list[Any] = []
     rejected: list[tuple[bytes, str]] = []
     is_any_object = False
@@ -31,7 +34,9 @@ def read_push(loader: Loader, body: bytes) -> Pushed:
         try:
             values = read_object(record)
             is_any_object = True
-            good.append(loader.check(values))
+            checked = loader.check(values)
+            check_spoken_for(values)
+            good.append(checked)
         except ValueError as error:
             rejected.append((record, str(error)))
         if len(rejected) > _REJECTED_MAX:

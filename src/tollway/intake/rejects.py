@@ -6,7 +6,7 @@ content, so that one pushed twice is kept once.
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
 from tollway.intake.record_problems import read_object
+from tollway.intake.sources import find_source
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.replication_barrier import wait_for_standby
@@ -98,8 +99,11 @@ async def replay(
         row = await database.fetch_one(_FIND, wanted=record_id)
         if row is None:
             continue
-        loader = kinds[row[2]].make_loader(sealer)
-        good = _check_again(loader, sealer.open(row[1], _context(row[0], record_id)))
+        kind = kinds[row[2]]
+        loader = kind.make_loader(sealer)
+        source = await find_source(database, sealer, row[0])
+        check = partial(source.speaks_for.check, kind.spoken_for)
+        good = _check_again(loader, check, sealer.open(row[1], _context(row[0], record_id)))
         if good is None:
             rejected += 1
         elif await database.write(partial(_settle, loader, record_id, good)):
@@ -109,9 +113,11 @@ async def replay(
     return Replay(stored, unchanged, rejected)
 
 
-def _check_again(loader: Loader, record: bytes) -> Any:
+def _check_again(loader: Loader, check: Callable[[dict[str, object]], None], record: bytes) -> Any:
     try:
-        return loader.check(read_object(record))
+        values = read_object(record)
+        check(values)
+        return loader.check(values)
     except ValueError:
         return None
 

@@ -2,16 +2,22 @@
 
 A secret is shown once, when it is made. It must be known to check a signature, so it is kept, but
 sealed. Rotating makes a new one; the one before it goes on being accepted until the next rotation.
+A source speaks for the shops and channels that it was added with: nothing else is taken from it.
 """
 
 import base64
 import secrets
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.intake.files import IntakeError
-from tollway.store.database import Database, Reader, Transaction
+from tollway.intake.record_problems import RecordError
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.intake import push_source
 from tollway.store.sealing import Sealer
@@ -19,12 +25,31 @@ from tollway.store.sealing import Sealer
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of every secret, and no secret itself
 _SECRET_BYTES = 32
 _ACTIVE_SECRETS = 2
+ALL = "*"
+_SPOKEN_FOR_MAX = 1000
+
+
+class SpeaksFor(msgspec.Struct, frozen=True):
+    """The shops whose orders, and the channels (sid) whose claims, a source may push; * is all."""
+
+    shop: tuple[str, ...] = ()
+    channel: tuple[str, ...] = ()
+
+    def check(self, spoken_for: tuple[str, str], values: Mapping[str, object]) -> None:
+        """Raises RecordError if a record is of another shop or channel."""
+        which, field = spoken_for
+        allowed = self.shop if which == "shop" else self.channel
+        if ALL not in allowed and str(values.get(field)) not in allowed:
+            raise RecordError(
+                field, f"this source does not speak for the {which}", f"records of its own {which}s"
+            )
 
 
 class Source(msgspec.Struct, frozen=True):
     """A source, as it is shown."""
 
     name: str
+    speaks_for: SpeaksFor
     added_at_s: int
     rotated_at_s: int | None
 
@@ -37,8 +62,11 @@ class SourceSecret(msgspec.Struct, frozen=True):
 
 
 _ADD = Query(push_source.insert().values({c.name: bindparam(c.name) for c in push_source.c}))
-_LIST = Query(
-    select(*(push_source.c[name] for name in Source.__struct_fields__)).order_by(push_source.c.name)
+_LIST = Query(select(push_source).order_by(push_source.c.name))
+_SPEAK = Query(
+    push_source.update()
+    .where(push_source.c.name == bindparam("wanted"))
+    .values(speaks_for=bindparam("speaks_for"))
 )
 _FIND = Query(select(push_source).where(push_source.c.name == bindparam("wanted")))
 _FIND_TO_CHANGE = Query(
@@ -51,10 +79,14 @@ _ROTATE = Query(
 )
 
 
-async def add_source(database: Database, sealer: Sealer, name: str, at_s: int) -> SourceSecret:
+async def add_source(
+    database: Database, sealer: Sealer, name: str, speaks_for: SpeaksFor, runtime: Runtime
+) -> SourceSecret:
     if not _can_be_name(name):
         raise IntakeError("A source's name is 1 to 64 plain characters without spaces.")
+    _check_spoken_for(speaks_for)
     secret = _new_secret()
+    added = Source(name, speaks_for, runtime.at_s(), None)
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name) is not None:
@@ -62,43 +94,105 @@ async def add_source(database: Database, sealer: Sealer, name: str, at_s: int) -
         await transaction.execute(
             _ADD,
             name=name,
+            speaks_for=_encoded(speaks_for),
             sealed_secrets=_sealed(sealer, name, [secret]),
-            added_at_s=at_s,
+            added_at_s=added.added_at_s,
             rotated_at_s=None,
         )
+        await record_act(transaction, runtime, "source add", f"source {name}", after=added)
 
     await database.write(work)
-    return SourceSecret(Source(name, at_s, None), secret)
+    return SourceSecret(added, secret)
 
 
-async def rotate_secret(database: Database, sealer: Sealer, name: str, at_s: int) -> SourceSecret:
+async def set_spoken_for(
+    database: Database, name: str, speaks_for: SpeaksFor, runtime: Runtime
+) -> Source:
+    """Changes for whom a source speaks."""
+    _check_spoken_for(speaks_for)
+
+    async def work(transaction: Transaction) -> Source:
+        before = _source(await _found(transaction, name))
+        await transaction.execute(_SPEAK, wanted=name, speaks_for=_encoded(speaks_for))
+        after = msgspec.structs.replace(before, speaks_for=speaks_for)
+        subject = f"source {name}"
+        await record_act(transaction, runtime, "source set", subject, before=before, after=after)
+        return after
+
+    return await database.write(work)
+
+
+async def rotate_secret(
+    database: Database, sealer: Sealer, name: str, runtime: Runtime
+) -> SourceSecret:
     secret = _new_secret()
 
     async def work(transaction: Transaction) -> SourceSecret:
-        row = await transaction.fetch_one(_FIND_TO_CHANGE, wanted=name)
-        if row is None:
-            raise IntakeError(f"There is no source {name}: `tollway source list` shows them all.")
-        active = [secret, *_opened(sealer, name, row[1])][:_ACTIVE_SECRETS]
-        sealed = _sealed(sealer, name, active)
+        row = await _found(transaction, name)
+        active = [secret, *_opened(sealer, name, row[2])][:_ACTIVE_SECRETS]
+        sealed, at_s = _sealed(sealer, name, active), runtime.at_s()
         await transaction.execute(_ROTATE, wanted=name, new_secrets=sealed, at_s=at_s)
-        return SourceSecret(Source(name, row[2], at_s), secret)
+        before = _source(row)
+        rotated = msgspec.structs.replace(before, rotated_at_s=at_s)
+        subject = f"source {name}"
+        await record_act(
+            transaction, runtime, "source rotate", subject, before=before, after=rotated
+        )
+        return SourceSecret(rotated, secret)
 
     return await database.write(work)
 
 
 async def list_sources(reader: Reader) -> list[Source]:
-    return [Source(*row) for row in await reader.fetch_all(_LIST)]
+    return [_source(row) for row in await reader.fetch_all(_LIST)]
 
 
-async def active_keys(reader: Reader, sealer: Sealer, name: str) -> list[bytes]:
-    """The keys that a source's pushes may be signed with, the newest first; none if unknown. What
-    cannot be one's name is not asked for: a database may not even take it."""
-    if not _can_be_name(name):
-        return []
-    row = await reader.fetch_one(_FIND, wanted=name)
+class KnownSource(NamedTuple):
+    """The keys that a source's pushes may be signed with, the newest first, and for whom it
+    speaks."""
+
+    keys: list[bytes]
+    speaks_for: SpeaksFor
+
+
+_UNKNOWN = KnownSource([], SpeaksFor())
+
+
+async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
+    """A source; without keys if it is unknown. What cannot be one's name is not asked for: a
+    database may not even take it."""
+    row = await reader.fetch_one(_FIND, wanted=name) if _can_be_name(name) else None
     if row is None:
-        return []
-    return [key_of(secret) for secret in _opened(sealer, name, row[1])]
+        return _UNKNOWN
+    keys = [key_of(secret) for secret in _opened(sealer, name, row[2])]
+    return KnownSource(keys, _source(row).speaks_for)
+
+
+async def _found(transaction: Transaction, name: str) -> Row:
+    row = await transaction.fetch_one(_FIND_TO_CHANGE, wanted=name)
+    if row is None:
+        raise IntakeError(f"There is no source {name}: `tollway source list` shows them all.")
+    return row
+
+
+def _source(row: Row) -> Source:
+    name, speaks_for, _, added_at_s, rotated_at_s = row
+    return Source(name, msgspec.json.decode(speaks_for, type=SpeaksFor), added_at_s, rotated_at_s)
+
+
+def _encoded(speaks_for: SpeaksFor) -> str:
+    return msgspec.json.encode(speaks_for).decode()
+
+
+def _check_spoken_for(speaks_for: SpeaksFor) -> None:
+    named = (*speaks_for.shop, *speaks_for.channel)
+    if not named:
+        raise IntakeError("Say which shops or channels the source speaks for.")
+    if len(named) > _SPOKEN_FOR_MAX or any(not 0 < len(each) <= 64 for each in named):
+        raise IntakeError(
+            f"A source speaks for at most {_SPOKEN_FOR_MAX:,} shops and channels, each named with "
+            "1 to 64 characters; * is all of them."
+        )
 
 
 def key_of(secret: str) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
-from tollway.ledger.entries import ADD_ENTRY, TAKE, amount_left
+from tollway.ledger.entries import TAKE, add_entries, amount_left
 from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
 from tollway.store.database import StoreError, Transaction
 
@@ -36,7 +36,7 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
     for position, charge in enumerate(charges):
         if charge.act is not None or charge.idempotency_key is not None:
             results[position] = await _post_alone(transaction, charge, entries)
-    await transaction.execute_many(ADD_ENTRY, entries)
+    await add_entries(transaction, entries)
     uses = [
         use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation, replay_of)
         for charge, replay_of in _done(charges, results)

@@ -3,7 +3,7 @@
 A row stays as long as the entry of the call's charge, because the audit compares the two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import takewhile
 
 from sqlalchemy import BigInteger, Integer, bindparam, exists, func, select
@@ -81,8 +81,11 @@ def use_of(
     return (*key, at_ms, operation, replay_of)
 
 
-async def add_uses(transaction: Transaction, uses: Iterable[Use]) -> None:
-    await transaction.execute_many(_ADD_USE, uses)
+async def add_uses(transaction: Transaction, uses: Sequence[Use]) -> None:
+    if transaction.is_shared:
+        await transaction.execute_many(_ADD_USE, uses)
+    else:
+        await transaction.insert_rows(consent_use, uses)
 
 
 async def uses_of_month(transaction: Transaction, from_ms: int, to_ms: int) -> int | None:

@@ -169,6 +169,15 @@ async def top_up(
     return await database.write(work)
 
 
+async def add_entries(transaction: Transaction, entries: Sequence[tuple[object, ...]]) -> None:
+    """Adds entries, given in the order of the table's columns."""
+    if transaction.is_shared:
+        await transaction.execute_many(ADD_ENTRY, entries)
+    else:
+        # In few statements: with each one the thread that writes waits for the one that serves.
+        await transaction.insert_rows(entry, entries)
+
+
 async def amount_left(reader: Reader, account_id: str, unit: str) -> int:
     row = await reader.fetch_one(AMOUNT_LEFT, of_account=account_id, of_unit=unit)
     return 0 if row is None else int(row[0])

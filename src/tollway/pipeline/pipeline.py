@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
@@ -53,6 +55,8 @@ class Parts:
     versions: Versions
     directory: Directory
     links: ConsentLinks
+    vault: Vault
+    remotes: Remotes
     live: Side
     sandbox: Side
     recorder: CallRecorder
@@ -102,7 +106,8 @@ class Pipeline:
             parts.links,
             Runtime(),
             parts.settings.zone,
-            parts.live.answers.sealer,
+            parts.vault,
+            parts.remotes,
             Addresses(parts.settings.webhook_internal_hosts.split(",")),
         )
         # Neither the account API nor asking for a receipt costs anything.

@@ -5,7 +5,7 @@ trip. So SQLite gets many rows in one statement; PostgreSQL gets new rows by COP
 be known as arrays.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import chain
 from typing import Any
@@ -30,17 +30,20 @@ class ManyRows:
         self._table = table
         self._query = query
         self._rows_at_once = max(1, _PARAMETERS // len(self.columns))
+        self._texts: dict[int, str] = {}
 
-    @cached_property
-    def one_sqlite(self) -> str:
-        # On an error the rows before it stay, until the work or its savepoint is undone: to be able
-        # to undo each statement would cost half as much as the rows.
-        return self._query.sqlite.text.replace("INSERT INTO", "INSERT OR FAIL INTO", 1)
+    def _of_rows(self, count: int) -> str:
+        """The statement of SQLite for so many rows.
 
-    @cached_property
-    def many_sqlite(self) -> str:
-        one = f"({', '.join('?' * len(self.columns))})"
-        return self.one_sqlite.replace(one, ", ".join([one] * self._rows_at_once), 1)
+        On an error the rows before it stay, until the work or its savepoint is undone: to be able
+        to undo each statement would cost half as much as the rows.
+        """
+        text = self._texts.get(count)
+        if text is None:
+            one = f"({', '.join('?' * len(self.columns))})"
+            text = self._query.sqlite.text.replace("INSERT INTO", "INSERT OR FAIL INTO", 1)
+            text = self._texts[count] = text.replace(one, ", ".join([one] * count), 1)
+        return text
 
     @cached_property
     def arrays_postgresql(self) -> str:
@@ -56,13 +59,20 @@ class ManyRows:
 
     def batched(
         self, rows: Sequence[tuple[Any, ...]]
-    ) -> tuple[Iterable[tuple[Any, ...]], Sequence[tuple[Any, ...]]]:
-        """The parameters of statements with many rows, and the rows that are left over."""
-        size = self._rows_at_once
-        whole = len(rows) - len(rows) % size
-        starts = range(0, whole, size)
-        many = (tuple(chain.from_iterable(rows[start : start + size])) for start in starts)
-        return many, rows[whole:]
+    ) -> Iterator[tuple[str, Iterable[tuple[Any, ...]]]]:
+        """Statements of SQLite, and the parameters of each, time by time.
+
+        The rows that are left over take statements of half as many rows, then of a quarter, and so
+        on: few statements in all, and few that must be prepared.
+        """
+        size, start = self._rows_at_once, 0
+        while size and start < len(rows):
+            end = start + (len(rows) - start) // size * size
+            if end > start:
+                starts = range(start, end, size)
+                many = (tuple(chain.from_iterable(rows[at : at + size])) for at in starts)
+                yield self._of_rows(size), many
+            start, size = end, size // 2
 
 
 @cache

@@ -7,7 +7,8 @@ of the window cuts a bucket in two, the rows of that part are counted.
 
 On a server every statement is a round trip, so there all of this is one statement. In an embedded
 database a statement costs next to nothing and running sums do not, so there it is done in steps,
-all of which see the same moment. Both are made of the same parts.
+all of which see the same moment. Both are made of the same parts. A listing can have other steps,
+if it knows some of the sums already.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ from tollway.store.query import Query, Steps, StepsQuery
 
 Rows = Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]
 Finer = Callable[[ColumnElement[int]], Select[Any]]
+PageSteps = Callable[[Mapping[str, Any]], Steps]
 # The columns that rows are listed by.
 Key = tuple[str, ...]
 
@@ -75,7 +77,8 @@ class Listing:
 
     `counts` are queries for (after, how many) of buckets that do not overlap: the rows of a bucket
     are those that come next after its `after`. If some of them are large, all have a third column,
-    the large one's number or null, and `finer` asks for the buckets that such a one consists of.
+    the large one's number or null, and `finer` asks for the buckets that such a one consists of;
+    such a listing needs steps of its own.
     `rows` asks for `take` rows after a bucket's `after`, skipping so many, in the order of `key`.
     """
 
@@ -84,29 +87,30 @@ class Listing:
     ) -> None:
         buckets = union_all(*counts)
         self._counts = Query(buckets)
-        self._finer = None if finer is None else Query(finer(bindparam("large")))
-        self._rows = Query(rows(bindparam("after"), bindparam("skip")))
-        self._page = StepsQuery(_at_once(buckets.subquery(), rows, key, finer), self._in_steps)
+        self._at_once = _at_once(buckets.subquery(), rows, key, finer)
+        self.page_rows = rows(bindparam("after"), bindparam("skip"))
+        self.rows = Query(self.page_rows)
 
-    async def page(
-        self, database: Database, offset: int, size: int, values: dict[str, object]
-    ) -> tuple[int, Sequence[Row]]:
-        """The exact total, and the rows of a page, of one moment."""
-        found = await database.fetch_all(self._page, offset=offset, take=size, **values)
-        return (found[0][0], found[1:]) if database.dialect == "sqlite" else split_total(found)
+    def query(self, steps: PageSteps | None = None) -> StepsQuery:
+        """The query for a page. Steps give the total in a row of its own, then the page's rows."""
+        return StepsQuery(self._at_once, steps or self._in_steps)
 
     def _in_steps(self, values: Mapping[str, Any]) -> Steps:
-        """The total in a row of its own, then the rows of the page."""
         counts = yield self._counts, values
         total = (sum([bucket[1] for bucket in counts]),)
         start = _locate(counts, values["offset"])
-        if start is not None and self._finer is not None and start.bucket[2] is not None:
-            finer = yield self._finer, {**values, "large": start.bucket[2]}
-            start = _locate(finer, start.skip)
         if start is None:
             return [total]
-        rows = yield self._rows, {**values, "after": start.bucket[0], "skip": start.skip}
+        rows = yield self.rows, {**values, "after": start.bucket[0], "skip": start.skip}
         return [total, *rows]
+
+
+async def read_listed(
+    database: Database, query: StepsQuery, offset: int, size: int, values: dict[str, object]
+) -> tuple[int, Sequence[Row]]:
+    """The exact total, and the rows of a page, of one moment."""
+    found = await database.fetch_all(query, **{**values, "offset": offset, "take": size})
+    return (found[0][0], found[1:]) if database.dialect == "sqlite" else split_total(found)
 
 
 class _Start(NamedTuple):

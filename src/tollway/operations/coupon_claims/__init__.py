@@ -35,6 +35,7 @@ SUBJECT = Subject(
         help="Load claimed coupons; loading a file again changes nothing.",
         make_loader=_loader,
         is_pushed=True,
+        spoken_for=("channel", "sid"),
     ),
     ready=ReadyRecords(coupon_claim, _ready),
     retained=RETAINED_CLAIMS,

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, select
 
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
 from tollway.store.database import Database
-from tollway.store.paging import Listing, part_of, part_values, taken_apart
+from tollway.store.paging import Listing, part_of, part_values, read_listed, taken_apart
 
 _HOUR_S = 3600
 
@@ -56,7 +56,7 @@ _HOURS = select(-_HOUR_S * (coupon_claim_hour.c.hour + 1), coupon_claim_hour.c.c
 )
 _newest = part_of("newest", coupon_claim.c.newest_first, *_OF_SID)
 _oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
-_LISTING = Listing([_newest, _HOURS, _oldest], _rows, _KEY)
+_PAGE = Listing([_newest, _HOURS, _oldest], _rows, _KEY).query()
 
 
 async def read_page(
@@ -72,5 +72,5 @@ async def read_page(
         **part_values("newest", hours.newest),
         **part_values("oldest", hours.oldest),
     }
-    total, rows = await _LISTING.page(database, offset, size, values)
+    total, rows = await read_listed(database, _PAGE, offset, size, values)
     return total, [ReadyClaim._make(row) for row in rows]

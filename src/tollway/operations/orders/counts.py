@@ -1,8 +1,10 @@
 """How many orders each hour and day has, of each facet, stored with the orders.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the orders.
+In an embedded database the shop's version changes with them, so that old ones are noticed.
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
@@ -10,10 +12,20 @@ from typing import Protocol
 from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from tollway.operations.orders.schema import ALL, DAY_HOURS, DAY_MS, HOUR_MS, facets_of, order_count
+from tollway.operations.orders.schema import (
+    ALL,
+    DAY_HOURS,
+    DAY_MS,
+    HOUR_MS,
+    facets_of,
+    order_count,
+    order_version,
+)
 from tollway.store.database import Transaction
-from tollway.store.many_rows import ManyRows
+from tollway.store.many_rows import ManyRows, upserts
 from tollway.store.query import Query
+
+_VERSION_BITS = 62
 
 Bucket = tuple[str, str, int, int]  # owner, facet, hours, number of the span
 
@@ -93,6 +105,11 @@ async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
     await transaction.put_rows(_COUNT_UP, more)
     await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
     await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])
+    # A server finds the page by itself, and its rows would only be one more lock.
+    if not transaction.is_shared:
+        owners = {bucket[0] for bucket, count in counts.items() if count}
+        versions = [(owner, secrets.randbits(_VERSION_BITS)) for owner in sorted(owners)]
+        await transaction.put_rows(upserts(order_version), versions)
 
 
 async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> int:

@@ -9,7 +9,7 @@ from tollway.contract.envelope import encode_data, encoded_list
 from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.operation import OrderPage, OrdersRequest
-from tollway.operations.orders.queries import Filter, read_page, search_page
+from tollway.operations.orders.queries import Filter, OrderPages, search_page
 from tollway.operations.orders.schema import DAY_MS
 from tollway.store.database import Database
 
@@ -23,6 +23,7 @@ class OrdersHandler:
 
     def __init__(self, database: Database, zone: ZoneInfo) -> None:
         self._database = database
+        self._pages = OrderPages(database)
         self._zone = zone
 
     async def __call__(self, request: OrdersRequest, call: CallInfo) -> bytes:
@@ -33,7 +34,7 @@ class OrdersHandler:
                 self._database, call.account_id, wanted, request.remark, offset, size
             )
         else:
-            total, orders = await read_page(self._database, wanted, offset, size)
+            total, orders = await self._pages.read(wanted, offset, size)
         return encode_data(
             OrderPage(
                 content=joined_orders(orders, call.price),

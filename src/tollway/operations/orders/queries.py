@@ -4,7 +4,8 @@ The counts per day and hour give the total and the hour in which the page begins
 orders are one run of neighbours in an index.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -25,6 +26,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from tollway.operations.orders.positions import VERSION, Positions
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     HOUR_MS,
@@ -35,7 +37,15 @@ from tollway.operations.orders.schema import (
     shop_order,
 )
 from tollway.store.database import Database
-from tollway.store.paging import Listing, beside, part_of, part_values, split_total, taken_apart
+from tollway.store.paging import (
+    Listing,
+    beside,
+    part_of,
+    part_values,
+    read_listed,
+    split_total,
+    taken_apart,
+)
 from tollway.store.query import Query
 
 
@@ -88,12 +98,17 @@ def _hours_of(day: ColumnElement[int]) -> Select[Any]:
     return _buckets(1, day * DAY_HOURS, (day + 1) * DAY_HOURS)
 
 
-def _listing(with_tag: bool, with_name: bool) -> Listing:
+def _asked(with_tag: bool, with_name: bool) -> list[ColumnElement[bool]]:
     asked = [shop_order.c.owner_id == bindparam("owner")]
     if with_tag:
         asked.append(shop_order.c.remark_tag == bindparam("tag"))
     if with_name:
         asked.append(shop_order.c.remark_tag_name == bindparam("tag_name"))
+    return asked
+
+
+def _listing(with_tag: bool, with_name: bool) -> Listing:
+    asked = _asked(with_tag, with_name)
 
     def rows(after: ColumnElement[int], skip: ColumnElement[int]) -> Select[Any]:
         # Without a tag the orders already lie in the order of listing.
@@ -132,29 +147,73 @@ _LISTINGS = {
 }
 
 
-async def read_page(
-    database: Database, wanted: Filter, offset: int, size: int
-) -> tuple[int, Sequence[bytes]]:
-    """The exact total, and the ready orders of a page."""
-    hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
-    days = taken_apart(*hours.whole, DAY_HOURS)
-    values: dict[str, object] = {
-        "owner": wanted.owner_id,
-        "of_facet": facet_of(wanted.tag, wanted.tag_name),
-        "tag": wanted.tag,
-        "tag_name": wanted.tag_name,
-        "newer_first": days.newest[0],
-        "newer_last": days.newest[1],
-        "first_day": days.whole[0],
-        "last_day": days.whole[1],
-        "older_first": days.oldest[0],
-        "older_last": days.oldest[1],
-        **part_values("newest", hours.newest),
-        **part_values("oldest", hours.oldest),
-    }
-    listing = _LISTINGS[wanted.tag is not None, wanted.tag_name is not None]
-    total, rows = await listing.page(database, offset, size, values)
-    return total, [row[-1] for row in rows]
+def _parts(with_tag: bool, with_name: bool) -> Mapping[str, Query]:
+    """How many orders are in the parts of hours at both ends of a window."""
+    asked, time = _asked(with_tag, with_name), shop_order.c.newest_first
+    return {name: Query(part_of(name, time, *asked)) for name in ("newest", "oldest")}
+
+
+# The orders of a page, and beside each the shop's version.
+_GUESSED = {
+    tagged: Query(listing.page_rows.add_columns(VERSION.scalar_subquery()))
+    for tagged, listing in _LISTINGS.items()
+}
+_PARTS = {tagged: _parts(*tagged) for tagged in _LISTINGS}
+
+
+class OrderPages:
+    """Pages of the orders of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._positions = positions = Positions()
+        self._queries = {
+            tagged: listing.query(partial(positions.steps, _PARTS[tagged], listing.rows))
+            for tagged, listing in _LISTINGS.items()
+        }
+        # A server finds the page by itself.
+        self._guesses = database.dialect == "sqlite"
+
+    async def read(self, wanted: Filter, offset: int, size: int) -> tuple[int, Sequence[bytes]]:
+        """The exact total, and the ready orders of a page."""
+        hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
+        days = taken_apart(*hours.whole, DAY_HOURS)
+        values: dict[str, object] = {
+            "owner": wanted.owner_id,
+            "of_facet": facet_of(wanted.tag, wanted.tag_name),
+            "tag": wanted.tag,
+            "tag_name": wanted.tag_name,
+            "newer_first": days.newest[0],
+            "newer_last": days.newest[1],
+            "first_day": days.whole[0],
+            "last_day": days.whole[1],
+            "older_first": days.oldest[0],
+            "older_last": days.oldest[1],
+            **part_values("newest", hours.newest),
+            **part_values("oldest", hours.oldest),
+        }
+        tagged = wanted.tag is not None, wanted.tag_name is not None
+        if self._guesses:
+            values |= {"offset": offset, "take": size}
+            guessed = await self._read_guessed(tagged, values)
+            if guessed is not None:
+                return guessed
+        total, rows = await read_listed(self._database, self._queries[tagged], offset, size, values)
+        return total, [row[-1] for row in rows]
+
+    async def _read_guessed(
+        self, tagged: tuple[bool, bool], values: Mapping[str, Any]
+    ) -> tuple[int, Sequence[bytes]] | None:
+        """The page by one statement, if the counts that are known hold at that moment."""
+        guess = self._positions.guess(values)
+        if guess is None:
+            return None
+        version, (total, after, skip) = guess
+        query = _GUESSED[tagged]
+        rows = await self._database.fetch_all(query, **{**values, "after": after, "skip": skip})
+        if not rows or rows[0][-1] != version:
+            return None
+        return total, [row[-2] for row in rows]
 
 
 _conditions = (

@@ -126,6 +126,15 @@ order_count = Table(
     sqlite_with_rowid=False,
 )
 
+# Another number with every change of a shop's counts, in the same transaction; only in an embedded
+# database. By chance, not by counting: one that was restored must not have the numbers of before.
+order_version = Table(
+    "order_version",
+    metadata,
+    Column("owner_id", String, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
 
 HOUR_MS = 3_600_000
 DAY_HOURS = 24

@@ -4,11 +4,13 @@ from sqlalchemy import BigInteger, Column, LargeBinary, String, Table
 
 from tollway.store.schema import metadata
 
-# Who may push. The secrets (the newest, and the one before it) are sealed.
+# Who may push, and for whom: `speaks_for` is JSON. The secrets (the newest, and the one before it)
+# are sealed.
 push_source = Table(
     "push_source",
     metadata,
     Column("name", String, primary_key=True),
+    Column("speaks_for", String, nullable=False),
     Column("sealed_secrets", LargeBinary, nullable=False),
     Column("added_at_s", BigInteger, nullable=False),
     Column("rotated_at_s", BigInteger),

@@ -25,6 +25,7 @@ PRAGMA wal_autocheckpoint = 16000;
 PRAGMA cache_size = -65536;
 PRAGMA mmap_size = 1073741824;
 PRAGMA temp_store = MEMORY;
+PRAGMA trusted_schema = OFF;
 """
 
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
@@ -126,11 +127,10 @@ class Connection:
     def put_rows(self, statements: ManyRows, rows: Sequence[tuple[Any, ...]]) -> int:
         """Stores many rows; raises KnownRowError if a new one is known."""
         before: int = self.raw.total_changes()
-        many, rest = statements.batched(rows)
         try:
             with our_errors():
-                self._cursor.executemany(statements.many_sqlite, many).fetchall()
-                self._cursor.executemany(statements.one_sqlite, rest).fetchall()
+                for text, parameters in statements.batched(rows):
+                    self._cursor.executemany(text, parameters).fetchall()
         except apsw.ConstraintError as error:
             if error.extendedresult not in _KNOWN:  # type: ignore[attr-defined]
                 raise

@@ -158,12 +158,20 @@ CREATE TABLE order_count (
 CREATE INDEX order_count_day ON order_count (bucket, owner_id)
     WHERE hours = 24 AND facet = '';
 
+-- Another number with every change of a shop's counts; only in an embedded database.
+CREATE TABLE order_version (
+    owner_id VARCHAR NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+) WITHOUT ROWID;
+
 
 -- Pushed records -----------------------------------------------------------------------------
 
--- The systems that may push; their newest secret and the one before it are encrypted.
+-- The systems that may push, and for which shops and channels (JSON); their newest secret and the one before it are encrypted.
 CREATE TABLE push_source (
     name VARCHAR NOT NULL,
+    speaks_for VARCHAR NOT NULL,
     sealed_secrets BLOB NOT NULL,
     added_at_s BIGINT NOT NULL,
     rotated_at_s BIGINT,

@@ -1,0 +1,189 @@
+"""What belongs to an issued waybill: its state, its label, and cancelling it; free of charge.
+
+The label and cancelling need the shop's consent, as issuing does: revoking it ends them too.
+"""
+
+import asyncio
+import base64
+from typing import Annotated
+
+import msgspec
+
+from tollway.account.operation import (
+    AccountCall,
+    AccountParts,
+    Endpoint,
+    Handler,
+    OneOf,
+    endpoint,
+)
+from tollway.carriers import CarrierError
+from tollway.carriers.labels.fonts import find_fonts
+from tollway.carriers.labels.formats import WRITERS
+from tollway.carriers.labels.print_data import Label, label_of
+from tollway.carriers.reconciling import tell_carrier
+from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, find_own
+from tollway.consent.grants import GrantRequest, grants_between
+from tollway.contract.fields import Field, Text
+from tollway.contract.language import Phrase
+from tollway.contract.operation import OwnerKind
+from tollway.contract.reasons import Reason, Refusal
+
+_SCOPE = "waybills"
+_OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
+_CONTENT_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "application/zpl"}
+# Drawing takes a processor for a while: one label at a time, and not on the event loop.
+_drawing = asyncio.Semaphore(1)
+
+
+class WaybillRequest(msgspec.Struct, frozen=True):
+    object_id: Annotated[str, _OBJECT_ID]
+
+
+class LabelRequest(msgspec.Struct, frozen=True):
+    object_id: Annotated[str, _OBJECT_ID]
+    format: Annotated[
+        str, Field(OneOf(tuple(_CONTENT_TYPES)), "The kind of file; pdf if left out.")
+    ] = "pdf"
+
+
+class WaybillState(msgspec.Struct, frozen=True):
+    """A waybill. `state` is pending, issued, refused or cancelled."""
+
+    object_id: str
+    owner_id: str
+    order_sn: str
+    wp_code: str
+    state: str
+    waybill_code: str | None
+    price: int
+    asked_at_s: int
+    issued_at_s: int | None
+    cancelled_at_s: int | None
+
+
+class WaybillLabel(msgspec.Struct, frozen=True):
+    """The label as a file; `content` is base64."""
+
+    waybill_code: str
+    content_type: str
+    content: str
+
+
+async def _find(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
+    found = await find_own(parts.database, call.account_id, object_id)
+    if found is None:
+        raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+    return found
+
+
+async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
+    """One that is issued, of a shop whose consent holds."""
+    found = await _find(parts, call, object_id)
+    of = found.waybill
+    if of.state != "issued" or of.number is None:
+        raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+    asked = GrantRequest(call.account_id, OwnerKind.SHOP, of.owner_id, _SCOPE)
+    grants = await grants_between(parts.database, asked)
+    if not any(each.scope == _SCOPE and each.holds(call.at_s) for each in grants):
+        link = parts.links.make(asked, call.at_s, is_sandbox=False)
+        raise Refusal(
+            Reason.NOT_AUTHORIZED,
+            data={"authorize_url": link.url, "expires_at": link.expires_at_s},
+            owner=Phrase("shop", "店铺"),
+            field="object_id",
+        )
+    return found
+
+
+def _shown(of: Waybill) -> WaybillState:
+    return WaybillState(
+        of.object_id,
+        of.owner_id,
+        of.order_sn,
+        of.wp_code,
+        of.state,
+        of.number,
+        of.price,
+        of.asked_at_s,
+        of.issued_at_s,
+        of.cancelled_at_s,
+    )
+
+
+def _state(parts: AccountParts) -> Handler:
+    async def handle(request: WaybillRequest, call: AccountCall) -> WaybillState:
+        return _shown((await _find(parts, call, request.object_id)).waybill)
+
+    return handle
+
+
+def _label(parts: AccountParts) -> Handler:
+    async def handle(request: LabelRequest, call: AccountCall) -> WaybillLabel:
+        stored = await _find_issued(parts, call, request.object_id)
+        label = label_of(stored.print_data(parts.vault), parts.vault.label_signer)
+        async with _drawing:
+            content = await asyncio.to_thread(_drawn, label, request.format)
+        return WaybillLabel(
+            stored.waybill.number or "",
+            _CONTENT_TYPES[request.format],
+            base64.b64encode(content).decode(),
+        )
+
+    return handle
+
+
+def _drawn(label: Label, kind: str) -> bytes:
+    try:
+        return WRITERS[f".{kind}"](label, find_fonts())
+    except CarrierError:
+        # The machine has no font for it, which is the operator's to mend.
+        raise Refusal(Reason.OPERATION_CLOSED) from None
+
+
+def _cancel(parts: AccountParts) -> Handler:
+    async def handle(request: WaybillRequest, call: AccountCall) -> WaybillState:
+        of = (await _find_issued(parts, call, request.object_id)).waybill
+        try:
+            await tell_carrier(parts.database, parts.remotes, parts.vault.sealer, of)
+        except CarrierError:
+            # Its text is for the operator.
+            raise Refusal(Reason.CARRIER_UNREACHABLE) from None
+        try:
+            cancelled = await cancel_waybill(
+                parts.database, of.number or "", of.wp_code, parts.runtime
+            )
+        except CarrierError:
+            raise Refusal(Reason.ITEM_UNKNOWN, field="object_id") from None
+        return _shown(cancelled)
+
+    return handle
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    endpoint(
+        "waybills",
+        "The state of a waybill",
+        WaybillRequest,
+        WaybillState,
+        _state,
+        own_reasons=(Reason.ITEM_UNKNOWN,),
+    ),
+    endpoint(
+        "waybills/label",
+        "The label of a waybill as a file",
+        LabelRequest,
+        WaybillLabel,
+        _label,
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
+    ),
+    endpoint(
+        "waybills/cancel",
+        "Cancel a waybill",
+        WaybillRequest,
+        WaybillState,
+        _cancel,
+        changes=True,
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
+    ),
+)

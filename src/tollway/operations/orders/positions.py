@@ -1,0 +1,210 @@
+"""Where a page of orders begins: the counts of a shop's days, kept in memory while they hold.
+
+Every change of a shop's orders gives the shop another version, in the same transaction. A page is
+read together with the version, in one transaction, so counts that were read under that version are
+still right. The total is then a difference of two running sums, and the day in which the page
+begins is found by bisection. If all is known, the page and the version are one statement.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterable, Mapping
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, bindparam, select
+
+from tollway.operations.orders.schema import (
+    DAY_HOURS,
+    HOUR_MS,
+    order_count,
+    order_version,
+)
+from tollway.store.query import Query, Steps
+
+# How much is kept of all shops: a day takes 16 bytes, what is around the days of a shop some more.
+_KEPT_MAX = 500_000
+_KEPT_OF_SHOP = 64
+# The days of a shop whose hours are kept, at about two kilobytes each.
+_HOURS_OF_DAYS_MAX = 400
+# Later than any order.
+_NOWHERE = 1
+
+VERSION = select(order_version.c.version).where(order_version.c.owner_id == bindparam("owner"))
+_VERSION = Query(VERSION)
+_first, _last = (bindparam(name, type_=BigInteger) for name in ("first_bucket", "last_bucket"))
+_counts = (
+    select(order_count.c.bucket, order_count.c.orders)
+    .where(
+        order_count.c.owner_id == bindparam("owner"), order_count.c.facet == bindparam("of_facet")
+    )
+    .order_by(order_count.c.bucket.desc())
+)
+_DAYS = Query(_counts.where(order_count.c.hours == DAY_HOURS))
+_HOURS = Query(
+    _counts.where(
+        order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
+    )
+)
+
+
+class _Hour(NamedTuple):
+    """An hour, or a part of one: its orders come next after a negated time."""
+
+    after: int
+    orders: int
+
+
+class DayCounts:
+    """How many orders of one facet the days of a shop have, the newest first."""
+
+    def __init__(self, version: object, days: list[tuple[int, int]]) -> None:
+        self.version = version
+        # Negated, so that they ascend.
+        self._days = array("q", [-day for day, _ in days])
+        self._up_to = array("q", accumulate((orders for _, orders in days), initial=0))
+        # Of the days that were asked for.
+        self.hours: dict[int, list[_Hour]] = {}
+
+    def __len__(self) -> int:
+        return len(self._days)
+
+    def keep_hours(self, day: int, hours: list[_Hour]) -> None:
+        if len(self.hours) >= _HOURS_OF_DAYS_MAX:
+            self.hours.clear()
+        self.hours[day] = hours
+
+    def between(self, first: int, last: int) -> tuple[int, int]:
+        """The positions of the days from first up to, not including, last."""
+        return bisect_left(self._days, 1 - last), bisect_left(self._days, 1 - first)
+
+    def total(self, span: tuple[int, int]) -> int:
+        return self._up_to[span[1]] - self._up_to[span[0]]
+
+    def locate(self, span: tuple[int, int], offset: int) -> tuple[int, int]:
+        """The day in which the order at an offset lies, and how many of the day's come before."""
+        wanted = self._up_to[span[0]] + offset
+        position = bisect_right(self._up_to, wanted, span[0], span[1] + 1) - 1
+        return -self._days[position], wanted - self._up_to[position]
+
+
+class Start(NamedTuple):
+    """Where a page begins: after a negated time, and after so many more orders; of how many."""
+
+    total: int
+    after: int
+    skip: int
+
+
+class Positions:
+    """The counts that are known, by shop and facet, of one database."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], DayCounts] = {}
+        self._kept = 0
+
+    def guess(self, values: Mapping[str, Any]) -> tuple[object, Start] | None:
+        """Where a page begins if the shop still has the version that is known, and that version;
+        None if not all of it is known, or there is no such page."""
+        known = self._known.get((values["owner"], values["of_facet"]))
+        if known is None or _is_cut(values, "newest") or _is_cut(values, "oldest"):
+            return None
+        search = _search(known, values, {})
+        try:
+            next(search)
+        except StopIteration as end:
+            start: Start | None = end.value
+            return None if start is None or start.after == _NOWHERE else (known.version, start)
+        return None  # It asks for hours.
+
+    def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
+        """The total in a row of its own, then the rows of the page. `parts` counts the orders of
+        the hours that the newest and the oldest end of the window cut in two."""
+        known = yield from self._current(values)
+        cut = {}
+        for name, query in parts.items():
+            if _is_cut(values, name):
+                ((after, orders),) = yield query, values
+                cut[name] = _Hour(after, orders)
+        start = yield from _search(known, values, cut)
+        self._forget_if_many()
+        if start.after == _NOWHERE:
+            return [(start.total,)]
+        found = yield rows, {**values, "after": start.after, "skip": start.skip}
+        return [(start.total,), *found]
+
+    def _current(self, values: Mapping[str, Any]) -> Generator[Any, Any, DayCounts]:
+        """The counts of the days, read again if they have changed."""
+        found = yield _VERSION, values
+        # A shop whose counts never changed has none.
+        version = found[0][0] if found else None
+        key = values["owner"], values["of_facet"]
+        known = self._known.get(key)
+        if known is None or known.version != version:
+            known = self._known[key] = DayCounts(version, (yield _DAYS, values))
+            self._kept += len(known) + _KEPT_OF_SHOP
+        return known
+
+    def _forget_if_many(self) -> None:
+        # Those that were replaced still count: it is reached sooner, and that is all.
+        self._kept += 1
+        if self._kept > _KEPT_MAX:
+            self._known.clear()
+            self._kept = 0
+
+
+def _is_cut(values: Mapping[str, Any], end: str) -> bool:
+    """Whether an end of the window cuts an hour in two."""
+    return bool(values[f"{end}_after"] < values[f"{end}_up_to"])
+
+
+def _search(
+    known: DayCounts, values: Mapping[str, Any], cut: Mapping[str, _Hour]
+) -> Generator[Any, Any, Start]:
+    """Where a page begins; asks for the hours of days that are not known yet."""
+    span = known.between(values["first_day"], values["last_day"])
+    newer = [cut["newest"]] if "newest" in cut else []
+    newer += yield from _hours(known, values, values["newer_first"], values["newer_last"])
+    older = yield from _hours(known, values, values["older_first"], values["older_last"])
+    older += [cut["oldest"]] if "oldest" in cut else []
+    in_newer, in_days = sum([each.orders for each in newer]), known.total(span)
+    total, offset = in_newer + in_days + sum([each.orders for each in older]), values["offset"]
+    if offset >= total:
+        return Start(total, _NOWHERE, 0)
+    if offset < in_newer:
+        return Start(total, *_locate(newer, offset))
+    if offset >= in_newer + in_days:
+        return Start(total, *_locate(older, offset - in_newer - in_days))
+    day, skip = known.locate(span, offset - in_newer)
+    hours = yield from _hours(known, values, day * DAY_HOURS, (day + 1) * DAY_HOURS)
+    return Start(total, *_locate(hours, skip))
+
+
+def _hours(
+    known: DayCounts, values: Mapping[str, Any], first: int, last: int
+) -> Generator[Any, Any, list[_Hour]]:
+    """The counted hours from first up to, not including, last; the newest first."""
+    if first >= last:
+        return []
+    hours: list[_Hour] = []
+    newest, oldest = (last - 1) // DAY_HOURS, first // DAY_HOURS
+    for day in range(newest, oldest - 1, -1):
+        of_day = known.hours.get(day)
+        if of_day is None:
+            bounds = {"first_bucket": day * DAY_HOURS, "last_bucket": (day + 1) * DAY_HOURS}
+            found = yield _HOURS, {**values, **bounds}
+            of_day = [_Hour(-HOUR_MS * (hour + 1), orders) for hour, orders in found]
+            known.keep_hours(day, of_day)
+        hours += of_day
+    if last - first == DAY_HOURS * (newest - oldest + 1):
+        return hours
+    return [each for each in hours if -HOUR_MS * last <= each.after < -HOUR_MS * first]
+
+
+def _locate(hours: Iterable[_Hour], offset: int) -> tuple[int, int]:
+    """After which time the order at an offset lies, and after how many more orders."""
+    for hour in hours:
+        if offset < hour.orders:
+            return hour.after, offset
+        offset -= hour.orders
+    raise AssertionError("the counts of hours are less than those of their day")

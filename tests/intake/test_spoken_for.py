@@ -1,0 +1,93 @@
+"""A source speaks for its shops and channels: nothing else is taken from it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
+from tests.support.orders import order, sealer_of
+from tests.support.pushes import push
+from tests.support.stores import Store
+from tollway.intake.rejects import list_rejected, replay
+from tollway.intake.sources import SpeaksFor, add_source, set_spoken_for
+from tollway.operations.catalogue import RECORD_KINDS
+
+MINE, THEIRS = "7001", "7002"
+CLAIM = {
+    "coupon_code": "c-1",
+    "sid": "lunch",
+    "type": 4,
+    "claim_time": 1_768_406_400,
+    "coupon_name": "lunch",
+    "money": "5",
+    "min_use_money": "20",
+    "begin_time": 1_768_406_400,
+    "end_time": 1_768_506_400,
+    "app_key": "app",
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+@pytest.fixture
+def served(own: Store) -> Iterator[Gateway]:
+    started = Gateway(own)
+    yield started
+    assert started.stop() == 0
+
+
+def secret_of(store: Store, name: str, speaks_for: SpeaksFor) -> str:
+    return store.do(
+        lambda database: add_source(database, sealer_of(store), name, speaks_for, RUNTIME)
+    ).secret
+
+
+def counts(served: Gateway, secret: str, source: str, *records: Any, kind: str = "orders") -> Any:
+    body = msgspec.json.encode(records)
+    return push(served, secret, body, source=source, kind=kind).json()
+
+
+def test_a_source_can_neither_overwrite_nor_add_orders_of_another_shop(
+    own: Store, served: Gateway
+) -> None:
+    mine = secret_of(own, "mine", SpeaksFor(shop=(MINE,)))
+    theirs = secret_of(own, "theirs", SpeaksFor(shop=(THEIRS,)))
+    first = order("sn-1", owner_id=THEIRS)
+    assert counts(served, theirs, "theirs", first)["stored"] == 1
+    forged = {**first, "updated_at": first["updated_at"] + 1000, "order_status": 3}
+    good = order("sn-1", owner_id=MINE)
+    found = counts(served, mine, "mine", forged, good, order("sn-2", owner_id=THEIRS))
+    assert found == {"stored": 1, "unchanged": 0, "rejected": 2}
+    orders = own.run("SELECT owner_id, order_sn, status FROM shop_order ORDER BY 1")
+    assert orders == [(MINE, "sn-1", 1), (THEIRS, "sn-1", 1)]
+    rejected = own.do(list_rejected)
+    assert {each.reason for each in rejected} == {
+        "owner_id: this source does not speak for the shop; send records of its own shops."
+    }
+
+
+def test_a_source_of_a_shop_speaks_for_no_channel(own: Store, served: Gateway) -> None:
+    secret = secret_of(own, "mine", SpeaksFor(shop=("*",)))
+    assert counts(served, secret, "mine", CLAIM, kind="coupon-claims")["rejected"] == 1
+    other = secret_of(own, "lunch", SpeaksFor(channel=("lunch",)))
+    assert counts(served, other, "lunch", CLAIM, kind="coupon-claims")["stored"] == 1
+    of_another = {**CLAIM, "sid": "dinner", "coupon_code": "c-2"}
+    assert counts(served, other, "lunch", of_another, kind="coupon-claims")["rejected"] == 1
+
+
+def test_a_replay_asks_again_whom_the_source_speaks_for(own: Store, served: Gateway) -> None:
+    secret = secret_of(own, "mine", SpeaksFor(shop=(MINE,)))
+    assert counts(served, secret, "mine", order("sn-1", owner_id=THEIRS))["rejected"] == 1
+    again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
+    assert (again.stored, again.rejected) == (0, 1)
+    both = SpeaksFor(shop=(MINE, THEIRS))
+    own.do(lambda database: set_spoken_for(database, "mine", both, RUNTIME))
+    again = own.do(lambda database: replay(database, sealer_of(own), RECORD_KINDS, None))
+    assert (again.stored, again.rejected) == (1, 0)
