@@ -32,7 +32,9 @@ def test_a_page_of_orders_during_a_push_is_of_one_moment(own_store: Store, step:
         ]
         put_orders(own_store, later)
 
-    total, listed = _read(own_store, step, push, lambda db: OrderPages(db).read(_EVERY_ORDER, 0, 100))
+    total, listed = _read(
+        own_store, step, push, lambda db: OrderPages(db).read(_EVERY_ORDER, 0, 100)
+    )
     assert (total, listed) in [(2, 2), (32, 32)]
 
 
