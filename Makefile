@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-dep
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
-.PHONY: help install run test coverage torture check format sdk bench costs lock clean
+.PHONY: help install run test coverage torture check format sdk pictures bench costs lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ format: $(TOOLS)  ## format the code and apply the fixes that ruff knows
 
 sdk: $(TOOLS)  ## write the parts of the SDKs that come from the descriptors of the operations
 	$(BIN)/python -m sdk.generator
+
+pictures: $(TOOLS)  ## take the pictures of docs/pictures from the demo world; needs Chromium
+	$(BIN)/python -m tests.support.pictures
 
 bench: $(RUNTIME)  ## measure paid calls beside a bare application; needs wrk
 	$(BIN)/python bench/paid_call.py

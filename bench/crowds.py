@@ -1,84 +1,98 @@
-"""How much slower is a paid call while many connections ask for something free of charge?
+"""How much slower is a paid call of one account while strangers attack?
 
-One caller calls one after the other: first alone, then while 128 connections ask for a page
-as fast as they are answered. `/healthz` is the control: it does next to nothing, so its figure is
-what sharing a core with any load costs. One worker, on a file. Needs the tools of the tests.
+One caller calls one after the other: first alone, then during each attack of `attacks.py`. Shown
+with the embedded engine, and with two workers on PostgreSQL. The attackers run on the same machine:
+`0 /healthz` does next to nothing, so its figures are what any such load costs. Limits: at most 3
+times the p50 or 25 ms, 5 times the p99 or 120 ms, and 250 MiB for each worker. Needs the tools of
+the tests.
 """
 
+import argparse
 import multiprocessing
-import re
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
 from time import monotonic, perf_counter
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import urlencode
 
+from bench.attacks import Attack, attacks
+from tests.support import engines
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import new_caller
+from tests.support.orders import OWNER, order, put_orders
+from tests.support.owners import authorize, shop
 from tests.support.stores import Store
+from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.orders.operation import ORDERS
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
-PATHS = ("/healthz", "/owner", "/metrics", "/openapi.json")
-CONNECTIONS = 128
-ALONE_S = 3.0
-CROWDED_S = 5.0
-_LENGTH = re.compile(rb"content-length: (\d+)")
+QUIET_S = 1.5
+ATTACKED_S = 4.0
+P50_MS, P99_MS, MEMORY_MIB = 25.0, 120.0, 250
+_WORKERS = {"sqlite": 1, "postgresql": 2}
 
 
-def crowd(port: int, path: str, has_begun: Any, answered: Any) -> None:
-    """Asks on all connections, each again as soon as it is answered."""
-    asked = f"GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n".encode()
-    left: dict[socket.socket, int] = {}
-    selector = DefaultSelector()
-    for _ in range(CONNECTIONS):
-        made = socket.create_connection(("127.0.0.1", port))
-        made.sendall(asked)
-        selector.register(made, EVENT_READ)
-    has_begun.set()
-    while True:
-        for key, _ in selector.select():
-            connection: Any = key.fileobj
-            received = connection.recv(1 << 20)
-            if connection not in left:
-                head, _, received = received.partition(b"\r\n\r\n")
-                length = _LENGTH.search(head)
-                assert length is not None
-                left[connection] = int(length[1])
-            left[connection] -= len(received)
-            if left[connection] == 0:
-                del left[connection]
-                answered.value += 1
-                connection.sendall(asked)
+class World(NamedTuple):
+    """A gateway, the request that is measured, and the attacks on it."""
+
+    gateway: Gateway
+    request: bytes
+    attacks: list[Attack]
+
+
+def make_world(folder: Path, engine: engines.Engine) -> World:
+    engines.use(engine)
+    store = Store(folder / f"{engine}.db")
+    today = date.today()  # noqa: DTZ011 - any day will do that has passed everywhere
+    store.do(lambda database: fill_figures(database, products=1, days=3, last=today))
+    address = "幸福路" * 160 + "5栋三零二"
+    put_orders(store, [order(f"sn-{n:06}", receiver_address=address[:500]) for n in range(100)])
+    caller = new_caller(store, calls=1_000_000, rate_limit=1_000_000)
+    free = new_caller(store, operations=OPERATIONS, kind="test")
+    reader = new_caller(store, operations=(ORDERS,), credits_=1_000_000, rate_limit=100_000)
+    store.do(lambda database: authorize(database, reader.account_id, ORDERS, shop(OWNER)))
+    query = urlencode({"product_id": product_ids(1)[0], "query_date": today.isoformat()})
+    request = (
+        f"GET {ANALYSIS}?{query} HTTP/1.1\r\nHost: gateway\r\n"
+        f"Authorization: Bearer {caller.token}\r\n\r\n"
+    ).encode()
+    gateway = Gateway(store, workers=_WORKERS[engine])
+    return World(gateway, request, attacks(free.token, reader.token, OWNER))
 
 
 @contextmanager
-def crowded(port: int, path: str) -> Iterator[Any]:
-    has_begun, answered = multiprocessing.Event(), multiprocessing.RawValue("q", 0)
-    process = multiprocessing.Process(target=crowd, args=(port, path, has_begun, answered))
+def under(attack: Attack, port: int) -> Iterator[None]:
+    has_begun = multiprocessing.Event()
+    process = multiprocessing.Process(
+        target=attack.act, args=(port, has_begun, attack.sent, attack.connections)
+    )
     process.start()
-    has_begun.wait()
     try:
-        yield answered
+        yield
+        has_begun.wait(60)
     finally:
         process.kill()
         process.join()
 
 
-def call_for(gateway: Gateway, request: bytes, lasts_s: float) -> list[float]:
+def call_for(port: int, request: bytes, lasts_s: float, *, is_fresh: bool) -> list[float]:
     """How long each call took, in milliseconds."""
     taken, ends_at_s = [], monotonic() + lasts_s
-    with socket.create_connection(("127.0.0.1", gateway.port)) as connection:
-        while monotonic() < ends_at_s:
-            began_s = perf_counter()
-            connection.sendall(request)
-            assert b'"code":0' in connection.recv(1 << 20)
-            taken.append((perf_counter() - began_s) * 1000)
+    connection = socket.create_connection(("127.0.0.1", port))
+    while monotonic() < ends_at_s:
+        began_s = perf_counter()
+        if is_fresh:
+            connection.close()
+            connection = socket.create_connection(("127.0.0.1", port))
+        connection.sendall(request)
+        received = connection.recv(1 << 20)
+        assert b'"code":0' in received, received
+        taken.append((perf_counter() - began_s) * 1000)
+    connection.close()
     return sorted(taken)
 
 
@@ -86,36 +100,56 @@ def at(taken: list[float], part: float) -> float:
     return taken[int(len(taken) * part)]
 
 
-def measure(gateway: Gateway, request: bytes, path: str) -> None:
-    alone = call_for(gateway, request, ALONE_S)
-    with crowded(gateway.port, path) as answered:
-        beside = call_for(gateway, request, CROWDED_S)
-        pages = answered.value / CROWDED_S
-    figures = (at(alone, 0.5), at(beside, 0.5), at(alone, 0.99), at(beside, 0.99))
-    ratios = (figures[1] / figures[0], figures[3] / figures[2])
-    shown = "".join(f"{each:10.2f}" for each in figures)
-    print(f"{path:16}{shown}{ratios[0]:10.1f}{ratios[1]:10.1f}{pages:12.0f}", flush=True)
+def forget_peaks(gateway: Gateway) -> None:
+    for pid in gateway.workers():
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_mib(gateway: Gateway) -> int:
+    """The most memory that one worker has taken since the peaks were forgotten."""
+    texts = [Path(f"/proc/{pid}/status").read_text() for pid in gateway.workers()]
+    return max(int(text.partition("VmHWM:")[2].split()[0]) for text in texts) // 1024
+
+
+def measure(world: World, attack: Attack) -> bool:
+    """Prints one line; returns whether all limits are kept."""
+    port, request = world.gateway.port, world.request
+    quiet = call_for(port, request, QUIET_S, is_fresh=attack.is_fresh)
+    forget_peaks(world.gateway)
+    with under(attack, port):
+        attacked = call_for(port, request, ATTACKED_S, is_fresh=attack.is_fresh)
+    peak = peak_mib(world.gateway)
+    p50, p99, p50_attacked, p99_attacked = (
+        at(taken, part) for taken in (quiet, attacked) for part in (0.5, 0.99)
+    )
+    is_kept = (
+        p50_attacked <= max(3 * p50, P50_MS)
+        and p99_attacked <= max(5 * p99, P99_MS)
+        and peak <= MEMORY_MIB
+    )
+    figures = "".join(f"{each:10.2f}" for each in (p50, p99, p50_attacked, p99_attacked))
+    print(f"{attack.name:28}{figures}{peak:8}   {'kept' if is_kept else 'OVER'}", flush=True)
+    return is_kept
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("only", nargs="*", help="numbers of attacks, as in: 1 8")
+    only = parser.parse_args().only
+    are_kept = []
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "tollway.db")
-        today = date.today()  # noqa: DTZ011 - any day will do that has passed everywhere
-        store.do(lambda database: fill_figures(database, products=1, days=3, last=today))
-        caller = new_caller(store, calls=1_000_000, rate_limit=1_000_000)
-        query = urlencode({"product_id": product_ids(1)[0], "query_date": today.isoformat()})
-        request = (
-            f"GET {ANALYSIS}?{query} HTTP/1.1\r\nHost: gateway\r\n"
-            f"Authorization: Bearer {caller.token}\r\n\r\n"
-        ).encode()
-        gateway = Gateway(store)
-        columns = ("p50 alone", "beside", "p99 alone", "beside", "× p50", "× p99", "answered/s")
-        print(f"{'ms':16}" + "".join(f"{each:>10}" for each in columns[:-1]) + f"{columns[-1]:>12}")
-        try:
-            for path in sys.argv[1:] or PATHS:
-                measure(gateway, request, path)
-        finally:
-            gateway.stop()
+        for engine in engines.ENGINES:
+            world = make_world(Path(folder), engine)
+            columns = ("quiet p50", "p99", "under p50", "p99")
+            title = f"{engine}, {_WORKERS[engine]} worker(s), ms"
+            print(f"{title:28}" + "".join(f"{each:>10}" for each in columns) + "     MiB")
+            try:
+                for attack in world.attacks:
+                    if not only or attack.name[0] in only:
+                        are_kept.append(measure(world, attack))
+            finally:
+                world.gateway.stop()
+    raise SystemExit(0 if all(are_kept) else "Not all limits were kept.")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ def _command() -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with its status: 0, 1 for an error, 2 for wrong usage."""
+    # What is made here has personal data or keys: databases, backups, labels, rejected records.
+    os.umask(0o077)
     try:
         status = _command()(arguments, standalone_mode=False, prog_name="tollway")
         sys.stdout.flush()

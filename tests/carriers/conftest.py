@@ -11,10 +11,10 @@ from tests.support.fake_carrier import SECRET, FakeCarrier
 from tollway.carriers.carrier_links import CarrierLink, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier, ServiceArea
 from tollway.carriers.connectors.breaker import Breaker
-from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import Connector, IssueOrder, OrderRef
 from tollway.carriers.connectors.guarded import GuardedConnector
 from tollway.carriers.connectors.http_exchange import open_client
+from tollway.carriers.connectors.signed_form import SignedFormConnector
 from tollway.carriers.labels.print_data import Address, Party
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ def ask(
         async with open_client() as client:
             used = breaker or Breaker("YTO", lambda: 0.0)
             carrier = carrier_with(number_format)
-            inner = CainiaoConnector(client, carrier, opened)
+            inner = SignedFormConnector(client, carrier, opened)
             return await question(GuardedConnector(inner, carrier, opened.link, used))
 
     return asyncio.run(work())

@@ -9,7 +9,7 @@ import pytest
 from tests.carriers.conftest import FORMAT, RECIPIENT, SENDER, ask, link_to, new_order
 from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, SECRET, FakeCarrier
 from tests.support.ports import free_port
-from tollway.carriers.connectors import cainiao_link, guarded, http_exchange
+from tollway.carriers.connectors import guarded, http_exchange, signed_form
 from tollway.carriers.connectors.connector import (
     Cancelled,
     ConnectorError,
@@ -90,7 +90,7 @@ def test_control_what_was_sent_and_taken_for_unsent_would_be_noticed(
 def test_control_without_the_digest_a_forged_answer_would_be_believed(
     fake: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cainiao_link.hmac, "compare_digest", lambda *_: True)
+    monkeypatch.setattr(signed_form.hmac, "compare_digest", lambda *_: True)
     fake.misbehave("wrong_digest", times=1)
     assert isinstance(ask(link_to(fake.url), lambda to: to.issue(new_order())), Issued)
 

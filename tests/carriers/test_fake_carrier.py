@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support import forks
 from tests.support.fake_carrier import ISSUE, FakeCarrier
-from tollway.carriers.connectors.cainiao_link import digest
+from tollway.carriers.connectors.signed_form import digest
 from tollway.fakes.carrier.link_form import digest_of
 
 

@@ -83,8 +83,8 @@ def _http(status: str, body: bytes, *headers: str) -> bytes:
     [
         (_http("500 Oops", b""), "HTTP 500"),
         (_http("200 OK", b"x" * 100_000), "too long"),
-        (_http("200 OK", b"\xff\xfe"), "not a LINK form"),
-        (_http("200 OK", b"data_digest=x"), "not a LINK form"),
+        (_http("200 OK", b"\xff\xfe"), "not a signed form"),
+        (_http("200 OK", b"data_digest=x"), "not a signed form"),
         (_http("200 OK", b"logistics_interface=%7B%7D&data_digest=%E9"), "wrong digest"),
         (_http("200 OK", written_answer({"success": 1}, SECRET)), "cannot be read"),
         (
@@ -118,7 +118,7 @@ def test_the_gateway_before_the_carrier_may_or_may_not_have_passed_a_message_on(
     order = new_order()
     content = {"success": False, "objectId": order.ref.task_id, "errorCode": code}
     reply = _http("200 OK", written_answer(content, SECRET))
-    with Impostor(reply) as impostor, pytest.raises(error, match="LINK gateway"):
+    with Impostor(reply) as impostor, pytest.raises(error, match="carrier's gateway"):
         ask(link_to(f"http://127.0.0.1:{impostor.port}"), lambda to: to.issue(order))
 
 

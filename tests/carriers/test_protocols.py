@@ -14,7 +14,6 @@ from tests.carriers.conftest import carrier_with, link_to, new_order
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
-from tollway.carriers.connectors.cainiao_link import CainiaoConnector
 from tollway.carriers.connectors.connector import (
     Cancelled,
     Connector,
@@ -25,6 +24,7 @@ from tollway.carriers.connectors.connector import (
 )
 from tollway.carriers.connectors.protocols import ENTRY_POINTS, Protocols
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.connectors.signed_form import SignedFormConnector
 
 NUMBER = "YT0000000000001"
 
@@ -87,21 +87,24 @@ def cancel(to: Connector) -> Awaitable[object]:
 
 
 def test_the_built_in_one_is_there_and_others_by_their_names() -> None:
-    assert SPOKEN.names == ["cainiao-link", "spoken"]
-    assert SPOKEN.named("cainiao-link") is CainiaoConnector
+    assert SPOKEN.names == ["cainiao-link", "signed-form", "spoken"]
+    assert SPOKEN.named("signed-form") is SignedFormConnector
     assert SPOKEN.named("spoken").__name__ == "Spoken"  # type: ignore[attr-defined]
 
 
 def test_the_built_in_one_cannot_be_replaced() -> None:
-    taken = installed(("cainiao-link", f"{__name__}:Spoken"))
-    assert taken.names == ["cainiao-link"]
-    assert taken.named("cainiao-link") is CainiaoConnector
+    taken = installed(("signed-form", f"{__name__}:Spoken"))
+    assert taken.names == ["cainiao-link", "signed-form"]
+    assert taken.named("signed-form") is SignedFormConnector
 
 
 @pytest.mark.parametrize(
     ("pairs", "sentence"),
     [
-        ((), "spoken is not installed here: install the package .* with cainiao-link."),
+        (
+            (),
+            "spoken is not installed here: install .* with cainiao-link or signed-form.",
+        ),
         ((("spoken", "a:b"), ("spoken", "c:d")), "both bring the carrier protocol spoken"),
         ((("spoken", "no_such_module:X"),), r"cannot be loaded \(ModuleNotFoundError"),
         ((("spoken", f"{__name__}:Nothing"),), r"cannot be loaded \(AttributeError"),

@@ -66,12 +66,13 @@ def test_a_world_that_was_served_comes_out_clean_and_every_check_saw_rows(
     assert (answer.status, answer.json["breaches"]) == (0, [])
     rows = {check["name"]: check["rows"] for check in answer.json["checks"]}
     assert list(rows) == [check.name for check in CHECKS]
-    # No call of this world waits for a remote carrier.
+    # No call of this world waits for a remote carrier, and its usage is not added up yet.
     assert [name for name, count in rows.items() if not count] == [
         "holds",
         "holds_in_time",
         "hold_waybills",
         "reserved_keys",
+        "usage",
     ]
     assert rows["waybill_charges"] == 3 and rows["consent_uses"] == 8
 
@@ -127,8 +128,9 @@ SABOTAGE = {
         {"waybill_paid_differs"},
     ),
     "a charged call is reported as not charged": (
-        "INSERT INTO refused_call (account_id, request_id, at_ms, operation, code, reason) "
-        "SELECT account_id, request_id, at_ms, operation, 100, 'PARAMETER_MISSING' FROM entry "
+        "INSERT INTO refused_call (account_id, request_id, at_ms, operation, code, reason, "
+        "is_test) "
+        "SELECT account_id, request_id, at_ms, operation, 100, 'PARAMETER_MISSING', 0 FROM entry "
         "WHERE kind = 'charge' LIMIT 1",
         {"charged_and_not"},
     ),

@@ -14,7 +14,11 @@ from tollway.store.open import open_sealer
 
 SECRET = "canary-of-the-operator"
 URL = "https://link.example/gateway"
-CONNECT = ("carrier", "connect", "YTO", "--url", URL, "--provider", "TOLLWAY", "--to-code", "YTO-1")
+TEMPLATE = ("--template", "https://cloudprint.example/standard/101")
+CONNECT = (
+    *("carrier", "connect", "YTO", "--url", URL, "--provider", "TOLLWAY", "--to-code", "YTO-1"),
+    *TEMPLATE,
+)
 FROM_FILE = ("--secret-file", "link.secret")
 
 

@@ -54,7 +54,7 @@ def bash(script: str, environment: Mapping[str, str]) -> list[str]:
     ("words", "offered"),
     [
         ("tollway acc", ["account"]),
-        ("tollway re", ["receipt", "reconcile", "restore", "retention"]),
+        ("tollway re", ["receipt", "records", "reconcile", "restore", "retention"]),
         ("tollway account ''", ["open", "list", "show", "close"]),
         ("tollway intake rejected l", ["list"]),
         ("tollway ledger export acme --un", ["--unit"]),

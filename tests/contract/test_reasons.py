@@ -23,6 +23,8 @@ MAPPED_BY_REASON = {
     "PATH_UNKNOWN": 404,
     "METHOD_WRONG": 405,
     "RECEIPT_UNKNOWN": 404,
+    "ITEM_UNKNOWN": 404,
+    "LIVE_TOKEN_NEEDED": 403,
 }
 # The codes of the specification's table.
 # What the specification lists for each operation. 401 and 404 apply to all of them, and the coupon

@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,7 +21,8 @@ from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 from tollway.operations.coupon_claims.demo import make_claims
 from tollway.operations.demo_data import DEMO_SEED, PRODUCTS, midnight_s
-from tollway.operations.orders.demo import make_orders
+from tollway.operations.orders.demo import ReadyForms, make_orders
+from tollway.operations.orders.records import ready_order
 
 ZONE = ZoneInfo("Asia/Shanghai")
 COMMAND = "tests.docs.small_demo"
@@ -211,3 +213,10 @@ def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     }
     day_ms = 86_400_000
     assert days == {False: {2 * day_ms}, True: {7 * day_ms, 10 * day_ms, 15 * day_ms}}
+
+
+def test_orders_made_by_forms_are_ready_as_any_other() -> None:
+    day, forms = date(2026, 3, 10), ReadyForms()
+    made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=3), midnight_s(day, ZONE), ZONE)
+    for order in islice(made, 1500):
+        assert forms.ready(order) == ready_order(order)

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +54,7 @@ def make_demo(folder: Path) -> DemoWorld:
                 Runtime(),
                 database_path=str(path),
                 base_url="",
-                today=datetime.now(UTC).astimezone(zone).date(),
+                site="",
                 zone=zone,
             )
         finally:

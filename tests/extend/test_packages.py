@@ -213,6 +213,7 @@ def test_0_a_success_is_charged_once_and_has_its_receipt(
     assert next(iter(reply.data["days"])) == str(today)
     again = count_orders(served, caller, key="once")
     assert again.headers["x-replay-of"] == reply.headers["x-request-id"]
+    assert again.data == {**reply.data, "withholding_money": 0}
     assert credits_left(extended, caller) == CREDITS - 2
     receipt = receipt_of(served, caller.token, reply)
     assert (receipt["operation"], receipt["outcome"], receipt["amount"]) == (NAME, "charged", 2)
@@ -236,11 +237,21 @@ def test_302_until_the_owner_has_read_what_it_is_about_and_approved(
     browser.client.close()
 
 
+def test_its_parameters_are_read_as_those_of_the_others(served: Gateway, extended: Store) -> None:
+    caller = new_counter(extended, SHOP.id)
+    plain = count_orders(served, caller)
+    found = count_orders(served, caller, days=" 2", owner_id=f" {SHOP.id}", sign="1")
+    assert count_orders(served, caller, days="").code == 0
+    assert (found.code, found.data) == (0, plain.data)
+    assert found.headers["x-ignored-parameters"] == "sign"
+
+
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
         ({"owner_id": EMPTY_SHOP.id}, "nothing here for the value of parameter owner_id"),
         ({"days": "91"}, "Parameter days is not valid: it is more than 90"),
+        ({"Days": "3"}, "Parameter Days is not known, but days is"),
     ],
 )
 def test_100_what_is_refused_costs_nothing(

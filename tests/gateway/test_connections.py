@@ -17,7 +17,7 @@ pytestmark = pytest.mark.sqlite
 MOST = 64
 HEALTH = request("/healthz", "Host: x")
 # Far more answers than the buffers of a connection hold.
-MANY = request("/pages.css", "Host: x") * 2000
+MANY = request("/pages.css", "Host: x") * 1000
 READ_TIMEOUT_S = 2
 
 
@@ -94,6 +94,15 @@ def test_connections_of_one_address_leave_some_for_another(served: Gateway) -> N
         assert_serves(served)
         # They are not shut out altogether.
         assert len(left) > MOST / 4
+
+
+def test_the_only_connection_of_an_address_stays(served: Gateway) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", served.port)) as only,
+        connected(served, 2 * MOST) as idle,
+    ):
+        eventually(lambda: sum(map(is_ended, idle)), lambda ended: ended >= 1.5 * MOST)
+        assert not is_ended(only)
 
 
 def test_of_one_address_those_that_are_used_stay(served: Gateway) -> None:

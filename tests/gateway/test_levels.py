@@ -102,9 +102,10 @@ def test_the_version_is_shown(gateway: Gateway) -> None:
 def test_retention_says_what_it_left_for_the_next_run(
     own_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    rows = ", ".join(f"('acc_1', 'req_{n}', 1000, 'orders', 100, 'X')" for n in range(1100))
+    rows = ", ".join(f"('acc_1', 'req_{n}', 1000, 'orders', 100, 'X', 0)" for n in range(1100))
     own_store.run(
-        "INSERT INTO refused_call (account_id, request_id, at_ms, operation, code, reason) "
+        "INSERT INTO refused_call "
+        "(account_id, request_id, at_ms, operation, code, reason, is_test) "
         f"VALUES {rows}"
     )
     monkeypatch.setattr(retention, "_PIECES_MAX", 2)

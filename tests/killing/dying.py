@@ -28,8 +28,8 @@ from tests.killing.boundaries import (
     Boundary,
 )
 from tollway.carriers import pools
-from tollway.carriers.connectors import cainiao_link as cainiao
-from tollway.carriers.connectors import cainiao_link as cainiao_wire
+from tollway.carriers.connectors import signed_form as cainiao
+from tollway.carriers.connectors import signed_form as cainiao_wire
 from tollway.ledger import entries, holds
 from tollway.ledger import idempotency as idempotency_key
 from tollway.store.database import Row, Transaction

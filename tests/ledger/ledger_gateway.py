@@ -142,6 +142,7 @@ class BooksGateway:
                 if waiting is not None:
                     await waiting
             except AlreadyAnswered as found:
+                self._replay.check_same(call, found.kept)
                 self._replay.repeat(call, found.kept)
         except Exception as error:
             return _outcome_of(error)

@@ -57,7 +57,7 @@ def test_test_calls_have_receipts_and_a_test_token_sees_no_others(
     ).text
     failed = ask(served, COUPON_CLAIMS, test_token, {})
     fine = ask(served, COUPON_CLAIMS, test_token, good_request(COUPON_CLAIMS, today))
-    for reply, reason in ((failed, "BODY_UNREADABLE"), (fine, "TEST")):
+    for reply, reason in ((failed, "PARAMETER_MISSING"), (fine, "TEST")):
         for token in (test_token, live.token):
             found = receipt_of(served, token, reply)
             assert (found["reason"], found["is_test"], found["amount"]) == (reason, True, 0)

@@ -9,7 +9,7 @@ def test_the_front_page_shows_operations_prices_and_doors(browser: Browser) -> N
     page = browser.open("/").text
     for operation in OPERATIONS:
         assert operation.title in page and operation.path in page
-    for door in ("/operator", "/account", "/owner", "/openapi.json"):
+    for door in ("/operator", "/account", "/owner", "/docs"):
         assert f'href="{door}"' in page
     assert "Serving" in page
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 from jinja2 import Environment, nodes
 
 import tollway.web
@@ -15,7 +16,7 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.web.wording import catalogue, is_own_address
 
 _WEB = Path(tollway.web.__file__).parent
-_SAID_BY = {"say", "sentence", "PageError", "RailLink"}
+_SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
 
 
 def _in_code(path: Path) -> Iterator[str]:
@@ -73,3 +74,25 @@ def test_a_redirect_stays_on_these_pages() -> None:
     assert is_own_address("/operator/accounts?q=a")
     for address in ("", "//evil.example", "/\\evil.example", "https://evil.example", "/a\nb"):
         assert not is_own_address(address)
+
+
+def _luminance(colour: str) -> float:
+    full = colour if len(colour) == 7 else "#" + "".join(each * 2 for each in colour[1:])
+    parts = [int(full[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [
+        each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark", "chosen dark"])
+def test_a_state_can_be_read_in_every_theme(theme: str) -> None:
+    style = (_WEB / "pages.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root[^{]*\{([^}]*--ground[^}]*)\}", style)
+    assert len(blocks) == 3
+    block = blocks[("light", "dark", "chosen dark").index(theme)]
+    colours = dict(re.findall(r"--([\w-]+): (#\w+)", block))
+    for tone, ground in (("good", "good-soft"), ("soon", "soon-soft"), ("bad", "bad-soft")):
+        lighter, darker = sorted(map(_luminance, (colours[tone], colours[ground])), reverse=True)
+        # What WCAG asks of small text.
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, tone

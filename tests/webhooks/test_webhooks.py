@@ -2,20 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.engines import Engine
+from tests.support.fake_carrier import FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.owners import authorize, shop
-from tests.support.remote import eventually
+from tests.support.remote import eventually, left_pending
 from tests.support.stores import Store
 from tests.support.webhooks import Receiver
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database
+from tollway.store.open import open_sealer
 from tollway.webhooks.delivering import RETRY_AFTER_S
+from tollway.webhooks.endpoints import add_endpoint
 from tollway.webhooks.events import Event, record_event
 from tollway_client import Client, errors
 from tollway_client.webhooks import verify
@@ -192,3 +196,23 @@ def test_what_expires_soon_is_reported_once(served: Gateway, receiver: Receiver)
     with Client(short.token, served.base_url) as client:
         client.account.webhooks_make(url=receiver.url)
     eventually(lambda: _types(receiver), lambda seen: seen == ["token.expiring"])
+
+
+def test_a_waybill_that_waited_for_its_carrier_is_reported_when_it_is_settled(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    store, carrier = Store(tmp_path / "tollway.db"), FakeCarrier(tmp_path)
+    customer, body = left_pending(store, carrier, "cut_after_commit")
+
+    async def add(database: Database) -> None:
+        sealer = open_sealer(store.url, store.key_file)
+        await add_endpoint(database, sealer, RUNTIME, customer.account_id, receiver.url)
+
+    store.do(add)
+    gateway = Gateway(store, webhook_internal_hosts="127.0.0.1", reconcile_interval_s=1)
+    eventually(lambda: _types(receiver), lambda seen: seen == ["waybill.settled"])
+    data = json.loads(receiver.received[0].body)["data"]
+    assert (data["outcome"], data["order_sn"]) == ("issued", body["order_sn"])
+    assert [data["number"]] == carrier.issued()
+    assert gateway.stop() == 0
+    assert carrier.stop() == 0

@@ -22,8 +22,8 @@ from tollway.store.query import Query
 from tollway.store.schema.carriers import IS_PENDING, carrier_link, waybill
 from tollway.store.sealing import Sealer
 
-# The built-in protocol.
-CAINIAO_LINK = "cainiao-link"
+# The built-in protocols.
+CAINIAO_LINK, SIGNED_FORM = "cainiao-link", "signed-form"
 DEADLINE_MS = 5000
 SETTLE_AFTER_S = 60
 DEADLINE_MS_MAX = 60_000
@@ -48,7 +48,9 @@ class CarrierLink(msgspec.Struct, frozen=True):
     deadline_ms: int
     settle_after_s: int
     changed_at_s: int
-    protocol: str = CAINIAO_LINK
+    protocol: str = SIGNED_FORM
+    # The label's template at the carrier, where its protocol asks for one.
+    template_url: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,18 @@ async def connect(
 ) -> None:
     """Adds the link of a carrier, or changes it."""
     _check_url(link.url, allows_plain=allows_plain)
+    if link.template_url:
+        _check_url(link.template_url, allows_plain=True)
+    if link.protocol == CAINIAO_LINK and not link.template_url:
+        raise CarrierError("LINK needs the label's template: name its address with --template.")
     for name, text in (("provider", link.provider_id), ("code", link.to_code)):
-        if not 0 < len(text) <= _TEXT_MAX or not text.isprintable() or " " in text:
+        may_be_empty = name == "code" and link.protocol == CAINIAO_LINK
+        if (
+            not (may_be_empty or text)
+            or len(text) > _TEXT_MAX
+            or not text.isprintable()
+            or " " in text
+        ):
             raise CarrierError(
                 f"The {name} {text!r} cannot be: it is 1 to {_TEXT_MAX} characters, no spaces."
             )

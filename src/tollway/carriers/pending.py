@@ -16,6 +16,7 @@ from tollway.carriers.labels.print_data import Label, print_data
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     WHOLE,
+    PrintDataOfBoth,
     StoredWaybill,
     Waybill,
     store_waybill,
@@ -97,6 +98,8 @@ async def end_issued(
     if issued.routing is not None:
         label = msgspec.structs.replace(label, routing_info=issued.routing)
     text = print_data(label, vault.label_signer, draft.template_url)
+    if issued.print_data is not None:
+        text = msgspec.json.encode(PrintDataOfBoth(issued.print_data, text)).decode()
     await lock_balance_of(transaction, pending.account_id, _hold_id(pending))
     changed = await transaction.execute(
         _ISSUE,

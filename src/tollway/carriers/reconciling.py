@@ -17,8 +17,9 @@ import msgspec
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import find_link
 from tollway.carriers.carriers import find_carrier, known_carrier
-from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued
+from tollway.carriers.connectors.connector import ConnectorError, Declined, Issued, NoLookUpError
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.number_formats import number_problem
 from tollway.carriers.pending import (
     Position,
     carriers_pending,
@@ -31,6 +32,7 @@ from tollway.carriers.pending import (
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import StoredWaybill, Waybill
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.clock import common_ms, sure_ms
 from tollway.store.database import (
     Database,
@@ -45,6 +47,7 @@ from tollway.webhooks.events import Event, record_event
 logger = logging.getLogger("tollway.carriers")
 
 _GIVEN_UP = "The carrier did not know of it."
+_DECIDED = "The operator decided that it was not issued."
 _AT_ONCE_MAX = 1000
 _ROUND_S = 30
 
@@ -59,6 +62,8 @@ class Outcome(StrEnum):
     # The answer to the message itself may still come in time.
     BEING_ASKED = "still being asked"
     NO_ANSWER = "no answer"
+    # The protocol cannot ask; `tollway reconcile --decide` settles it.
+    UNASKABLE = "cannot be asked: decide"
     NOT_CONNECTED = "carrier not connected"
     # Another process was faster.
     SETTLED = "settled elsewhere"
@@ -141,6 +146,8 @@ class Reconciler:
         try:
             connector = self._remotes.connector(carrier, opened, is_counted=False)
             issued = await connector.look_up(ref_of(pending))
+        except NoLookUpError:
+            return _finding(stored, Outcome.UNASKABLE, age_s, after_s)
         except ConnectorError:
             return _finding(stored, Outcome.NO_ANSWER, age_s, after_s)
         if issued is not None:
@@ -149,6 +156,57 @@ class Reconciler:
         is_early = age_s < after_s
         outcome = Outcome.TOO_EARLY if is_early else await self._give_up(stored)
         return _finding(stored, outcome, age_s, after_s)
+
+    async def decide(
+        self, order_sn: str, wp_code: str | None, number: str | None, runtime: Runtime
+    ) -> Finding:
+        """Settles a waybill by what the operator learned: with its number, or as not issued."""
+        stored = await self._undecided(order_sn, wp_code)
+        pending, age_s = stored.waybill, await self.age_s(stored)
+        carrier = await known_carrier(self._database, pending.wp_code)
+        opened = await find_link(self._database, self._vault.sealer, pending.wp_code)
+        after_s = 0 if opened is None else opened.link.settle_after_s
+        if await self._is_being_asked(stored) or age_s < after_s:
+            raise CarrierError(
+                f"Order {order_sn} was asked for {age_s:,} s ago: until {after_s:,} s its message "
+                "may still arrive. Try again then."
+            )
+        problem = None if number is None else number_problem(carrier.number_format, number)
+        if problem is not None:
+            raise CarrierError(f"{number} is no number of carrier {pending.wp_code}: {problem}.")
+
+        async def work(transaction: Transaction) -> bool:
+            at_ms = await common_ms(transaction, self._runtime.at_ms())
+            if number is None:
+                is_done = await end_refused(transaction, stored, _DECIDED, at_ms)
+            else:
+                is_done = await end_issued(transaction, stored, Issued(number), self._vault, at_ms)
+            if is_done:
+                subject, after = f"account {pending.account_id}", {"number": number}
+                await record_act(
+                    transaction, runtime, "waybill decide", subject, before=pending, after=after
+                )
+            return is_done
+
+        if not await self._database.write(work):
+            return _finding(stored, Outcome.SETTLED, age_s, after_s)
+        outcome = Outcome.GIVEN_UP if number is None else Outcome.ISSUED
+        return _finding(stored, outcome, age_s, after_s, number)
+
+    async def _undecided(self, order_sn: str, wp_code: str | None) -> StoredWaybill:
+        found = [
+            stored
+            for carrier in await carriers_pending(self._database)
+            if wp_code in (None, carrier)
+            for stored in await list_pending(self._database, carrier, None, _AT_ONCE_MAX)
+            if stored.waybill.order_sn == order_sn
+        ]
+        if not found:
+            raise CarrierError(f"No waybill of order {order_sn} waits: run `tollway reconcile`.")
+        if len(found) > 1:
+            carriers = ", ".join(each.waybill.wp_code for each in found)
+            raise CarrierError(f"Several waybills of order {order_sn} wait ({carriers}): name one.")
+        return found[0]
 
     async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
         async def work(transaction: Transaction) -> bool:

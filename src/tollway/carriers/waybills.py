@@ -65,7 +65,28 @@ class StoredWaybill(NamedTuple):
     sealed: bytes
 
     def print_data(self, vault: Vault) -> str:
-        return vault.open(self.sealed, self.waybill.context)
+        """What the caller gets: the carrier's own text where there is one."""
+        text = vault.open(self.sealed, self.waybill.context)
+        return _both(text).carrier if text.startswith(_BOTH) else text
+
+    def own_print_data(self, vault: Vault) -> str:
+        """The print data of this gateway, from which it draws labels."""
+        text = vault.open(self.sealed, self.waybill.context)
+        return _both(text).own if text.startswith(_BOTH) else text
+
+
+class PrintDataOfBoth(msgspec.Struct, frozen=True):
+    """The carrier's own print data, and that of this gateway."""
+
+    carrier: str
+    own: str
+
+
+_BOTH = '{"carrier":'
+
+
+def _both(text: str) -> PrintDataOfBoth:
+    return msgspec.json.decode(text, type=PrintDataOfBoth)
 
 
 _OPEN = tuple(waybill.c[name] for name in Waybill.__struct_fields__)

@@ -17,11 +17,18 @@ from tollway.carriers.carrier_links import (
     CarrierLink,
     connect,
     disconnect,
+    find_link,
     list_links,
 )
-from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier, list_carriers
+from tollway.carriers.carriers import (
+    AreaKind,
+    ServiceArea,
+    add_carrier,
+    known_carrier,
+    list_carriers,
+)
 from tollway.carriers.connectors.protocols import PROTOCOLS
-from tollway.cli.command import Session, UsageError, add_group, command
+from tollway.cli.command import CommandError, Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import CarrierArgument, argument, option
 
@@ -109,7 +116,9 @@ async def connect_carrier(
     provider: Annotated[
         str, option("What it knows this gateway by: the logistic_provider_id.", metavar="ID")
     ],
-    to_code: Annotated[str, option("The to_code of its messages.", metavar="CODE")],
+    to_code: Annotated[
+        str, option("The to_code of its messages; with LINK it can be left out.", metavar="CODE")
+    ] = "",
     protocol: Annotated[
         str,
         option(
@@ -118,6 +127,9 @@ async def connect_carrier(
             show_default=True,
         ),
     ] = CAINIAO_LINK,
+    template: Annotated[
+        str, option("The address of the label's template at the carrier.", metavar="URL")
+    ] = "",
     secret_file: Annotated[
         Path | None,
         option(
@@ -148,7 +160,15 @@ async def connect_carrier(
     secret = _read_secret(secret_file)
     changed_at_s = session.runtime.at_s()
     link = CarrierLink(
-        carrier, url, provider, to_code, deadline_ms, settle_after_s, changed_at_s, protocol
+        carrier,
+        url,
+        provider,
+        to_code,
+        deadline_ms,
+        settle_after_s,
+        changed_at_s,
+        protocol,
+        template,
     )
     database = await session.open()
     await connect(
@@ -164,6 +184,42 @@ async def connect_carrier(
         f"Carrier {carrier} is connected to {url} ({protocol}) "
         f"and has {deadline_ms:,} ms to answer.",
     )
+
+
+@command(carriers, "subscriptions")
+async def show_subscriptions(session: Session, carrier: CarrierArgument) -> Output:
+    """Ask the LINK gateway which branches issue numbers, how many, and from which addresses."""
+    # Imported here: the other commands need no HTTP client.
+    from tollway.carriers.connectors.cainiao_link import CainiaoConnector  # noqa: PLC0415
+    from tollway.carriers.connectors.connector import ConnectorError  # noqa: PLC0415
+    from tollway.carriers.connectors.http_exchange import open_client  # noqa: PLC0415
+
+    database = await session.open()
+    known = await known_carrier(database, carrier)
+    opened = await find_link(database, await session.sealer(), carrier)
+    if opened is None or opened.link.protocol != CAINIAO_LINK:
+        raise CommandError(f"Carrier {carrier} is not connected with {CAINIAO_LINK}.")
+    async with open_client() as client:
+        try:
+            found = await CainiaoConnector(client, known, opened).subscriptions()
+        except ConnectorError as error:
+            raise CommandError(f"Carrier {carrier} did not say: {error}") from None
+    table = Table(
+        ("branch", "left", "allocated", "cancelled", "printed", "picks up at"),
+        [
+            (
+                each.branch_code,
+                each.quantity,
+                each.allocated,
+                each.cancelled,
+                each.printed,
+                "; ".join(each.addresses),
+            )
+            for each in found
+        ],
+        empty="No branch issues numbers for this merchant.",
+    )
+    return Output(found, table)
 
 
 @command(carriers, "disconnect")

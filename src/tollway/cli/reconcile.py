@@ -1,13 +1,15 @@
 """`tollway reconcile` and `tollway hold`: waybills without an answer, and credits that are held."""
 
+from typing import Annotated
+
 import typer
 
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.reconciling import Reconciler
-from tollway.cli.command import Session, add_group, command
+from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table, Time
-from tollway.cli.parameters import LimitOption
+from tollway.cli.parameters import LimitOption, option
 from tollway.cli.waybill import vault_of
 from tollway.ledger.holds import open_holds
 from tollway.store.clock import common_ms
@@ -17,17 +19,40 @@ holds = add_group(commands, "hold")
 
 
 @command(commands, "reconcile")
-async def reconcile(session: Session) -> Output:
+async def reconcile(
+    session: Session,
+    decide: Annotated[
+        str | None,
+        option(
+            "Settle the waybill of this order by what you learned from its carrier.",
+            metavar="ORDER",
+        ),
+    ] = None,
+    number: Annotated[str | None, option("With --decide: the number that it issued.")] = None,
+    not_issued: Annotated[
+        bool, option("With --decide: it issued none, and the credits are released.", "--not-issued")
+    ] = False,
+    carrier: Annotated[
+        str | None, option("With --decide: its carrier, if several have one.", metavar="CODE")
+    ] = None,
+) -> Output:
     """Ask the carriers about waybills without an answer, and settle them.
 
     A running gateway does the same by itself, on start and at intervals. Exits with 1 if a waybill
-    is past its deadline and its carrier still does not say what became of it.
+    is past its deadline and its carrier still does not say what became of it. Some carriers cannot
+    be asked: find out by other means, and settle such a waybill with --decide.
     """
+    if (decide is None) != (number is None and not not_issued) or (number and not_issued):
+        raise UsageError("Name an order with --decide, and either --number or --not-issued.")
     database = await session.open()
     remotes = Remotes(open_client())
     try:
         vault = await vault_of(session)
-        findings = await Reconciler(database, remotes, vault, session.runtime).settle_all()
+        reconciler = Reconciler(database, remotes, vault, session.runtime)
+        if decide is None:
+            findings = await reconciler.settle_all()
+        else:
+            findings = [await reconciler.decide(decide, carrier, number, session.runtime)]
     finally:
         await remotes.close()
     table = Table(

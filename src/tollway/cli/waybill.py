@@ -121,7 +121,7 @@ async def vault_of(session: Session) -> Vault:
 
 async def _label(session: Session, stored: StoredWaybill) -> Label:
     vault = await vault_of(session)
-    return label_of(stored.print_data(vault), vault.label_signer)
+    return label_of(stored.own_print_data(vault), vault.label_signer)
 
 
 def _table_of(found: Sequence[Waybill]) -> Table:

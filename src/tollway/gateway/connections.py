@@ -118,13 +118,15 @@ class Connections:
                     by_address[peer[0]].append((quiet_ms, descriptor, peer))
         free = max(0, self._most - total)
         quiet_least_ms = _QUIET_MS if free >= self._most / 8 else 0
-        for held in by_address.values():
+        # The one with most of them first: what it leaves may be enough for the others.
+        for held in sorted(by_address.values(), key=len, reverse=True):
             # Each one that is ended leaves one more free.
             excess = max(0, (len(held) - free + 1) // 2)
             held.sort(reverse=True)
             for quiet_ms, descriptor, peer in held[:excess]:
                 if quiet_ms >= quiet_least_ms and peer not in self._in_hand:
                     _end(descriptor, peer)
+                    free += 1
 
 
 def _look() -> tuple[list[int], list[int]]:

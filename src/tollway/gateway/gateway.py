@@ -1,7 +1,9 @@
 """One serving process: every part of a gateway is made and joined here."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from time import time
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,7 @@ from tollway.pipeline.bodies import (
 from tollway.pipeline.http import Edge, common_headers, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
@@ -65,9 +68,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tollway.gateway")
 
 
-# After an answer of more than this a connection ends. So a stranger that sends a hundred requests
-# and reads nothing has one such answer in the kernel, and holds no connection with the others.
-_LAST_ANSWER_BYTES = 16_384
+# Of larger answers a few are in memory at once. After one of them the connection ends: a stranger
+# that sends a hundred requests and reads nothing then holds no connection with the other answers.
+_LARGE_ANSWER_BYTES = 65_536
+_LARGE_AT_ONCE = 16
+_LARGE_ANSWER_S = 0.01
 
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
@@ -118,6 +123,7 @@ class _Pages:
         self._pages = Starlette(routes=routes)
         self._common_headers = common_headers(settings)
         self._budget = budget
+        self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
         paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
         # Below these every path is a page, if only one that says there is none.
@@ -137,15 +143,24 @@ class _Pages:
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
-                if _content_length(headers) > _LAST_ANSWER_BYTES:
+                if _content_length(headers) > _LARGE_ANSWER_BYTES:
                     added.append((b"connection", b"close"))
+                    await held.enter_async_context(self._one_large())
                 message = {**message, "headers": [*headers, *added]}
             await send(message)
 
         # Who sends it is not known yet, only from where.
-        with BodyShare(self._budget, scope["client"][0]) as share:
+        async with AsyncExitStack() as held:
+            share = held.enter_context(BodyShare(self._budget, scope["client"][0]))
             within = receive_within(receive, share)
             await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
+
+    @asynccontextmanager
+    async def _one_large(self) -> AsyncIterator[None]:
+        async with self._large.taken(None):
+            yield
+            # The server has a copy of its own now, and needs a moment to pass it on.
+            await asyncio.sleep(_LARGE_ANSWER_S)
 
 
 class Gateway:
@@ -247,6 +262,7 @@ class Gateway:
             database=self._database,
             settings=self._settings,
             secret=self._resources.secret,
+            vault=self._resources.vault,
             links=self._links,
             is_ready=is_ready,
             demo=_demo_hints(self._settings),

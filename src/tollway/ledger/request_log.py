@@ -16,7 +16,7 @@ from tollway.store.query import Query
 from tollway.store.schema.ledger import entry, refused_call
 
 # What a page looks through at most, when a filter leaves out most of it.
-SCANNED_MAX = 4000
+SCANNED_MAX = 2000
 # After every request id, which is made of hexadecimal digits.
 AFTER_ALL = "~"
 # An id begins with the time in microseconds.
@@ -90,7 +90,7 @@ _refused = select(
     refused_call.c.operation,
     refused_call.c.code,
     refused_call.c.reason,
-)
+).where(refused_call.c.is_test == 0)
 
 
 def _newest(statement: Select[tuple[object, ...]], *order: ColumnElement[object]) -> Query:

@@ -100,7 +100,7 @@ class Retention:
             if may_go_on:
                 removals = await kept.removals(self._database, before_ms)
                 dropped += await self._drop_pieces(removals, budget)
-                is_unfinished = budget.pieces == 0
+                is_unfinished = budget.is_spent
         finally:
             self.unfinished[kept.kind] = is_unfinished
         return dropped

@@ -25,6 +25,12 @@ def make_private(path: Path, content: bytes) -> None:
     to_disk(path.parent)
 
 
+def refuse_writable_by_others(path: Path) -> None:
+    """Refuses a file of keys that other users can replace; OSError says so."""
+    if path.stat().st_mode & 0o022:
+        raise PermissionError(f"other users can write to it: run `chmod 600 {path.name}`")
+
+
 def to_disk(path: Path) -> None:
     """Returns once a file's content, or the names in a folder, would survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tollway.store.database import StoreError
-from tollway.store.durable_files import make_private
+from tollway.store.durable_files import make_private, refuse_writable_by_others
 from tollway.store.sealing import SealError, read_keys
 
 _SECRET_BYTES = 32
@@ -24,6 +24,7 @@ def load_secret(path: Path) -> bytes:
     try:
         if not path.exists():
             make_private(path, f"{secrets.token_hex(_SECRET_BYTES)}\n".encode())
+        refuse_writable_by_others(path)
         content = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"The secret file {path} cannot be used: {error}.") from None

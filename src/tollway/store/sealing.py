@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tollway.store.database import StoreError
-from tollway.store.durable_files import make_private
+from tollway.store.durable_files import make_private, refuse_writable_by_others
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -73,6 +73,7 @@ def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
             key = base64.b64encode(os.urandom(_KEY_BYTES)).decode()
             content = msgspec.json.encode(_KeyFile(1, {1: key}))
             make_private(path, msgspec.json.format(content))
+        refuse_writable_by_others(path)
         found = msgspec.json.decode(path.read_bytes(), type=_KeyFile)
         keys = {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}
         # Checked here, where the error can name the file.

@@ -27,6 +27,7 @@ from tollway.web.wording import amount, grouped, sentence
 
 DAYS_SHOWN = 30
 _PACE_DAYS = 7
+_DAYS_MEANT = 1000
 _ENTRY_KINDS = {
     "top_up": ("good", sentence("top-up")),
     "correction": ("soon", sentence("correction")),
@@ -65,6 +66,8 @@ def balance_figures(
                 days=min(days, 36_500)
             )
             note = say("lasts until {day} at this pace", day=day.strftime("%Y-%m-%d"))
+            if days > _DAYS_MEANT:
+                note = say("lasts for years at this pace")
             tone = "bad" if days < 1 else "soon" if days < 3 else "good"
         if balance.held:
             note += ", " + say("{amount} held", amount=grouped(balance.held))

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tollway.carriers import CarrierError
+from tollway.carriers.vault import Vault
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
@@ -38,6 +39,7 @@ class Services:
     database: Database
     settings: Settings
     runtime: Runtime
+    vault: Vault
 
 
 @dataclass(frozen=True)

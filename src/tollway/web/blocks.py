@@ -152,6 +152,16 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture of ours."""
+
+    kind: ClassVar[str] = "picture"
+    title: str
+    href: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """A drawing by `charts`, and the same values as a table."""
 
@@ -185,4 +195,4 @@ class Columns:
     blocks: Sequence["Block"]
 
 
-Block = Form | Table | Figures | Facts | Notice | Secret | Code | Chart | Stages | Columns
+Block = Form | Table | Figures | Facts | Notice | Secret | Code | Chart | Picture | Stages | Columns

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tollway.carriers.labels.layout import SIZES, TEMPLATES_PATH, LabelSize
+from tollway.carriers.vault import Vault
 from tollway.consent.links import AUTHORIZE_PATH, PASSWORD_PATH, ConsentLinks, PasswordLinks
 from tollway.consent.owners import Owner
 from tollway.ledger.runtime import Runtime
@@ -47,6 +48,7 @@ class Parts:
     database: Database
     settings: Settings
     secret: bytes
+    vault: Vault
     links: ConsentLinks
     is_ready: Callable[[], Awaitable[bool]]
     demo: DemoHints | None
@@ -136,7 +138,7 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
         sessions = _sessions(parts, area)
         web = front.beside(sessions, frame)
         entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
-        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s))
+        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s), parts.vault)
         routes += area_routes(web, entrance, services, pages)
     return routes
 

@@ -58,6 +58,11 @@ def sentence(text: str) -> str:
     return text
 
 
+def sentences(*texts: str) -> tuple[str, ...]:
+    """Marks several of them, such as the titles of columns."""
+    return texts
+
+
 PLAIN_VIEW = View("en", "auto", "/")
 Say = Callable[..., str]
 

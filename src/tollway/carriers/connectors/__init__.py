@@ -2,7 +2,8 @@
 
     connector.py      what every protocol implements, and the errors that say what was done
     protocols.py      the built-in protocol, and those of installed packages
-    cainiao_link.py   the built-in one: signed forms over HTTP
+    cainiao_link.py   built in: Cainiao's LINK gateway
+    signed_form.py    built in: signed forms over HTTP, with a look-up
     guarded.py        the checks around every protocol
     breaker.py        keeps a carrier that does not answer from slowing down all others
     http_exchange.py  one HTTP message under a deadline, and whether any of it was sent

@@ -1,16 +1,16 @@
-"""Cainiao's LINK form, the built-in protocol: its messages, and the connector that sends them.
+"""Cainiao's LINK gateway: its messages, and the connector that sends them.
 
-A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it. An
-answer is such a form too, with those two fields. The names in the JSON are the carrier's.
+A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it. The
+answer is JSON or XML and not signed: the connection is what makes it the carrier's. LINK has no
+message that asks what became of an order, so an outcome that is unknown stays so until the operator
+decides (`tollway reconcile --decide`). What was not verified against the real service is listed in
+docs/operate/carriers.md.
 """
 
-import asyncio
 import base64
 import hashlib
-import hmac
-import time
 from typing import Any
-from urllib.parse import parse_qs
+from xml.etree import ElementTree
 
 import httpx
 import msgspec
@@ -24,104 +24,67 @@ from tollway.carriers.connectors.connector import (
     Declined,
     Issued,
     IssueOrder,
+    NoLookUpError,
     NotSentError,
     OrderRef,
     OutcomeUnknownError,
 )
 from tollway.carriers.connectors.http_exchange import exchange
-from tollway.carriers.labels.print_data import Party, RoutingInfo
+from tollway.carriers.labels.print_data import Party, routing_of
 
 ISSUE = "TMS_WAYBILL_GET"
-LOOK_UP = "TMS_WAYBILL_QUERY"
 CANCEL = "TMS_WAYBILL_DISCARD"
+SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
 # timeout, S07 system error, …) it may have.
-_GATEWAY_CODE = "S"
-NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
-NOT_FOUND = "WAYBILL_NOT_FOUND"
+_NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
+# The carrier's own refusal.
+_REFUSED = "S13"
+# Orders of shops outside of Cainiao's own platforms.
+_CHANNEL = "OTHERS"
+# A parcel must have an item, and a waybill's request names none.
+_ITEM = {"name": "商品", "count": 1}
+_LISTS = frozenset(
+    {"waybillCloudPrintResponseList", "waybillApplySubscriptionCols", "branchAccountCols"}
+    | {"shippAddressCols"}
+)
+_XML_DEPTH_MAX = 12
 
 
-class _Order(msgspec.Struct, frozen=True, rename="camel"):
-    cp_code: str
-    object_id: str
-    user_id: str
-    trade_order_list: list[str]
+class Subscription(msgspec.Struct, frozen=True):
+    """A branch that issues numbers for this merchant, how many are left, and where it picks up."""
+
+    branch_code: str
+    quantity: int
+    allocated: int
+    cancelled: int
+    printed: int
+    addresses: list[str]
 
 
-class _IssueContent(_Order, frozen=True, rename="camel"):
-    waybill_type: int
-    sender: Party
-    recipient: Party
-
-
-class _CancelContent(_Order, frozen=True, rename="camel"):
-    waybill_code: str
-
-
-class Answer(msgspec.Struct, frozen=True, rename="camel"):
-    """What every answer says; which fields are filled depends on the message."""
-
-    success: bool
-    object_id: str
-    waybill_code: str = ""
-    routing_info: RoutingInfo | None = None
-    error_code: str = ""
-    error_msg: str = ""
-
-    @property
-    def is_of_gateway(self) -> bool:
-        """Whether it comes from the LINK gateway, and not from the carrier behind it."""
-        code = self.error_code
-        return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
-
-
-def issue_content(wp_code: str, order: IssueOrder) -> str:
-    content = _IssueContent(
-        **_order(wp_code, order.ref),
-        waybill_type=order.waybill_type,
-        sender=order.sender,
-        recipient=order.recipient,
-    )
-    return msgspec.json.encode(content).decode()
-
-
-def look_up_content(wp_code: str, ref: OrderRef) -> str:
-    return msgspec.json.encode(_Order(**_order(wp_code, ref))).decode()
-
-
-def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
-    content = _CancelContent(**_order(wp_code, ref), waybill_code=number)
-    return msgspec.json.encode(content).decode()
-
-
-def signed_form(opened: OpenedCarrierLink, message: str, content: str) -> dict[str, str]:
-    return {
-        "msg_type": message,
-        "logistic_provider_id": opened.link.provider_id,
-        "to_code": opened.link.to_code,
-        "logistics_interface": content,
-        "data_digest": digest(content, opened.secret),
+def issue_content(wp_code: str, order: IssueOrder, template_url: str) -> str:
+    """Asks for one parcel of one order."""
+    wanted = {
+        "objectId": order.ref.task_id,
+        "orderInfo": {"orderChannelsType": _CHANNEL, "tradeOrderList": [order.ref.order_sn]},
+        "packageInfo": {"id": order.ref.task_id, "items": [_ITEM]},
+        "recipient": _party(order.recipient),
+        "templateUrl": template_url,
+        "userId": order.ref.owner_id,
     }
+    content = {
+        "cpCode": wp_code,
+        "sender": _party(order.sender),
+        "tradeOrderInfoDtos": [wanted],
+        "needEncrypt": False,
+    }
+    return msgspec.json.encode(content).decode()
 
 
-def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer:
-    """The answer to a message about this order, if the carrier has signed it."""
-    try:
-        fields = parse_qs(body.decode(), strict_parsing=True, max_num_fields=10)
-        content, signature = fields["logistics_interface"][0], fields["data_digest"][0]
-    except (ValueError, KeyError):
-        raise OutcomeUnknownError("The carrier's answer is not a LINK form.") from None
-    if not hmac.compare_digest(digest(content, opened.secret).encode(), signature.encode()):
-        raise OutcomeUnknownError("The carrier's answer has a wrong digest.")
-    try:
-        answer = msgspec.json.decode(content, type=Answer)
-    except (msgspec.MsgspecError, UnicodeError):
-        raise AnswerUnusableError("The content of the carrier's answer cannot be read.") from None
-    if answer.object_id != ref.task_id:
-        # Signed, and still no answer to this: for example one that was kept and sent again.
-        raise AnswerUnusableError("The carrier's answer is about another order.")
-    return answer
+def _party(of: Party) -> dict[str, Any]:
+    address = msgspec.structs.asdict(of.address)
+    return {"name": of.name, "mobile": of.mobile, "phone": "", "address": {"town": "", **address}}
 
 
 def digest(content: str, secret: str) -> str:
@@ -130,16 +93,47 @@ def digest(content: str, secret: str) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _order(wp_code: str, ref: OrderRef) -> dict[str, Any]:
-    return {
-        "cp_code": wp_code,
-        "object_id": ref.task_id,
-        "user_id": ref.owner_id,
-        "trade_order_list": [ref.order_sn],
-    }
+def read_answer(body: bytes) -> dict[str, Any]:
+    """An answer, whichever form it has."""
+    try:
+        text = body.decode().strip()
+        found = _from_xml(text) if text.startswith("<") else msgspec.json.decode(text)
+    except (ValueError, msgspec.MsgspecError, ElementTree.ParseError):
+        raise OutcomeUnknownError("The answer is neither JSON nor XML of LINK.") from None
+    if not isinstance(found, dict) or "success" not in found:
+        raise OutcomeUnknownError("The answer does not say whether the message succeeded.")
+    return found
 
 
-_LOOK_UP_FIRST_PAUSE_S = 0.05
+def _from_xml(text: str) -> Any:
+    # Declared entities could make a short answer endless.
+    if "<!" in text:
+        raise ValueError("a document type")
+    root = ElementTree.fromstring(text)  # noqa: S314 - without a document type
+    return _value(root, 0)
+
+
+def _value(element: ElementTree.Element, depth: int) -> Any:
+    if depth > _XML_DEPTH_MAX:
+        raise ValueError("too deep")
+    if element.tag in _LISTS:
+        return [_value(each, depth + 1) for each in element]
+    if len(element):
+        return {each.tag: _value(each, depth + 1) for each in element}
+    return element.text or ""
+
+
+def _is_true(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < 16 else 0
 
 
 class CainiaoConnector:
@@ -151,56 +145,87 @@ class CainiaoConnector:
         self._client = client
         self._wp_code = carrier.wp_code
         self._opened = opened
-        self._deadline_s = opened.link.deadline_ms / 1000
 
     async def issue(self, order: IssueOrder) -> Issued | Declined:
-        content = issue_content(self._wp_code, order)
-        answer = await self._ask(ISSUE, order.ref, content, self._deadline_s)
-        return _issued(answer) if answer.success else Declined(answer.error_msg)
+        content = issue_content(self._wp_code, order, self._opened.link.template_url)
+        answer = await self._ask(ISSUE, content)
+        if not _is_true(answer["success"]):
+            return _declined(answer)
+        given = answer.get("waybillCloudPrintResponseList")
+        mine = [
+            each
+            for each in (given if isinstance(given, list) else [])
+            if isinstance(each, dict) and each.get("objectId") == order.ref.task_id
+        ]
+        if len(mine) != 1 or not _text(mine[0].get("waybillCode")):
+            raise AnswerUnusableError("The answer has no number for this order.")
+        print_data = _text(mine[0].get("printData"))
+        return Issued(_text(mine[0]["waybillCode"]), routing_of(print_data), print_data or None)
 
-    async def look_up(self, order: OrderRef) -> Issued | None:
-        content = look_up_content(self._wp_code, order)
-        answer = await self._ask_until_answered(LOOK_UP, order, content)
-        if answer.success:
-            return _issued(answer)
-        if answer.error_code == NOT_FOUND:
-            return None
-        raise AnswerUnusableError("The carrier does not say whether it knows an order.")
+    async def look_up(self, order: OrderRef) -> Issued | None:  # noqa: ARG002 - of any order
+        raise NoLookUpError("LINK has no message that asks what became of an order.")
 
-    async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
-        content = cancel_content(self._wp_code, order, number)
-        answer = await self._ask(CANCEL, order, content, self._deadline_s)
-        return Cancelled(number) if answer.success else Declined(answer.error_msg)
+    async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:  # noqa: ARG002
+        content = {"cpCode": self._wp_code, "waybillCode": number}
+        answer = await self._ask(CANCEL, msgspec.json.encode(content).decode())
+        if _is_true(answer["success"]) and _is_true(answer.get("discardResult")):
+            return Cancelled(number)
+        return _declined(answer)
 
-    async def _ask(self, message: str, ref: OrderRef, content: str, deadline_s: float) -> Answer:
+    async def subscriptions(self) -> list[Subscription]:
+        """The branches that issue numbers for this merchant."""
+        answer = await self._ask(
+            SUBSCRIPTIONS, msgspec.json.encode({"cpCode": self._wp_code}).decode()
+        )
+        if not _is_true(answer["success"]):
+            raise AnswerUnusableError(f"The carrier refused: {_declined(answer).reason}")
+        found = answer.get("waybillApplySubscriptionCols")
+        return [
+            _subscription(branch)
+            for each in (found if isinstance(found, list) else [])
+            for branch in each.get("branchAccountCols") or []
+        ]
+
+    async def _ask(self, message: str, content: str) -> dict[str, Any]:
         """Sends one message, once."""
-        form = signed_form(self._opened, message, content)
-        request = self._client.build_request("POST", self._opened.link.url, data=form)
-        answer = read_answer(self._opened, ref, await exchange(self._client, request, deadline_s))
-        if answer.is_of_gateway:
-            raise _gateway_error(answer.error_code)
+        link = self._opened.link
+        form = {
+            "msg_type": message,
+            "logistic_provider_id": link.provider_id,
+            "to_code": link.to_code,
+            "logistics_interface": content,
+            "data_digest": digest(content, self._opened.secret),
+        }
+        request = self._client.build_request("POST", link.url, data=form)
+        answer = read_answer(await exchange(self._client, request, link.deadline_ms / 1000))
+        code = _text(answer.get("errorCode"))
+        is_of_gateway = code.startswith("S") and code[1:].isdecimal() and code != _REFUSED
+        if is_of_gateway and not _is_true(answer["success"]):
+            raise _gateway_error(code)
         return answer
 
-    async def _ask_until_answered(self, message: str, ref: OrderRef, content: str) -> Answer:
-        """Sends a message that changes nothing, again and again until the deadline."""
-        ends_at_s = time.monotonic() + self._deadline_s
-        pause_s = _LOOK_UP_FIRST_PAUSE_S
-        while True:
-            try:
-                left_s = ends_at_s - time.monotonic()
-                return await self._ask(message, ref, content, left_s)
-            except ConnectorError:
-                if time.monotonic() + pause_s >= ends_at_s:
-                    raise
-            await asyncio.sleep(pause_s)
-            pause_s *= 2
+
+def _declined(answer: dict[str, Any]) -> Declined:
+    return Declined(_text(answer.get("errorMsg")) or _text(answer.get("errorCode")))
 
 
-def _issued(answer: Answer) -> Issued:
-    return Issued(answer.waybill_code, answer.routing_info)
+def _subscription(branch: dict[str, Any]) -> Subscription:
+    addresses = branch.get("shippAddressCols")
+    return Subscription(
+        _text(branch.get("branchCode")),
+        _count(branch.get("quantity")),
+        _count(branch.get("allocatedQuantity")),
+        _count(branch.get("cancelQuantity")),
+        _count(branch.get("printQuantity")),
+        [
+            "".join(_text(each.get(name)) for name in ("province", "city", "district", "detail"))
+            for each in (addresses if isinstance(addresses, list) else [])
+            if isinstance(each, dict)
+        ],
+    )
 
 
 def _gateway_error(code: str) -> ConnectorError:
-    if code in NOT_PASSED_ON:
+    if code in _NOT_PASSED_ON:
         return NotSentError(f"The LINK gateway refused the message with {code}: check the link.")
-    return OutcomeUnknownError("The LINK gateway has no answer of the carrier.")
+    return OutcomeUnknownError(f"The LINK gateway has no answer of the carrier: {code}.")

@@ -4,6 +4,7 @@
      ├── NotSentError         nothing was done at the carrier; it can safely be asked again
      └── OutcomeUnknownError  it may have been done or not; only look_up can tell
           └── AnswerUnusableError  the same, but the carrier did answer
+               └── NoLookUpError   the protocol cannot ask: the operator has to decide
 
 What the carrier refuses is no error but an answer, `Declined`.
 """
@@ -33,10 +34,12 @@ class IssueOrder(msgspec.Struct, frozen=True):
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """The number; `routing` where the carrier has sorting codes of its own."""
+    """The number; `routing` where the carrier has sorting codes of its own, and `print_data` where
+    only the carrier's own text can be printed."""
 
     number: str
     routing: RoutingInfo | None = None
+    print_data: str | None = None
 
 
 class Declined(msgspec.Struct, frozen=True):
@@ -66,6 +69,10 @@ class OutcomeUnknownError(ConnectorError):
 class AnswerUnusableError(OutcomeUnknownError):
     """The carrier itself answered, and its answer does not say what was done. It is not silent: the
     breaker does not count this."""
+
+
+class NoLookUpError(AnswerUnusableError):
+    """The protocol has no message that asks what became of an order."""
 
 
 class Connector(Protocol):

@@ -1,4 +1,4 @@
-"""The carrier protocols: the built-in one, and those of installed packages.
+"""The carrier protocols: the built-in ones, and those of installed packages.
 
 A package brings one by the entry point `tollway.carriers`, whose name is what an operator connects
 a carrier with. It is loaded when a carrier that speaks it is first needed, so that a fault in it
@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carrier_links import CAINIAO_LINK, OpenedCarrierLink
+from tollway.carriers.carrier_links import CAINIAO_LINK, SIGNED_FORM, OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.connector import Connector
 
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "tollway.carriers"
 # Found as the others are, since a command that only names protocols need not load it.
-_BUILT_IN = EntryPoint(
-    CAINIAO_LINK, "tollway.carriers.connectors.cainiao_link:CainiaoConnector", ENTRY_POINTS
-)
+_BUILT_IN = {
+    name: EntryPoint(name, f"tollway.carriers.connectors.{place}", ENTRY_POINTS)
+    for name, place in (
+        (CAINIAO_LINK, "cainiao_link:CainiaoConnector"),
+        (SIGNED_FORM, "signed_form:SignedFormConnector"),
+    )
+}
 
 # The HTTP client of the process, the carrier, and its link with the secret.
 MakeConnector = Callable[["httpx.AsyncClient", Carrier, OpenedCarrierLink], Connector]
@@ -44,7 +48,7 @@ class Protocols:
 
     @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys((CAINIAO_LINK, *(each.name for each in self._installed))))
+        return list(dict.fromkeys((*_BUILT_IN, *(each.name for each in self._installed))))
 
     def named(self, name: str) -> MakeConnector:
         """The protocol of this name; a CarrierError says why there is none."""
@@ -53,8 +57,8 @@ class Protocols:
         return self._loaded[name]
 
     def _entry_point(self, name: str) -> EntryPoint:
-        if name == CAINIAO_LINK:
-            return _BUILT_IN
+        if name in _BUILT_IN:
+            return _BUILT_IN[name]
         found = [each for each in self._installed if each.name == name]
         if not found:
             raise CarrierError(

@@ -88,6 +88,22 @@ def label_of(text: str, signer: KeyedSigner) -> Label:
     return msgspec.json.decode(read.data, type=Label)
 
 
+class _CarriersData(msgspec.Struct, frozen=True, rename="camel"):
+    routing_info: RoutingInfo
+
+
+class _CarriersPrintData(msgspec.Struct, frozen=True):
+    data: _CarriersData
+
+
+def routing_of(carriers_print_data: str) -> RoutingInfo | None:
+    """The sorting codes in a carrier's own print data, if it is not encrypted."""
+    try:
+        return msgspec.json.decode(carriers_print_data, type=_CarriersPrintData).data.routing_info
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
 def _signature(data: bytes | msgspec.Raw, signer: KeyedSigner, key_id: int | None = None) -> str:
     """Names the method and the key, so that both can be changed."""
     signed = signer.sign(bytes(data), key_id)

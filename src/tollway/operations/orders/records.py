@@ -102,8 +102,8 @@ def checked_record(values: dict[str, object]) -> OrderRecord:
     return record
 
 
-def row_of(record: OrderRecord, sealer: Sealer) -> OrderRow:
-    """The record as it is stored."""
+def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> OrderRow:
+    """The record as it is stored; `ready` if it is known already."""
     receiver = Receiver(record.receiver_name, record.receiver_phone, record.receiver_address)
     return OrderRow(
         record.owner_id,
@@ -125,7 +125,7 @@ def row_of(record: OrderRecord, sealer: Sealer) -> OrderRow:
         record.remark_tag,
         record.remark_tag_name,
         sealer.seal(_pack(receiver), _context(record.owner_id, record.order_sn)),
-        ready_order(record),
+        ready_order(record) if ready is None else ready,
     )
 
 

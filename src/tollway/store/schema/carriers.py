@@ -109,6 +109,7 @@ carrier_link = Table(
     Column("settle_after_s", BigInteger, nullable=False),
     Column("changed_at_s", BigInteger, nullable=False),
     Column("protocol", String, nullable=False),
+    Column("template_url", String, nullable=False),
     CheckConstraint("deadline_ms > 0", name="carrier_link_deadline"),
     # Until its deadline a message may still arrive: only later can it be known to be lost.
     CheckConstraint("settle_after_s * 1000 > deadline_ms", name="carrier_link_settle_after"),

@@ -25,6 +25,7 @@ PRAGMA wal_autocheckpoint = 16000;
 PRAGMA cache_size = -65536;
 PRAGMA mmap_size = 1073741824;
 PRAGMA temp_store = MEMORY;
+PRAGMA trusted_schema = OFF;
 """
 
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)

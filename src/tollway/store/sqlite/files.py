@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -26,10 +27,29 @@ def problems_of(path: Path) -> list[str]:
     try:
         with our_errors(), closing(apsw.Connection(str(path))) as connection:
             found = connection.execute(f"PRAGMA integrity_check({_PROBLEMS_MAX})").fetchall()
+            strange = _strange_parts(connection)
     except StoreUnavailableError as error:
         return [str(error)]
     texts = [str(text) for (text,) in found]
-    return [text for text in texts if text != "ok" and not text.startswith(_RULE_BROKEN)]
+    damage = [text for text in texts if text != "ok" and not text.startswith(_RULE_BROKEN)]
+    return damage + strange
+
+
+def _strange_parts(connection: apsw.Connection) -> list[str]:
+    """Triggers and views that no migration made: they would run with the next write, or answer in
+    place of a table."""
+    made_here = " ".join(
+        file.read_text(encoding="utf-8")
+        for file in files("tollway.store.migrations").joinpath("baseline/sqlite").iterdir()
+    )
+    parts = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')"
+    ).fetchall()
+    return [
+        f"it has the {kind} {name!r}, which Tollway did not make"
+        for kind, name, text in parts
+        if str(text) not in made_here
+    ]
 
 
 def side_files_of(path: Path) -> list[Path]:

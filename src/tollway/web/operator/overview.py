@@ -41,7 +41,11 @@ _FEW_NUMBERS = 100
 
 _newest_refused = (
     select(refused_call.c.reason)
-    .where(refused_call.c.at_ms >= bindparam("since_ms"), refused_call.c.code != 0)
+    .where(
+        refused_call.c.at_ms >= bindparam("since_ms"),
+        refused_call.c.code != 0,
+        refused_call.c.is_test == 0,
+    )
     .order_by(refused_call.c.at_ms.desc())
     .limit(bindparam("most", type_=Integer))
     .subquery()
@@ -54,7 +58,7 @@ _REJECTED = Query(select(func.count()).select_from(_some_rejected))
 async def show_overview(context: Context) -> Response:
     say, database = context.say, context.database
     now_s = int(context.now_s)
-    minutes = await usage_by_time(database, MINUTE_S, now_s - now_s % 60 - 60 * MINUTE_S)
+    minutes = await usage_by_time(database, MINUTE_S, now_s - now_s % 60 - 59 * MINUTE_S)
     hours = await usage_by_time(database, HOUR_S, now_s - now_s % HOUR_S - 23 * HOUR_S)
     refused = await _refusals(database, now_s)
     blocks: list[Block] = [
@@ -88,7 +92,7 @@ def _figures(
     by_minute: Counter[int] = Counter()
     for start_s, _, calls, _ in minutes:
         by_minute[int(str(start_s))] += int(str(calls))
-    first = now_s - now_s % 60 - 60 * MINUTE_S
+    first = now_s - now_s % 60 - 59 * MINUTE_S
     series = [by_minute[first + index * MINUTE_S] for index in range(60)]
     last_hour = sum(series)
     credit = sum(
@@ -102,7 +106,7 @@ def _figures(
         [
             Figure(
                 say("Calls in the last minute"),
-                grouped(series[-1]),
+                grouped(max(series[-2:])),
                 note=say("charged, last hour beside"),
                 spark=spark(series),
             ),

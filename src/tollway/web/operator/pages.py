@@ -1,7 +1,7 @@
 """All pages of the operator's area, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.operator import accounts, overview, requests
+from tollway.web.operator import accounts, lists, overview, prices, requests
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -12,6 +12,13 @@ FRAME = Frame(
         RailLink(overview.PATH, "Overview", "overview"),
         RailLink(accounts.PATH, "Accounts", "accounts"),
         RailLink(requests.PATH, "Requests", "requests"),
+        RailLink(lists.SHOPS, "Shops and consents", "shops"),
+        RailLink(lists.CARRIERS, "Carriers", "carriers"),
+        RailLink(lists.DATA, "Data", "data"),
+        RailLink(prices.PATH, "Prices", "prices"),
+        RailLink(lists.NODES, "Nodes", "nodes"),
+        RailLink(lists.TRAIL, "Trail", "trail"),
+        RailLink(lists.SETTINGS, "Settings", "settings"),
     ),
     search="/operator/search",
     search_hint=sentence("Search requests and accounts"),
@@ -33,4 +40,16 @@ PAGES = (
     PageSpec(f"{accounts.ONE}/token/revoke", accounts.revoke_act, accounts.revoke_act),
     PageSpec(f"{accounts.ONE}/invite", act=accounts.invite_act),
     PageSpec(f"{accounts.ONE}/close", act=accounts.close_act),
+    PageSpec(lists.SHOPS, lists.show_shops),
+    PageSpec(f"{lists.SHOPS}/revoke", lists.revoke_consent_act, lists.revoke_consent_act),
+    PageSpec(lists.CARRIERS, lists.show_carriers),
+    PageSpec(lists.WAYBILL, lists.show_waybill),
+    PageSpec(f"{lists.WAYBILL}/label", lists.waybill_label),
+    PageSpec(lists.DATA, lists.show_data),
+    PageSpec(prices.PATH, prices.show_prices),
+    PageSpec(f"{prices.PATH}/price", act=prices.price_act),
+    PageSpec(f"{prices.PATH}/state", act=prices.state_act),
+    PageSpec(lists.NODES, lists.show_nodes),
+    PageSpec(lists.TRAIL, lists.show_trail),
+    PageSpec(lists.SETTINGS, lists.show_settings),
 )

@@ -215,6 +215,7 @@ CREATE TABLE carrier_link (
     settle_after_s BIGINT NOT NULL,
     changed_at_s BIGINT NOT NULL,
     protocol VARCHAR COLLATE "C" NOT NULL,
+    template_url VARCHAR COLLATE "C" NOT NULL,
     PRIMARY KEY (wp_code),
     CONSTRAINT carrier_link_deadline CHECK (deadline_ms > 0),
     CONSTRAINT carrier_link_settle_after CHECK (settle_after_s * 1000 > deadline_ms)

@@ -1,0 +1,83 @@
+"""How long does the demo world take beside a bare insert of the same rows?
+
+Runs `tollway demo` on a new file, then copies all its rows into another new file with the same
+tables, one prepared INSERT for each table and one transaction: the least that SQLite needs. With a
+PostgreSQL URL it loads a world there too, which should take at most three times as long as the
+file. Times are CPU seconds of the process and its children, and seconds on the clock.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536"
+SCHEMA = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type <> 'table', rowid"
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+
+def cpu_s() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def load(url: str, folder: Path) -> tuple[float, float]:
+    """What `tollway demo` takes: CPU seconds, without those of a server, and seconds."""
+    command = [sys.executable, "-m", "tollway", "demo", "--database", url]
+    files = {"TOLLWAY_KEY_FILE": f"{folder}/keys", "TOLLWAY_SECRET_FILE": f"{folder}/secret"}
+    began, cpu = time.perf_counter(), cpu_s()
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **files}, capture_output=True, check=False
+    )
+    if done.returncode:
+        sys.exit(done.stderr.decode())
+    return cpu_s() - cpu, time.perf_counter() - began
+
+
+def bare(source: Path, target: Path) -> tuple[float, float, int]:
+    """A bare insert of the rows of a file, in the order of their keys, and how many they are."""
+    with closing(apsw.Connection(str(source))) as old, closing(apsw.Connection(str(target))) as new:
+        new.execute(PRAGMAS).fetchall()
+        for (statement,) in old.execute(SCHEMA):
+            new.execute(statement)
+        rows = {
+            name: old.execute(f"SELECT * FROM {name}").fetchall() for (name,) in old.execute(TABLES)
+        }
+        began, cpu = time.perf_counter(), cpu_s()
+        new.execute("BEGIN")
+        for name, its_rows in rows.items():
+            if its_rows:
+                marks = ", ".join("?" * len(its_rows[0]))
+                new.executemany(f"INSERT INTO {name} VALUES ({marks})", its_rows)
+        new.execute("COMMIT")
+        return cpu_s() - cpu, time.perf_counter() - began, sum(map(len, rows.values()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--postgresql", help="the URL of an empty database", default="")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
+        folder = Path(name)
+        cpu, taken = load(f"sqlite:///{folder}/demo.db", folder)
+        bare_cpu, bare_taken, rows = bare(folder / "demo.db", folder / "bare.db")
+        print(f"{rows:,} rows")
+        print(f"bare insert:  {bare_cpu:5.1f} s of CPU, {bare_taken:5.1f} s")
+        print(f"tollway demo: {cpu:5.1f} s of CPU, {taken:5.1f} s: {cpu / bare_cpu:.1f} times")
+        if chosen.postgresql:
+            cpu, shared = load(chosen.postgresql, folder)
+            print(
+                f"PostgreSQL:   {cpu:5.1f} s of CPU here, {shared:5.1f} s: "
+                f"{shared / taken:.1f} times the file"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Signed forms: a protocol for carriers, or adapters to them, that sign their answers too and can
+be asked what became of an order.
+
+A message is a form whose `logistics_interface` is a JSON text and whose `data_digest` signs it, as
+in Cainiao's LINK. An answer is such a form too, with those two fields.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import time
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+import msgspec
+
+from tollway.carriers.carrier_links import OpenedCarrierLink
+from tollway.carriers.carriers import Carrier
+from tollway.carriers.connectors.connector import (
+    AnswerUnusableError,
+    Cancelled,
+    ConnectorError,
+    Declined,
+    Issued,
+    IssueOrder,
+    NotSentError,
+    OrderRef,
+    OutcomeUnknownError,
+)
+from tollway.carriers.connectors.http_exchange import exchange
+from tollway.carriers.labels.print_data import Party, RoutingInfo
+
+ISSUE = "TMS_WAYBILL_GET"
+LOOK_UP = "TMS_WAYBILL_QUERY"
+CANCEL = "TMS_WAYBILL_DISCARD"
+
+# Codes of a gateway before the carrier. With these it has not forwarded the message; with any other
+# (S06 timeout, S07 system error, …) it may have.
+_GATEWAY_CODE = "S"
+NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S12"})
+NOT_FOUND = "WAYBILL_NOT_FOUND"
+
+
+class _Order(msgspec.Struct, frozen=True, rename="camel"):
+    cp_code: str
+    object_id: str
+    user_id: str
+    trade_order_list: list[str]
+
+
+class _IssueContent(_Order, frozen=True, rename="camel"):
+    waybill_type: int
+    sender: Party
+    recipient: Party
+
+
+class _CancelContent(_Order, frozen=True, rename="camel"):
+    waybill_code: str
+
+
+class Answer(msgspec.Struct, frozen=True, rename="camel"):
+    """What every answer says; which fields are filled depends on the message."""
+
+    success: bool
+    object_id: str
+    waybill_code: str = ""
+    routing_info: RoutingInfo | None = None
+    error_code: str = ""
+    error_msg: str = ""
+
+    @property
+    def is_of_gateway(self) -> bool:
+        """Whether it comes from the gateway, and not from the carrier behind it."""
+        code = self.error_code
+        return not self.success and code.startswith(_GATEWAY_CODE) and code[1:].isdecimal()
+
+
+def issue_content(wp_code: str, order: IssueOrder) -> str:
+    content = _IssueContent(
+        **_order(wp_code, order.ref),
+        waybill_type=order.waybill_type,
+        sender=order.sender,
+        recipient=order.recipient,
+    )
+    return msgspec.json.encode(content).decode()
+
+
+def look_up_content(wp_code: str, ref: OrderRef) -> str:
+    return msgspec.json.encode(_Order(**_order(wp_code, ref))).decode()
+
+
+def cancel_content(wp_code: str, ref: OrderRef, number: str) -> str:
+    content = _CancelContent(**_order(wp_code, ref), waybill_code=number)
+    return msgspec.json.encode(content).decode()
+
+
+def signed_form(opened: OpenedCarrierLink, message: str, content: str) -> dict[str, str]:
+    return {
+        "msg_type": message,
+        "logistic_provider_id": opened.link.provider_id,
+        "to_code": opened.link.to_code,
+        "logistics_interface": content,
+        "data_digest": digest(content, opened.secret),
+    }
+
+
+def read_answer(opened: OpenedCarrierLink, ref: OrderRef, body: bytes) -> Answer:
+    """The answer to a message about this order, if the carrier has signed it."""
+    try:
+        fields = parse_qs(body.decode(), strict_parsing=True, max_num_fields=10)
+        content, signature = fields["logistics_interface"][0], fields["data_digest"][0]
+    except (ValueError, KeyError):
+        raise OutcomeUnknownError("The carrier's answer is not a signed form.") from None
+    if not hmac.compare_digest(digest(content, opened.secret).encode(), signature.encode()):
+        raise OutcomeUnknownError("The carrier's answer has a wrong digest.")
+    try:
+        answer = msgspec.json.decode(content, type=Answer)
+    except (msgspec.MsgspecError, UnicodeError):
+        raise AnswerUnusableError("The content of the carrier's answer cannot be read.") from None
+    if answer.object_id != ref.task_id:
+        # Signed, and still no answer to this: for example one that was kept and sent again.
+        raise AnswerUnusableError("The carrier's answer is about another order.")
+    return answer
+
+
+def digest(content: str, secret: str) -> str:
+    """MD5 is weak, but the other side computes it: the connection itself must be trusted."""
+    raw = hashlib.md5(f"{content}{secret}".encode(), usedforsecurity=False).digest()
+    return base64.b64encode(raw).decode()
+
+
+def _order(wp_code: str, ref: OrderRef) -> dict[str, Any]:
+    return {
+        "cp_code": wp_code,
+        "object_id": ref.task_id,
+        "user_id": ref.owner_id,
+        "trade_order_list": [ref.order_sn],
+    }
+
+
+_LOOK_UP_FIRST_PAUSE_S = 0.05
+
+
+class SignedFormConnector:
+    """One carrier that speaks signed forms."""
+
+    def __init__(
+        self, client: httpx.AsyncClient, carrier: Carrier, opened: OpenedCarrierLink
+    ) -> None:
+        self._client = client
+        self._wp_code = carrier.wp_code
+        self._opened = opened
+        self._deadline_s = opened.link.deadline_ms / 1000
+
+    async def issue(self, order: IssueOrder) -> Issued | Declined:
+        content = issue_content(self._wp_code, order)
+        answer = await self._ask(ISSUE, order.ref, content, self._deadline_s)
+        return _issued(answer) if answer.success else Declined(answer.error_msg)
+
+    async def look_up(self, order: OrderRef) -> Issued | None:
+        content = look_up_content(self._wp_code, order)
+        answer = await self._ask_until_answered(LOOK_UP, order, content)
+        if answer.success:
+            return _issued(answer)
+        if answer.error_code == NOT_FOUND:
+            return None
+        raise AnswerUnusableError("The carrier does not say whether it knows an order.")
+
+    async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
+        content = cancel_content(self._wp_code, order, number)
+        answer = await self._ask(CANCEL, order, content, self._deadline_s)
+        return Cancelled(number) if answer.success else Declined(answer.error_msg)
+
+    async def _ask(self, message: str, ref: OrderRef, content: str, deadline_s: float) -> Answer:
+        """Sends one message, once."""
+        form = signed_form(self._opened, message, content)
+        request = self._client.build_request("POST", self._opened.link.url, data=form)
+        answer = read_answer(self._opened, ref, await exchange(self._client, request, deadline_s))
+        if answer.is_of_gateway:
+            raise _gateway_error(answer.error_code)
+        return answer
+
+    async def _ask_until_answered(self, message: str, ref: OrderRef, content: str) -> Answer:
+        """Sends a message that changes nothing, again and again until the deadline."""
+        ends_at_s = time.monotonic() + self._deadline_s
+        pause_s = _LOOK_UP_FIRST_PAUSE_S
+        while True:
+            try:
+                left_s = ends_at_s - time.monotonic()
+                return await self._ask(message, ref, content, left_s)
+            except ConnectorError:
+                if time.monotonic() + pause_s >= ends_at_s:
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+
+
+def _issued(answer: Answer) -> Issued:
+    return Issued(answer.waybill_code, answer.routing_info)
+
+
+def _gateway_error(code: str) -> ConnectorError:
+    if code in NOT_PASSED_ON:
+        return NotSentError(
+            f"The carrier's gateway refused the message with {code}: check the link."
+        )
+    return OutcomeUnknownError("The carrier's gateway has no answer of the carrier.")

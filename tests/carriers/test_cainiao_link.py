@@ -1,0 +1,223 @@
+"""LINK as its gateway wants it, against a fake that was written from public facts: every message,
+both forms of answers, and what becomes of an outcome that cannot be asked for."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from tests.carriers.conftest import carrier_with, new_order
+from tests.support.forks import Fork, run
+from tests.support.gateway import Gateway
+from tests.support.remote import age_pending, ledger_of
+from tests.support.stores import Store
+from tests.support.waybills import issue, new_customer, request
+from tollway.carriers.carrier_links import CAINIAO_LINK, CarrierLink, OpenedCarrierLink, connect
+from tollway.carriers.carriers import add_carrier
+from tollway.carriers.connectors.cainiao_link import CainiaoConnector, read_answer
+from tollway.carriers.connectors.connector import (
+    Cancelled,
+    Declined,
+    Issued,
+    NoLookUpError,
+    NotSentError,
+    OutcomeUnknownError,
+)
+from tollway.carriers.connectors.http_exchange import open_client
+from tollway.store.open import open_sealer
+
+T = TypeVar("T")
+SECRET = "link-secret"
+TEMPLATE = "http://cloudprint.cainiao.com/template/standard/101"
+_codes = count(1)
+
+
+class FakeLink:
+    """`python -m tollway.fakes.link` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        secret = folder / "link.secret"
+        secret.write_text(f"{SECRET}\n", "utf-8")
+        self._process = Fork("tollway.fakes.link", "--secret-file", str(secret))
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().split()[-1]
+        self._base = self.url.removesuffix("/gateway/link.do")
+
+    def misbehave(self, fault: str, **details: str) -> None:
+        httpx.post(f"{self._base}/control", json={"fault": fault, **details}, trust_env=False)
+
+    def journal(self) -> list[dict[str, Any]]:
+        lines = httpx.get(f"{self._base}/journal", trust_env=False).text.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(30) == 0
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def shared_link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeLink]:
+    started = FakeLink(tmp_path_factory.mktemp("link"))
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def link(shared_link: FakeLink) -> Iterator[FakeLink]:
+    yield shared_link
+    shared_link.misbehave("none")
+
+
+def opened(url: str, *, secret: str = SECRET, deadline_ms: int = 5000) -> OpenedCarrierLink:
+    link = CarrierLink("YTO", url, "TOLLWAY", "", deadline_ms, 60, 0, CAINIAO_LINK, TEMPLATE)
+    return OpenedCarrierLink(link, secret)
+
+
+def ask(over: OpenedCarrierLink, question: Callable[[CainiaoConnector], Awaitable[T]]) -> T:
+    async def work() -> T:
+        async with open_client() as client:
+            return await question(CainiaoConnector(client, carrier_with(), over))
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("form", ["none", "xml"])
+def test_a_number_comes_with_the_carriers_own_print_data(link: FakeLink, form: str) -> None:
+    link.misbehave(form)
+    order = new_order()
+    issued = ask(opened(link.url), lambda to: to.issue(order))
+    assert isinstance(issued, Issued)
+    assert link.journal()[-1] == {
+        "event": "issued",
+        "objectId": order.ref.task_id,
+        "number": issued.number,
+    }
+    assert issued.print_data is not None and issued.routing is not None
+    assert json.loads(issued.print_data)["templateURL"] == TEMPLATE
+    assert issued.routing.route_code == "755-D12-03"
+    assert ask(opened(link.url), lambda to: to.cancel(order.ref, issued.number)) == Cancelled(
+        issued.number
+    )
+    assert link.journal()[-1]["event"] == "discarded"
+
+
+def test_what_the_carrier_refuses_is_its_own_text(link: FakeLink) -> None:
+    link.misbehave("refuse", reason="余额不足")
+    order = new_order()
+    assert ask(opened(link.url), lambda to: to.issue(order)) == Declined("余额不足")
+    link.misbehave("none")
+    declined = ask(opened(link.url), lambda to: to.cancel(order.ref, "YT404"))
+    assert declined == Declined("面单号不存在")
+
+
+def test_what_the_gateway_does_not_pass_on_was_not_sent(link: FakeLink) -> None:
+    with pytest.raises(NotSentError, match="S02"):
+        ask(opened(link.url, secret="another"), lambda to: to.issue(new_order()))
+    with pytest.raises(OutcomeUnknownError, match="S07"):
+        link.misbehave("S07")
+        ask(opened(link.url), lambda to: to.issue(new_order()))
+
+
+@pytest.mark.parametrize("fault", ["cut", "text"])
+def test_without_an_answer_the_outcome_is_unknown_and_cannot_be_asked_for(
+    link: FakeLink, fault: str
+) -> None:
+    link.misbehave(fault)
+    order = new_order()
+    with pytest.raises(OutcomeUnknownError):
+        ask(opened(link.url), lambda to: to.issue(order))
+    assert link.journal()[-1]["objectId"] == order.ref.task_id
+    with pytest.raises(NoLookUpError):
+        ask(opened(link.url), lambda to: to.look_up(order.ref))
+
+
+def test_the_branches_that_issue_numbers_are_shown(link: FakeLink) -> None:
+    (branch,) = ask(opened(link.url), lambda to: to.subscriptions())
+    assert branch.branch_code == "571001" and branch.quantity > 0
+    assert branch.addresses == ["浙江省杭州市余杭区良睦路 1 号"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[1]",
+        b"{}",
+        b"<response>",
+        b'<!DOCTYPE r [<!ENTITY a "b">]><r><success>true</success></r>',
+        b"<r>" * 40 + b"</r>" * 40,
+        "<成功>".encode("gbk"),
+    ],
+)
+def test_an_answer_of_another_form_is_no_answer(body: bytes) -> None:
+    with pytest.raises(OutcomeUnknownError):
+        read_answer(body)
+
+
+def connected(store: Store, link: FakeLink) -> str:
+    wp_code = f"LK{next(_codes)}"
+    wanted = CarrierLink(wp_code, link.url, "TOLLWAY", "", 3000, 60, 0, CAINIAO_LINK, TEMPLATE)
+
+    async def work(database: Any) -> None:
+        await add_carrier(database, wp_code, "菜鸟合作快递", r"YT\d{13}")
+        await connect(database, open_sealer(store.url, store.key_file), wanted, SECRET)
+
+    store.do(work)
+    return wp_code
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+def test_a_caller_gets_the_carriers_print_data_and_an_operator_decides_what_is_unknown(
+    store: Store, link: FakeLink, tmp_path: Path
+) -> None:
+    def tollway(*arguments: str) -> Any:
+        return run("tollway", *arguments, cwd=tmp_path, env=store.settings)
+
+    customer, wp_code = new_customer(store), connected(store, link)
+    gateway = Gateway(store, reconcile_interval_s=3600)
+    reply = issue(gateway, customer.token, request(wp_code))
+    assert (reply.code, reply.data["code"]) == (0, 1), reply.msg
+    assert json.loads(reply.data["printData"])["signature"] == "MD:fake"
+    label = tollway("waybill", "label", reply.data["waybillCode"], "--out", "label.zpl")
+    assert label.returncode == 0, label.stderr
+
+    link.misbehave("cut")
+    lost, dropped = request(wp_code), request(wp_code)
+    for body in (lost, dropped):
+        assert issue(gateway, customer.token, body).code == 101
+    link.misbehave("none")
+    assert gateway.stop() == 0
+    number = link.journal()[-2]["number"]
+    early = tollway("reconcile", "--decide", lost["order_sn"], "--number", number)
+    assert early.returncode == 1 and "may still arrive" in early.stderr
+
+    age_pending(store)
+    found = tollway("reconcile")
+    assert found.returncode == 1 and "cannot be asked: decide" in found.stdout
+    wrong = tollway("reconcile", "--decide", lost["order_sn"], "--number", "ABC")
+    assert wrong.returncode == 1 and "is no number" in wrong.stderr
+    assert tollway("carrier", "disconnect", wp_code).returncode == 1
+    before = ledger_of(store, customer)
+    decided = tollway("reconcile", "--decide", lost["order_sn"], "--number", number)
+    assert decided.returncode == 0 and number in decided.stdout, decided.stderr
+    given_up = tollway("reconcile", "--decide", dropped["order_sn"], "--not-issued")
+    assert given_up.returncode == 0, given_up.stderr
+    after = ledger_of(store, customer)
+    assert (before.held, after.held) == (20, 0)
+    assert (after.posted - before.posted, after.available - before.available) == (10, 10)
+    assert "waybill decide" in tollway("trail", "show").stdout
+    assert tollway("audit").returncode == 0
+    assert tollway("carrier", "disconnect", wp_code).returncode == 0

@@ -1,0 +1,229 @@
+"""Journeys in a real browser: the Chromium of the machine, skipped where there is none."""
+
+import html
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import Page, sync_playwright
+
+from tests.support.consent import PASSWORD, ask, new_asker, new_person
+from tests.support.gateway import ANALYSIS, Gateway
+from tests.support.ledger import RUNTIME, new_caller
+from tests.support.stores import Store
+from tests.web.test_caller import new_member
+from tests.web.test_operator import operator_link
+from tollway.ledger.accounts import open_account
+
+T = TypeVar("T")
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+# One engine: pages are the same on both, and their queries are tested on both elsewhere.
+pytestmark = [
+    pytest.mark.sqlite,
+    pytest.mark.skipif(_CHROMIUM is None, reason="no Chromium: install Debian's chromium"),
+]
+
+
+@pytest.fixture
+def chromium() -> Iterator[Chromium]:
+    """Of one test: as long as it runs, fixtures could not run an event loop."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def new_page(chromium: Chromium) -> Iterator[Callable[..., Page]]:
+    """Opens pages; at the end none had an error or asked another host for anything."""
+    contexts, problems = [], []
+
+    def checked(page: Page, base_url: str) -> Page:
+        host = urlsplit(base_url).netloc
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "console", lambda said: problems.append(said.text) if said.type == "error" else None
+        )
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.on(
+            "request",
+            lambda sent: problems.append(sent.url) if urlsplit(sent.url).netloc != host else None,
+        )
+        return page
+
+    def open_page(base_url: str, **options: Any) -> Page:
+        context = chromium.new_context(base_url=base_url, **{"locale": "en-GB", **options})
+        contexts.append(context)
+        return checked(context.new_page(), base_url)
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def aside(work: Callable[[], T]) -> T:
+    """In another thread: this one has the event loop of the browser."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
+
+
+def sign_in(page: Page, store: Store) -> Page:
+    link = aside(lambda: operator_link(store))
+    page.goto(f"/operator/enter?link={link}")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/operator")
+    return page
+
+
+def test_from_the_printed_link_to_the_receipt(
+    own_store: Store, new_page: Callable[..., Page], question: dict[str, str]
+) -> None:
+    gateway = aside(lambda: Gateway(own_store))
+    page = new_page(gateway.base_url)
+    printed = next(line for line in gateway.process.stdout if "enter?link=" in line)
+    page.goto(printed.strip())
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("navigation").get_by_role("link", name="Accounts").click()
+    page.get_by_label("Name", exact=True).fill("Acme")
+    page.get_by_role("button", name="Open account").click()
+    top_up = page.locator("form[action$='top-up']")
+    top_up.get_by_label("What").select_option(label="calls: Product analysis")
+    top_up.get_by_label("Amount").fill("10")
+    top_up.get_by_label("Reason").fill("first")
+    top_up.get_by_role("button", name="Top up").click()
+    page.get_by_role("button", name="Add 10 calls").click()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Issue token").click()
+    token = page.locator(".secret code").inner_text()
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = gateway.client.get(ANALYSIS, params=question, headers=headers)
+    assert answer.json()["code"] == 0
+    page.keyboard.press("/")
+    page.keyboard.type(answer.headers["x-request-id"])
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/operator/request?**")
+    assert "1 call: 10 → 9" in page.locator(".stages").inner_text()
+    assert aside(gateway.stop) == 0
+
+
+def _tab_to(page: Page, text: str) -> None:
+    """Moves the focus with the tabulator until it is on what has this text."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "() => [document.activeElement.innerText, document.activeElement.getAttribute("
+            "'aria-label'), document.activeElement.labels?.[0]?.innerText].join('\\n')"
+        )
+        if text in focused.split("\n"):
+            return
+    raise AssertionError(f"the focus never reaches {text}")
+
+
+def test_an_account_is_opened_with_the_keyboard_alone(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = new_page(gateway.base_url)
+    page.goto(f"/operator/enter?link={aside(lambda: operator_link(store))}")
+    _tab_to(page, "Sign in")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/operator")
+    _tab_to(page, "Accounts")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/operator/accounts")
+    _tab_to(page, "Name")
+    page.keyboard.type(f"Keys {time.time_ns()}")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/operator/account?**")
+    _tab_to(page, "Issue token")
+    page.keyboard.press("Enter")
+    page.locator(".secret code").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_nothing_scrolls_sideways(
+    gateway: Gateway,
+    store: Store,
+    new_page: Callable[..., Page],
+    question: dict[str, str],
+    scheme: str,
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    member = aside(lambda: new_member(store, caller.account_id))
+    request_id = gateway.get(token=caller.token, query=question).headers["x-request-id"]
+    page = sign_in(new_page(gateway.base_url, color_scheme=scheme), store)
+    page.goto(f"/account/enter?link={member.link}")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/account")
+    wrong = {}
+    for path in (
+        *("/", "/owner", "/operator", "/operator/accounts", "/operator/requests"),
+        *(f"/operator/account?id={caller.account_id}", f"/operator/request?id={request_id}"),
+        *("/operator/shops", "/operator/carriers", "/operator/data", "/operator/prices"),
+        *("/operator/nodes", "/operator/trail", "/operator/settings"),
+        *("/account", "/account/requests", f"/account/request?id={request_id}"),
+        *("/account/ledger", "/account/tokens", "/account/shops", "/account/members"),
+    ):
+        page.goto(path)
+        page.evaluate(_AXE)
+        found = page.evaluate("async () => (await axe.run()).violations")
+        page.set_viewport_size({"width": 390, "height": 844})
+        if page.evaluate("document.documentElement.scrollWidth") > 390:
+            found.append({"id": "sideways", "nodes": []})
+        page.set_viewport_size({"width": 1280, "height": 800})
+        if found:
+            wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
+    assert wrong == {}
+
+
+def test_hostile_names_are_shown_as_text(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    name = f"<img src=x onerror=alert(1)>{{{{7*7}}}}\"' {time.time_ns()}"
+    account = aside(lambda: store.do(lambda database: open_account(database, RUNTIME, name)))
+    page = sign_in(new_page(gateway.base_url), store)
+    page.goto(f"/operator/account?id={account.id}")
+    assert page.locator("h1").inner_text() == name
+    page.goto("/operator/accounts?q=onerror")
+    assert page.get_by_role("link", name=name).is_visible()
+    assert html.escape(name, quote=False).split("{")[0] in page.content()
+
+
+def test_pages_work_without_script(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url, java_script_enabled=False), store)
+    page.goto("/operator/accounts")
+    page.get_by_label("Name", exact=True).fill(f"Plain {time.time_ns()}")
+    page.get_by_role("button", name="Open account").click()
+    page.get_by_role("button", name="Issue token").click()
+    assert page.locator(".secret code").inner_text().startswith("tw_live_")
+
+
+def test_an_owner_approves_and_revokes_in_chinese(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    asker, person = aside(lambda: new_asker(store)), aside(lambda: new_person(store))
+    refused = ask(gateway, asker, person.id)
+    assert refused.code == 302
+    page = new_page(gateway.base_url, locale="zh-CN")
+    page.goto(refused.data["authorize_url"])
+    page.get_by_label("登录名").fill(person.login)
+    page.get_by_label("密码").fill(PASSWORD)
+    page.get_by_role("button", name="登录").click()
+    page.get_by_role("button", name="同意授权").click()
+    page.get_by_text("已授权。").wait_for()
+    assert ask(gateway, asker, person.id).code == 0
+    page.get_by_role("button", name="撤销").click()
+    page.get_by_text("的下一次调用将被拒绝").wait_for()
+    page.get_by_role("button", name="撤销").click()
+    page.get_by_text("已撤销，").wait_for()
+    assert ask(gateway, asker, person.id).code == 302
