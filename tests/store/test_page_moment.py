@@ -11,8 +11,7 @@ from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tollway.operations.coupon_claims.queries import Window
 from tollway.operations.coupon_claims.queries import read_page as read_claims
-from tollway.operations.orders.queries import Filter
-from tollway.operations.orders.queries import read_page as read_orders
+from tollway.operations.orders.queries import Filter, OrderPages
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -33,7 +32,9 @@ def test_a_page_of_orders_during_a_push_is_of_one_moment(own_store: Store, step:
         ]
         put_orders(own_store, later)
 
-    total, listed = _read(own_store, step, push, lambda db: read_orders(db, _EVERY_ORDER, 0, 100))
+    total, listed = _read(
+        own_store, step, push, lambda db: OrderPages(db).read(_EVERY_ORDER, 0, 100)
+    )
     assert (total, listed) in [(2, 2), (32, 32)]
 
 

@@ -27,8 +27,8 @@ def set_clock(ahead_s: int) -> None:
             for known_as, value in list(vars(module).items()):
                 if value is _real:
                     setattr(module, known_as, shifted)
-    _, pick = Runtime.__init__.__defaults__ or ()
-    Runtime.__init__.__defaults__ = (shifted, pick)
+    _, *others = Runtime.__init__.__defaults__ or ()
+    Runtime.__init__.__defaults__ = (shifted, *others)
 
 
 if __name__ == "__main__":

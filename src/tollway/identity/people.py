@@ -17,7 +17,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.identity import person, sign_in_link
 
@@ -266,11 +266,25 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
 
 async def ensure_operator(database: Database, runtime: Runtime) -> Person:
     """The first operator, made now if there is none yet."""
-    for each in await list_operators(database):
-        if each.removed_at_s is None:
-            return each
-    made = await invite(database, runtime, role=Role.OPERATOR, name="Operator", login="operator")
+    first = await _first_operator(database)
+    if first is not None:
+        return first
+    try:
+        made = await invite(
+            database, runtime, role=Role.OPERATOR, name="Operator", login="operator"
+        )
+    except (LedgerError, StoreError):
+        # Another node that started at the same moment may have made it.
+        first = await _first_operator(database)
+        if first is None:
+            raise
+        return first
     return made.person
+
+
+async def _first_operator(database: Database) -> Person | None:
+    operators = await list_operators(database)
+    return next((each for each in operators if each.removed_at_s is None), None)
 
 
 async def an_operator_has_a_password(reader: Reader) -> bool:
