@@ -76,8 +76,9 @@ def test_very_many_go_in_pieces(own_store: Store) -> None:
         swept = await sweep_client_tokens(counted, RUNTIME.at_s())
         return [swept, counted.writes]
 
-    # Pieces of 500 rows, each in a commit of its own.
-    assert own_store.do(sweep) == [1100, 3]
+    swept, commits = own_store.do(sweep)
+    # Pieces of at most 500 rows, smaller ones on a slow machine, each in a commit of its own.
+    assert swept == 1100 and commits >= 3
     assert _rows(own_store, client) == 0
 
 

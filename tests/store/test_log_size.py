@@ -64,6 +64,6 @@ def test_between_searches_the_log_is_checkpointed_and_the_control(
         return longest
 
     longest = store.do(work)
-    # 16 MiB were written.
-    assert (longest < 8 * _MIB) is is_shortened, f"{longest / _MIB:.1f} MiB"
+    # 16 MiB were written, which take more than that in the log.
+    assert (longest < 15 * _MIB) is is_shortened, f"{longest / _MIB:.1f} MiB"
     assert store.run("SELECT count(*) FROM product") == [(4000,)]

@@ -23,7 +23,11 @@ class Receiver:
             def do_POST(self) -> None:
                 length = int(self.headers["content-length"])
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                found = Received(headers, self.rfile.read(length))
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    # The sender was killed while it sent.
+                    return
+                found = Received(headers, body)
                 receiver.received.append(found)
                 self.send_response(receiver.answer(found))
                 self.send_header("content-length", "0")
