@@ -61,6 +61,7 @@ LINK = {
     "url",
     "provider_id",
     "to_code",
+    "template_url",
     "protocol",
     "deadline_ms",
     "settle_after_s",
@@ -68,7 +69,10 @@ LINK = {
 }
 POOL_CHANGE = {"wp_code", "owner_id", "read", "loaded", "rejected", "reasons", "rejects"}
 
-TO_CARRIER = "--url https://link.example --provider TOLLWAY --to-code YTO"
+TO_CARRIER = (
+    "--url https://link.example --provider TOLLWAY --to-code YTO "
+    "--template https://link.example/template"
+)
 
 # In this order: later ones see what earlier ones did. A list stands for an array of such objects.
 SOURCE = {"name", "speaks_for", "added_at_s", "rotated_at_s"}

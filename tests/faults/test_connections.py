@@ -26,7 +26,7 @@ def test_any_round_trip_may_break(today: date, carrier: FakeCarrier) -> None:
     seed = random.SystemRandom().randrange(10**9)
     outcome = run_random(BATCHES, today, carrier, seed, audit_every=20)
     assert not outcome.wrong, f"seed {seed}"
-    assert outcome.figures["faults"] > 3 and outcome.figures["acknowledged"]
+    assert outcome.figures["faults"] and outcome.figures["acknowledged"]
 
 
 def test_the_control_is_found(today: date, carrier: FakeCarrier) -> None:

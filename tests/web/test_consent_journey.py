@@ -218,6 +218,7 @@ def test_attempts_are_limited_also_for_logins_that_do_not_exist(
 def test_the_cookie_is_kept_from_scripts_and_other_sites(
     gateway: Gateway, own_store: Store
 ) -> None:
+    gateway.client.cookies.clear()
     cookie = gateway.client.get("/owner").headers["set-cookie"].lower()
     gateway.client.cookies.clear()
     assert "httponly" in cookie and "samesite=lax" in cookie and "max-age=43200" in cookie

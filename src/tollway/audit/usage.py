@@ -1,12 +1,14 @@
 """Usage against entries: are the sums by day what the counted entries took?
 
-Entries behind the cursor of a balance are not counted yet, and are left out. The sums by minute and
-by hour are dropped after a while; as long as they are there, they are made in the same statement.
+Entries behind the cursor of a balance are not counted yet, and are left out; so is a balance whose
+entries were dropped before they were counted, until the cursor has passed them. The sums by minute
+and by hour are dropped after a while; as long as they are there, they are made in the same
+statement.
 """
 
 from collections.abc import Iterator
 
-from sqlalchemy import and_, func, literal, select, union_all
+from sqlalchemy import and_, exists, func, literal, select, union_all
 
 from tollway.audit.check import Breach, Check
 from tollway.store.database import Row
@@ -45,6 +47,13 @@ _parts = union_all(
         ),
     ),
 ).subquery("parts")
+_is_behind = exists().where(
+    archived_balance.c.account_id == _parts.c.account_id,
+    archived_balance.c.unit == _parts.c.unit,
+    usage_cursor.c.account_id == _parts.c.account_id,
+    usage_cursor.c.unit == _parts.c.unit,
+    archived_balance.c.number > usage_cursor.c.number,
+)
 _wrong = (
     select(
         _parts.c.account_id,
@@ -52,6 +61,7 @@ _wrong = (
         func.sum(_parts.c.summed),
         func.sum(_parts.c.taken),
     )
+    .where(~_is_behind)
     .group_by(_parts.c.account_id, _parts.c.unit)
     .having(func.sum(_parts.c.summed) != func.sum(_parts.c.taken))
 )

@@ -21,6 +21,8 @@ from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.revision import UNFINISHED_MOVE, revision_of, unfinished_move_of
 from tollway.store.postgresql.transaction import PostgresqlTransaction
 from tollway.store.schema.database import key_check, version
+from tollway.store.schema.identity import person, sign_in_link
+from tollway.store.schema.trail import operator_act
 
 # Any number: the lock of a move into a database.
 _LOCK = "SELECT pg_advisory_lock(7012605119)"
@@ -32,6 +34,9 @@ WHERE seen_at_ms >= (extract(epoch FROM clock_timestamp()) - $1::int) * 1000 ORD
 _FETCHED_AT_ONCE = 2000
 # The first has one row from the beginning, the other the rows of gateways that served it.
 _NEVER_EMPTY = (version, key_check)
+# A gateway makes the first operator when it starts. Until that one has a password, it is not used.
+_FIRST_OPERATOR = (person, operator_act, sign_in_link)
+_HAS_OPERATORS = "SELECT EXISTS (SELECT 1 FROM person WHERE password_hash IS NOT NULL)"
 
 
 class Target:
@@ -56,6 +61,7 @@ class Target:
             async with self._connection.transaction():
                 # A gateway that starts meanwhile waits, and then finds the unfinished move.
                 await self._connection.execute(_LOCK_NODES)
+                await self._refuse_if_served()
                 found = await unfinished_move_of(self._connection)
                 if found is None:
                     await self._refuse_unless_empty()
@@ -64,15 +70,17 @@ class Target:
                         f"The target has an unfinished move of {found}: finish that one, or add "
                         "--restart to empty the target and start over."
                     )
-                await self._refuse_if_served()
                 if found is None:
                     await self._mark(source)
                 elif should_restart:
                     await self._empty(source)
 
     async def _refuse_unless_empty(self) -> None:
+        ignored: tuple[Table, ...] = _NEVER_EMPTY
+        if not await self._connection.fetchval(_HAS_OPERATORS):
+            ignored += _FIRST_OPERATOR
         for table in self._tables:
-            if table not in _NEVER_EMPTY and await self._connection.fetchval(
+            if table not in ignored and await self._connection.fetchval(
                 f"SELECT EXISTS (SELECT 1 FROM {table.name})"  # noqa: S608 - our own name
             ):
                 raise StoreError(
@@ -91,13 +99,19 @@ class Target:
     async def _mark(self, source: str) -> None:
         # Nothing is sealed in it yet, so the keys that it was once served with do not matter.
         await self._connection.execute(f"DELETE FROM {key_check.name}")  # noqa: S608 - our own name
+        await self._truncate(_FIRST_OPERATOR)
         await self._connection.execute(f"CREATE TABLE {UNFINISHED_MOVE} (source text NOT NULL)")
         await self._connection.execute(f"INSERT INTO {UNFINISHED_MOVE} VALUES ($1)", source)  # noqa: S608
 
     async def _empty(self, source: str) -> None:
-        names = ", ".join(table.name for table in self._tables if table is not version)
-        await self._connection.execute(f"TRUNCATE {names}")
+        await self._truncate([table for table in self._tables if table is not version])
         await self._connection.execute(f"UPDATE {UNFINISHED_MOVE} SET source = $1", source)  # noqa: S608
+
+    async def _truncate(self, tables: Sequence[Table]) -> None:
+        # The trail of acts refuses every change. Of this one nothing was ever in force.
+        await self._connection.execute("ALTER TABLE operator_act DISABLE TRIGGER USER")
+        await self._connection.execute(f"TRUNCATE {', '.join(table.name for table in tables)}")
+        await self._connection.execute("ALTER TABLE operator_act ENABLE TRIGGER USER")
 
     async def reached(self, table: Table) -> tuple[int, Row | None]:
         """How many rows of a table are here, and the key of the last of them."""

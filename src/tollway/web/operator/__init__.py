@@ -1,7 +1,10 @@
 """The operator's pages: what the gateway does, and every act that the command line has too.
 
-pages.py     the list of all pages, and the rail
-overview.py  what goes on, and what needs attention
-accounts.py  accounts: list, one account, and the acts on it
-requests.py  the log of calls, and one call's receipt
+pages.py         the list of all pages, and the rail
+overview.py      what goes on, and what needs attention
+account_list.py  accounts: the list, and opening one
+accounts.py      one account, and the acts on it
+requests.py      the log of calls, and one call's receipt
+lists.py         shops, carriers, waybills, data, nodes, trail, settings
+prices.py        operations and their common prices
 """

@@ -1,4 +1,4 @@
-"""Accounts: the list, one account with all that belongs to it, and what can be done to it."""
+"""One account: all that belongs to it, and what can be done to it."""
 
 from starlette.responses import Response
 
@@ -13,8 +13,6 @@ from tollway.ledger.accounts import (
     Account,
     close_account,
     find_account,
-    open_account,
-    search_accounts,
 )
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import Permission, grant, list_permissions, revoke_grant
@@ -37,7 +35,6 @@ from tollway.web.blocks import (
     Empty,
     Facts,
     Field,
-    Filters,
     Form,
     Link,
     Notice,
@@ -65,61 +62,10 @@ _ROLES = {
 }
 
 
-async def show_accounts(context: Context) -> Response:
-    say, text = context.say, context.query("q")
-    found = await search_accounts(context.database, text, context.query("after"), PAGE_ROWS + 1)
-    rows = [await _account_row(context, each) for each in found[:PAGE_ROWS]]
-    more = address(PATH, q=text, after=found[PAGE_ROWS - 1].name) if len(found) > PAGE_ROWS else ""
-    table = Table(
-        [
-            Column(say("Account")),
-            Column(say("State")),
-            Column(say("Credits"), "number"),
-            Column(say("Opened")),
-            Column(say("Id")),
-        ],
-        rows,
-        Empty(
-            say("No account matches.") if text else say("There are no accounts yet."),
-            None if text else Link(say("Open an account"), "#open"),
-            "" if text else "tollway account open NAME",
-        ),
-        filters=Filters(PATH, [Field("q", say("Name or id"), "search", text)]),
-        older=more,
-    )
-    opening = Form(
-        f"{PATH}/open",
-        say("Open account"),
-        [Field("name", say("Name"), is_required=True, length_max=100)],
-        title=say("Open an account"),
-        is_line=True,
-    )
-    return context.page(say("Accounts"), [opening, table])
-
-
-async def _account_row(context: Context, account: Account) -> list[Cell]:
-    balances = await list_balances(context.database, account.id)
-    credit = next((each.amount for each in balances if each.unit == "credits"), None)
-    return [
-        Cell(account.name, href=address(ONE, id=account.id)),
-        _state(context, account),
-        context.number(credit),
-        context.time(account.opened_at_s),
-        Cell(account.id, "mono"),
-    ]
-
-
-def _state(context: Context, account: Account) -> Cell:
+def state_of(context: Context, account: Account) -> Cell:
     if account.closed_at_s is None:
         return Cell(context.say("open"), tone="good")
     return Cell(context.say("closed"), tone="bad")
-
-
-async def open_act(context: Context) -> Response:
-    opened = await open_account(
-        context.database, context.runtime, context.form.get("name", "").strip()
-    )
-    return context.go(ONE, id=opened.id, said="opened")
 
 
 async def find_wanted(context: Context) -> Account:
@@ -159,7 +105,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
             [
                 (say("Id"), Cell(account.id, "mono")),
                 (say("Opened"), context.time(account.opened_at_s)),
-                (say("State"), _state(context, account)),
+                (say("State"), state_of(context, account)),
             ],
             say("Details"),
         )

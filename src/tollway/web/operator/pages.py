@@ -1,7 +1,7 @@
 """All pages of the operator's area, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.operator import accounts, lists, overview, prices, requests
+from tollway.web.operator import account_list, accounts, lists, overview, prices, requests
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -30,8 +30,8 @@ PAGES = (
     PageSpec("/operator/search", requests.search),
     PageSpec(requests.PATH, requests.show_requests),
     PageSpec(requests.ONE, requests.show_request),
-    PageSpec(accounts.PATH, accounts.show_accounts),
-    PageSpec(f"{accounts.PATH}/open", act=accounts.open_act),
+    PageSpec(accounts.PATH, account_list.show_accounts),
+    PageSpec(f"{accounts.PATH}/open", act=account_list.open_act),
     PageSpec(accounts.ONE, accounts.show_account),
     PageSpec(f"{accounts.ONE}/ledger", accounts.show_ledger),
     PageSpec(f"{accounts.ONE}/top-up", act=accounts.top_up_act),

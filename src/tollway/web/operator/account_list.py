@@ -1,0 +1,60 @@
+"""The list of accounts, with a search, and opening one."""
+
+from starlette.responses import Response
+
+from tollway.ledger.accounts import Account, open_account, search_accounts
+from tollway.ledger.entries import list_balances
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
+from tollway.web.operator.accounts import ONE, PATH, state_of
+
+
+async def show_accounts(context: Context) -> Response:
+    say, text = context.say, context.query("q")
+    found = await search_accounts(context.database, text, context.query("after"), PAGE_ROWS + 1)
+    rows = [await _account_row(context, each) for each in found[:PAGE_ROWS]]
+    more = address(PATH, q=text, after=found[PAGE_ROWS - 1].name) if len(found) > PAGE_ROWS else ""
+    table = Table(
+        [
+            Column(say("Account")),
+            Column(say("State")),
+            Column(say("Credits"), "number"),
+            Column(say("Opened")),
+            Column(say("Id")),
+        ],
+        rows,
+        Empty(
+            say("No account matches.") if text else say("There are no accounts yet."),
+            None if text else Link(say("Open an account"), "#open"),
+            "" if text else "tollway account open NAME",
+        ),
+        filters=Filters(PATH, [Field("q", say("Name or id"), "search", text)]),
+        older=more,
+    )
+    opening = Form(
+        f"{PATH}/open",
+        say("Open account"),
+        [Field("name", say("Name"), is_required=True, length_max=100)],
+        title=say("Open an account"),
+        is_line=True,
+    )
+    return context.page(say("Accounts"), [opening, table])
+
+
+async def _account_row(context: Context, account: Account) -> list[Cell]:
+    balances = await list_balances(context.database, account.id)
+    credit = next((each.amount for each in balances if each.unit == "credits"), None)
+    return [
+        Cell(account.name, href=address(ONE, id=account.id)),
+        state_of(context, account),
+        context.number(credit),
+        context.time(account.opened_at_s),
+        Cell(account.id, "mono"),
+    ]
+
+
+async def open_act(context: Context) -> Response:
+    opened = await open_account(
+        context.database, context.runtime, context.form.get("name", "").strip()
+    )
+    return context.go(ONE, id=opened.id, said="opened")
