@@ -89,8 +89,7 @@ def _server() -> ForkServer:
 def programs() -> Path:
     """A folder with a file to run for each module, which does what `python -m MODULE` does."""
     folder = _server().folder / "programs"
-    # Several threads may ask at once.
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
     for module in ("tollway", "tollway.fakes.carrier", "tollway.fakes.link"):
         file = folder / module
         text = _PROGRAM.format(python=sys.executable, path=str(_server().path), module=module)
