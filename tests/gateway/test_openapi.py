@@ -22,6 +22,7 @@ def _examples(described: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("mapped", [False, True])
 def test_it_is_valid_openapi(mapped: bool) -> None:
     validate(openapi(OPERATIONS, "http://127.0.0.1:8080", mapped=mapped))

@@ -1,6 +1,7 @@
 """The shared engine: what comes in the way of a transaction, and what is left in doubt."""
 
 import asyncio
+import gc
 from contextlib import suppress
 
 import asyncpg
@@ -218,3 +219,34 @@ def test_a_commit_that_did_not_wait_for_the_standby_leaves_a_doubt() -> None:
         asyncio.run(work())
     finally:
         pair.remove()
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"), [(StoreBusyError("busy"), 0), (ZeroDivisionError("a fault"), 1)]
+)
+def test_a_write_that_fails_after_its_caller_went_is_logged_unless_the_store_was_busy(
+    store: Store, caplog: pytest.LogCaptureFixture, error: Exception, logged: int
+) -> None:
+    async def work(database: PostgresqlDatabase) -> list[object]:
+        unseen: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: unseen.append(found))
+        begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def fail(_: Transaction) -> None:
+            begun.set()
+            await may_end.wait()
+            raise error
+
+        caller = asyncio.create_task(database.write(fail))
+        await begun.wait()
+        (write,) = database._writes
+        caller.cancel()
+        await asyncio.wait([caller])
+        may_end.set()
+        await asyncio.wait([write])
+        del write
+        gc.collect()
+        return unseen
+
+    assert store.do(work) == []
+    assert len([record for record in caplog.records if record.exc_info]) == logged

@@ -8,6 +8,7 @@ host that no longer takes writes.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -45,6 +46,7 @@ _WAIT_FOR_CONNECTION_S = 1.0
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
 
+logger = logging.getLogger("tollway.store")
 T = TypeVar("T")
 
 
@@ -55,6 +57,13 @@ class ConnectionUse(NamedTuple):
     idle: int
     waiting: int
     refused: int
+
+
+def _report_unseen(task: asyncio.Task[Any]) -> None:
+    """For a write whose caller no longer waits: an outage shows elsewhere, any other error here."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, StoreError):
+        logger.error("a write failed after its caller stopped waiting", exc_info=error)
 
 
 class PostgresqlDatabase:
@@ -131,7 +140,11 @@ class PostgresqlDatabase:
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
         # Shielded: a commit that has begun must be waited for, because its money may be spent.
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_report_unseen)
+            raise
 
     async def _write(self, commit: Callable[[], Awaitable[T]]) -> T:
         began_s = perf_counter()
