@@ -1,6 +1,7 @@
 """The Python SDK against a real gateway."""
 
 import asyncio
+import time
 from datetime import date
 from typing import Any
 
@@ -109,15 +110,23 @@ def test_a_carrier_that_refuses_is_an_error_with_the_answer(world: Gateway, toda
 def test_it_stays_under_the_limit_by_itself(world: Gateway, today: date) -> None:
     caller = new_caller(world.store, rate_limit=3)
     request: Any = good_request(BY_NAME["product_analysis"], today)
+    sent: list[float] = []
+
+    async def note(_: httpx.Request) -> None:
+        sent.append(time.monotonic())
 
     async def ask() -> None:
-        # No retry: a call over the limit would fail.
-        async with AsyncClient(caller.token, world.base_url, retries=0) as client:
+        http = httpx.AsyncClient(event_hooks={"request": [note]}, timeout=60)
+        async with AsyncClient(caller.token, world.base_url, http=http) as client:
             await client.product_analysis(**request)
             await asyncio.sleep(1.1)
+            sent[:] = [time.monotonic()]
             await asyncio.gather(*(client.product_analysis(**request) for _ in range(7)))
 
     asyncio.run(ask())
+    start, *sent = sent
+    # A busy machine can only make them later.
+    assert sent[3] - start >= 1 and sent[6] - start >= 2
 
 
 def test_calls_over_the_limit_wait_for_as_long_as_the_gateway_asks(

@@ -177,14 +177,14 @@ def test_it_stays_under_the_limit_by_itself(world: Gateway, today: date, run: Ru
     const client = new tollway.Client({ token, baseUrl, fetch: timed });
     await client.productAnalysis(request);
     await new Promise((done) => setTimeout(done, 1100));
-    sent.length = 0;
+    sent.splice(0, sent.length, performance.now());
     await Promise.all(Array.from({ length: 7 }, () => client.productAnalysis(request)));
     print(sent);"""
     request = good_request(BY_NAME["product_analysis"], today)
     (sent,) = run(script, token=caller.token, baseUrl=world.base_url, request=request)
-    # By when they were sent, which a busy machine does not change.
-    assert len(sent) >= 7
-    assert all(later - sooner >= 1000 for sooner, later in zip(sent, sent[3:], strict=False))
+    start, *sent = sent
+    # A busy machine can only make them later.
+    assert sent[3] - start >= 1000 and sent[6] - start >= 2000
 
 
 def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
