@@ -14,6 +14,7 @@ import pytest
 from tests.support.gateway import Gateway
 from tests.support.ledger import calls_left, new_caller
 from tests.support.load import assert_ledger_adds_up
+from tests.support.remote import eventually
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.sqlite
@@ -60,4 +61,4 @@ def test_it_answers_202_charges_nothing_and_recovers_by_itself(
     acknowledged = [request_id for _, request_id in (*paid, *after)]
     assert_ledger_adds_up(own_store, acknowledged)
     assert calls_left(own_store, caller) == 1000 - len(acknowledged)
-    assert "the database is unavailable" in gateway.log()
+    eventually(gateway.log, lambda text: "the database is unavailable" in text)
