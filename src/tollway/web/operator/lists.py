@@ -11,8 +11,8 @@ from tollway.carriers.carriers import list_carriers
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import WRITERS
 from tollway.carriers.labels.print_data import label_of
-from tollway.carriers.pools import list_pools
-from tollway.carriers.waybills import StoredWaybill, find_by_number, list_waybills
+from tollway.carriers.pools import Pool, list_pools
+from tollway.carriers.waybills import StoredWaybill, Waybill, find_by_number, list_waybills
 from tollway.consent.grants import all_grants, find_grant, revoke_grant
 from tollway.intake.sources import list_sources
 from tollway.ledger.trail import newest_acts
@@ -102,67 +102,56 @@ async def revoke_consent_act(context: Context) -> Response:
 
 async def show_carriers(context: Context) -> Response:
     say, database = context.say, context.database
-    pools = [
-        [
-            Cell(each.wp_code, "mono"),
-            Cell(each.owner_id or say("all shops")),
-            Cell(
-                grouped(each.left),
-                "number",
-                tone="bad" if each.left == 0 else "soon" if each.left < _FEW_NUMBERS else "",
-            ),
-            context.number(each.taken),
-        ]
-        for each in await list_pools(database)
-    ]
     carriers = [
         [Cell(each.wp_code, "mono"), Cell(each.name), Cell(each.number_format, "mono")]
         for each in await list_carriers(database)
     ]
-    waybills = []
-    for waybill in await list_waybills(database, None, PAGE_ROWS):
-        tone, state = _WAYBILL_STATES[waybill.state]
-        href = address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
-        waybills.append(
-            [
-                context.time(waybill.asked_at_s),
-                Cell(waybill.wp_code, "mono"),
-                Cell(waybill.number or "–", "mono", href if waybill.number else ""),
-                Cell(say(state), tone=tone) if tone else Cell(say(state)),
-                Cell(waybill.order_sn, "mono"),
-                Cell(waybill.owner_id, "mono"),
-            ]
-        )
-    return context.page(
-        say("Carriers"),
-        [
-            Columns(
-                [
-                    _table(
-                        context,
-                        sentences("Carrier", "Pool of", "Left", "Taken"),
-                        pools,
-                        "tollway pool add",
-                        say("Numbers"),
-                    ),
-                    _table(
-                        context,
-                        sentences("Carrier", "Name", "Numbers"),
-                        carriers,
-                        "tollway carrier add",
-                        say("Carriers"),
-                    ),
-                ]
-            ),
-            _table(
-                context,
-                sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
-                waybills,
-                "",
-                say("Newest waybills"),
-            ),
-        ],
+    pools = _table(
+        context,
+        sentences("Carrier", "Pool of", "Left", "Taken"),
+        [_pool_row(context, each) for each in await list_pools(database)],
+        "tollway pool add",
+        say("Numbers"),
     )
+    known = _table(
+        context,
+        sentences("Carrier", "Name", "Numbers"),
+        carriers,
+        "tollway carrier add",
+        say("Carriers"),
+    )
+    waybills = _table(
+        context,
+        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
+        "",
+        say("Newest waybills"),
+    )
+    return context.page(say("Carriers"), [Columns([pools, known]), waybills])
+
+
+def _pool_row(context: Context, pool: Pool) -> list[Cell]:
+    tone = "bad" if pool.left == 0 else "soon" if pool.left < _FEW_NUMBERS else ""
+    return [
+        Cell(pool.wp_code, "mono"),
+        Cell(pool.owner_id or context.say("all shops")),
+        Cell(grouped(pool.left), "number", tone=tone),
+        context.number(pool.taken),
+    ]
+
+
+def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
+    tone, state = _WAYBILL_STATES[waybill.state]
+    href = address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
+    shown = context.say(state)
+    return [
+        context.time(waybill.asked_at_s),
+        Cell(waybill.wp_code, "mono"),
+        Cell(waybill.number or "–", "mono", href if waybill.number else ""),
+        Cell(shown, tone=tone) if tone else Cell(shown),
+        Cell(waybill.order_sn, "mono"),
+        Cell(waybill.owner_id, "mono"),
+    ]
 
 
 def _table(
