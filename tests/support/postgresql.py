@@ -40,8 +40,12 @@ _OPTIONS = {
     "fsync": "off",
     "full_page_writes": "off",
     "autovacuum": "off",
+    # Several servers run side by side: their logs of changes must not fill the disk.
+    "max_wal_size": "128MB",
+    "min_wal_size": "32MB",
     "log_min_messages": "fatal",
 }
+_FOLDERS = "tollway-postgresql-"
 STANDBY = "standby"
 _WAITING = """
 SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
@@ -138,10 +142,20 @@ class Server:
 
 def server_folder() -> Path:
     """A folder that a server may write to: not below pytest's, which other users may not enter."""
-    folder = Path(tempfile.mkdtemp(prefix="tollway-postgresql-"))
+    _remove_abandoned()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-"))
     if os.geteuid() == 0:
         shutil.chown(folder, "nobody")
     return folder
+
+
+@cache
+def _remove_abandoned() -> None:
+    """A run that was killed leaves its servers' folders, which would fill the disk in the end."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*-*"):
+        owner = folder.name.removeprefix(_FOLDERS).split("-")[0]
+        if not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def unprivileged(folder: Path) -> dict[str, object]:
