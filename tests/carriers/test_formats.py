@@ -57,7 +57,7 @@ def test_s10_notices_any_one_wrong_digit(serial: str, position: int, by: int) ->
 @pytest.mark.parametrize(
     "number", ["", "YT1", "YT 234567890123", "YT1\n", "^XA", "a" * 13, "9" * 33, "TEST00000001"]
 )
-def test_nothing_that_a_printer_could_misread_or_that_is_of_the_sandbox_is_a_number(
+def test_what_a_printer_could_misread_or_the_sandbox_issues_is_no_number(
     number: str,
 ) -> None:
     assert number_problem(".*", number) is not None
