@@ -185,9 +185,9 @@ def _drop_all_but_newest(table: Table, at: ColumnElement[int]) -> Query:
     """Drops the rows of an account beyond its share, and the oldest of all beyond the whole."""
     key = list(table.primary_key)
     size = func.length(table.c.sealed) + _ROW_BYTES
-    newer = {"order_by": at.desc(), "rows": (None, 0)}
-    of_account = func.sum(size).over(partition_by=table.c.account_id, **newer)
-    of_all = func.sum(size).over(**newer)
+    newest, rows = at.desc(), (None, 0)
+    of_account = func.sum(size).over(partition_by=table.c.account_id, order_by=newest, rows=rows)
+    of_all = func.sum(size).over(order_by=newest, rows=rows)
     sums = select(*key, of_account.label("of_account"), of_all.label("of_all")).subquery()
     is_beyond = or_(sums.c.of_account > _ACCOUNT_BYTES_MAX, sums.c.of_all > _ALL_BYTES_MAX)
     beyond = select(*(sums.c[column.name] for column in key)).where(is_beyond)
