@@ -1,6 +1,6 @@
 """Whether the schema of a file is the one that Tollway made.
 
-A file is copied, kept and brought back, and whoever had it could change more than rows: a trigger
+A file is copied, kept and brought back, and on its way more than rows can be changed: a trigger
 runs with the next write, a view answers in place of a table, and without its unique index a table
 takes a number twice. SQLite keeps the text of every part as it was made, so the texts are compared.
 """
