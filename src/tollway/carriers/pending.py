@@ -181,7 +181,7 @@ def order_of(stored: StoredWaybill, vault: Vault) -> IssueOrder:
         label.sender,
         label.recipient,
         label.shipping_option.waybill_type,
-        label.parcel and label.parcel.goods_name,
+        label.parcel.goods_name if label.parcel else None,
     )
 
 
