@@ -10,6 +10,7 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.labels.layout import style_of
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
@@ -116,6 +117,7 @@ class Pipeline:
             parts.vault,
             parts.remotes,
             Addresses(parts.settings.webhook_internal_hosts.split(",")),
+            style_of(parts.settings),
         )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
