@@ -27,7 +27,7 @@ CONNECTIONS = 2000
 LIMIT_S = 10
 GONE_WITHIN_S = LIMIT_S + 10
 # What a call may take meanwhile: both sides share a machine that tests keep busy.
-SLOWEST_S = 2.0
+SLOWEST_S = 5.0
 _OF_AN_ADDRESS = 40
 
 
@@ -44,7 +44,7 @@ def _dribbles(token: str) -> dict[str, Dribble]:
     return {
         "headers": Dribble(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: ", b"x"),
         "bodies": Dribble((head + form).encode(), b"a"),
-        "reads": Dribble(request("/pages.css", "Host: x") * 200, None),
+        "reads": Dribble(request("/pages.css", "Host: x") * 20, None),
     }
 
 
