@@ -21,8 +21,9 @@ LONG_REMARK = "length(remark) > 250"
 
 # `newest_first` is the confirm time in milliseconds, negated: so the order of the key is the order
 # of listing (newest first, then order number), and a page is one run of neighbours in either
-# engine. `sealed` holds the receiver's name, phone and detailed address; `ready` is the order as it
-# is answered, masked and encoded, up to the price of the call.
+# engine. `sealed` holds the receiver's name, phone and detailed address, and the remark as it was
+# written; `remark` is what of it may be shown, and what is searched. `ready` is the order as it is
+# answered, masked and encoded, up to the price of the call.
 shop_order = Table(
     "shop_order",
     metadata,
