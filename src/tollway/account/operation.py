@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.fields import Unfit
@@ -69,6 +70,7 @@ class AccountParts:
     vault: Vault
     remotes: Remotes
     addresses: Addresses
+    label_style: LabelStyle
 
 
 Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]

@@ -10,6 +10,7 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.labels.layout import style_of
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
@@ -81,7 +82,7 @@ class Pipeline:
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
         self.permit = permit = Permit(parts.directory)
-        refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
+        refused = RefusedCallRecorder(parts.refused_calls)
         self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle()
@@ -109,6 +110,7 @@ class Pipeline:
             parts.vault,
             parts.remotes,
             Addresses(parts.settings.webhook_internal_hosts.split(",")),
+            style_of(parts.settings),
         )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
