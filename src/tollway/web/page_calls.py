@@ -10,7 +10,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.store.database import Database
 
-# Of the account itself, so that calls of pages can be told from those of programs.
+# Calls of pages can be recognised by it in the list of tokens.
 TOKEN_LABEL = "pages"  # noqa: S105 - a label
 _TOKEN_LIFETIME_S = 12 * 3600
 _TOKEN_MARGIN_S = 60
