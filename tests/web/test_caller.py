@@ -94,6 +94,20 @@ def test_an_analysis_of_the_sandbox_and_a_refused_one_cost_nothing(
     assert calls_left(store, caller) == before
 
 
+def test_a_member_issues_a_limited_token(
+    member: Browser, gateway: Gateway, question: dict[str, str]
+) -> None:
+    member.open("/account/tokens")
+    shown = member.send(
+        "/account/tokens/issue", kind="live", operations="product_analysis", calls_per_day="1"
+    ).text
+    assert "product_analysis; 1 calls a day" in shown
+    token = shown_secret(shown)
+    assert [gateway.get(token=token, query=question).code for _ in range(2)] == [0, 204]
+    wrong = member.send("/account/tokens/issue", kind="live", addresses="nowhere")
+    assert "203.0.113.0/24" in wrong.text and "nowhere" in wrong.text
+
+
 def test_no_page_shows_or_changes_a_row_of_another_account(
     member: Browser, gateway: Gateway, store: Store, question: dict[str, str]
 ) -> None:

@@ -33,6 +33,8 @@ _OF_ANY = (
     Reason.THROTTLED,
     Reason.STORE_UNAVAILABLE,
     Reason.LIVE_TOKEN_NEEDED,
+    Reason.TOKEN_NOT_FOR_THIS,
+    Reason.TOKEN_NOT_FROM_HERE,
     Reason.CREDENTIAL_INVALID,
     Reason.PATH_UNKNOWN,
     Reason.METHOD_WRONG,
@@ -57,6 +59,8 @@ class AccountCall:
     at_s: float
     language: str
     rate_limits: Callable[[], Sequence[RateLimit]]
+    # Whether the token is limited to operations, addresses, or so much a day.
+    is_limited: bool = False
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ class Gateway:
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
             sandbox=_sandbox_rows(),
-            calls=OwnCalls(self._edge, "pages"),
+            calls=OwnCalls(self._edge),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

@@ -51,7 +51,7 @@ class AgentTools:
     ) -> None:
         self._operations = {each.name: each for each in operations}
         self._pipeline = pipeline
-        self._calls = OwnCalls(edge, "mcp")
+        self._calls = OwnCalls(edge)
         self._database = database
         self._messages = SlidingSecond()
         self._stopping = asyncio.Event()
@@ -125,6 +125,7 @@ class AgentTools:
     async def _identify(self, request: Request) -> Call:
         """A call that has nothing but its caller."""
         call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), _no_body, time())
+        call.peer = request.scope["client"][0]
         waiting = self._pipeline.authenticate(call)
         if waiting is not None:
             await waiting
@@ -167,7 +168,8 @@ class AgentTools:
         self, operation: Operation, values: Mapping[str, Any], request: Request
     ) -> types.CallToolResult:
         """Runs the operation as if its own HTTP request had come in."""
-        envelope, headers = await self._calls(operation, values, _own_headers(request))
+        client = request.scope["client"]
+        envelope, headers = await self._calls(operation, values, _own_headers(request), client)
         request_id = headers.get(b"x-request-id", b"").decode()
         text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
         return _result(text, envelope | {"request_id": request_id}, is_error=envelope["code"] != 0)
@@ -202,7 +204,7 @@ async def _no_body(_limit: int, _sender: str) -> bytes:
     return b""
 
 
-_CARRIED = (b"authorization", b"accept-language")
+_CARRIED = (b"authorization", b"accept-language", b"x-forwarded-for")
 
 
 def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:

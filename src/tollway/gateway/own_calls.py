@@ -16,14 +16,17 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class OwnCalls:
-    """Makes calls on the edge of this process; `name` says where they come from."""
+    """Makes calls on the edge of this process."""
 
-    def __init__(self, edge: Edge, name: str) -> None:
+    def __init__(self, edge: Edge) -> None:
         self._edge = edge
-        self._name = name
 
     async def __call__(
-        self, operation: Operation, values: Mapping[str, Any], headers: Headers
+        self,
+        operation: Operation,
+        values: Mapping[str, Any],
+        headers: Headers,
+        client: tuple[str, int],
     ) -> tuple[dict[str, Any], dict[bytes, bytes]]:
         """The envelope of the answer, and its headers."""
         sent = {name: value for name, value in values.items() if value is not None}
@@ -36,18 +39,19 @@ class OwnCalls:
             added += [(b"content-type", b"application/json")]
             added += [(b"content-length", str(len(body)).encode())]
         answer = _Collected()
-        await self._edge(self._scope(operation, query, added), _received(body), answer.send)
+        await self._edge(_scope(operation, query, added, client), _received(body), answer.send)
         return json.loads(answer.body), dict(answer.headers)
 
-    def _scope(self, operation: Operation, query: bytes, headers: Headers) -> Scope:
-        return {
-            "type": "http",
-            "method": operation.method,
-            "raw_path": operation.path.encode(),
-            "query_string": query,
-            "headers": headers,
-            "client": (self._name, 0),
-        }
+
+def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[str, int]) -> Scope:
+    return {
+        "type": "http",
+        "method": operation.method,
+        "raw_path": operation.path.encode(),
+        "query_string": query,
+        "headers": headers,
+        "client": client,
+    }
 
 
 class _Collected:

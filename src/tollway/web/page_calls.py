@@ -16,8 +16,11 @@ _TOKEN_LIFETIME_S = 12 * 3600
 _TOKEN_MARGIN_S = 60
 _TOKENS_MAX = 1000
 
+# Where these calls come from: the token of pages is not limited to addresses.
+_CLIENT = ("127.0.0.1", 0)
+
 Make = Callable[
-    [Operation, Mapping[str, Any], Sequence[tuple[bytes, bytes]]],
+    [Operation, Mapping[str, Any], Sequence[tuple[bytes, bytes]], tuple[str, int]],
     Awaitable[tuple[dict[str, Any], dict[bytes, bytes]]],
 ]
 
@@ -73,7 +76,7 @@ class PageCalls:
         headers.append((b"accept-language", language.encode()))
         if key:
             headers.append((b"idempotency-key", key.encode("ascii")))
-        envelope, sent = await self._make(operation, values, headers)
+        envelope, sent = await self._make(operation, values, headers, _CLIENT)
         paid_by = sent.get(b"x-replay-of") or sent.get(b"x-request-id", b"")
         return PageAnswer(envelope["code"], envelope["msg"], envelope["data"], paid_by.decode())
 
