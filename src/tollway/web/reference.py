@@ -159,6 +159,7 @@ class ReferencePages:
             ],
             shown=blocks,
             live_s=0,
+            is_printable=False,
             tried=tried,
             request=request,
         )
