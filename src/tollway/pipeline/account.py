@@ -36,5 +36,5 @@ class PerformAccount:
             caller.account_id, caller.expires_at_s, call.at_s, call.language, rate_limits
         )
         call.data = encode_data(
-            await self._handlers[call.operation_name](call.request, account_call)
+            await self._handlers[call.operation.name](call.request, account_call)
         )

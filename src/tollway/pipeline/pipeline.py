@@ -20,7 +20,7 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import KeptAnswer
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, RequireLive
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.call import Answer, Call, Side, Stage
@@ -87,12 +87,12 @@ class Pipeline:
         self._settle = Settle()
         self._to_operation = _Route(
             (
-                Route(OPERATIONS),
+                Route(WITH_COMPANIONS),
                 self.authenticate,
                 permit,
                 throttle,
                 Simulate(parts.links),
-                Decode(OPERATIONS, parts.settings.zone),
+                Decode(WITH_COMPANIONS, parts.settings.zone),
                 Consent(parts.links),
                 DryRun(parts.directory),
                 self._replay,
