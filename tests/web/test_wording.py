@@ -85,12 +85,15 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark", "chosen dark"])
+_THEMES = ("light", "dark", "chosen dark", "print")
+
+
+@pytest.mark.parametrize("theme", _THEMES)
 def test_a_state_can_be_read_in_every_theme(theme: str) -> None:
     style = (_WEB / "pages.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root[^{]*\{([^}]*--ground[^}]*)\}", style)
-    assert len(blocks) == 3
-    block = blocks[("light", "dark", "chosen dark").index(theme)]
+    assert len(blocks) == len(_THEMES)
+    block = blocks[_THEMES.index(theme)]
     colours = dict(re.findall(r"--([\w-]+): (#\w+)", block))
     for tone, ground in (("good", "good-soft"), ("soon", "soon-soft"), ("bad", "bad-soft")):
         lighter, darker = sorted(map(_luminance, (colours[tone], colours[ground])), reverse=True)

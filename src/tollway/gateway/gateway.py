@@ -16,6 +16,7 @@ from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
+from tollway.gateway.own_calls import OwnCalls
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
@@ -267,6 +268,7 @@ class Gateway:
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
             sandbox=_sandbox_rows(),
+            calls=OwnCalls(self._edge),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

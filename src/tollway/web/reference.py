@@ -160,6 +160,7 @@ class ReferencePages:
             ],
             shown=blocks,
             live_s=0,
+            is_printable=False,
             tried=tried,
             request=request,
         )
