@@ -34,7 +34,7 @@ class OrdersHandler:
                 self._database, call.account_id, wanted, request.remark, offset, size
             )
         else:
-            total, orders = await self._pages.read(wanted, offset, size)
+            total, orders = await self._pages.read(wanted, offset, size, b"%d}," % call.price)
         return encode_data(
             OrderPage(
                 content=joined_orders(orders, call.price),

@@ -6,10 +6,7 @@ still right. The total is then a difference of two running sums, and the day in 
 begins is found by bisection. If all is known, the page and the version are one statement.
 """
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Mapping
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, select
@@ -20,6 +17,7 @@ from tollway.operations.orders.schema import (
     order_count,
     order_version,
 )
+from tollway.store.paging import RunningCounts
 from tollway.store.query import Query, Steps
 
 # How much is kept of all shops: a day takes 16 bytes, what is around the days of a shop some more.
@@ -55,37 +53,19 @@ class _Hour(NamedTuple):
     orders: int
 
 
-class DayCounts:
+class DayCounts(RunningCounts):
     """How many orders of one facet the days of a shop have, the newest first."""
 
     def __init__(self, version: object, days: list[tuple[int, int]]) -> None:
+        super().__init__(days)
         self.version = version
-        # Negated, so that they ascend.
-        self._days = array("q", [-day for day, _ in days])
-        self._up_to = array("q", accumulate((orders for _, orders in days), initial=0))
         # Of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
-
-    def __len__(self) -> int:
-        return len(self._days)
 
     def keep_hours(self, day: int, hours: list[_Hour]) -> None:
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
             self.hours.clear()
         self.hours[day] = hours
-
-    def between(self, first: int, last: int) -> tuple[int, int]:
-        """The positions of the days from first up to, not including, last."""
-        return bisect_left(self._days, 1 - last), bisect_left(self._days, 1 - first)
-
-    def total(self, span: tuple[int, int]) -> int:
-        return self._up_to[span[1]] - self._up_to[span[0]]
-
-    def locate(self, span: tuple[int, int], offset: int) -> tuple[int, int]:
-        """The day in which the order at an offset lies, and how many of the day's come before."""
-        wanted = self._up_to[span[0]] + offset
-        position = bisect_right(self._up_to, wanted, span[0], span[1] + 1) - 1
-        return -self._days[position], wanted - self._up_to[position]
 
 
 class Start(NamedTuple):
