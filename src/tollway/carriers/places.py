@@ -7,7 +7,7 @@ district that is now in another city: such a waybill is issued, and its receipt 
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ class Finding(NamedTuple):
     doubtful: tuple[str, ...] = ()
 
 
+# There are some three thousand districts, and most parcels go to the same few hundred.
+@lru_cache(maxsize=8192)
 def find_place(province: str, city: str, town: str) -> Finding:
     name = _province_named(province)
     if name is None:
