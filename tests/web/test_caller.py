@@ -53,6 +53,20 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in ledger and request_id in log
 
 
+def test_a_member_issues_a_limited_token(
+    member: Browser, gateway: Gateway, question: dict[str, str]
+) -> None:
+    member.open("/account/tokens")
+    shown = member.send(
+        "/account/tokens/issue", kind="live", operations="product_analysis", calls_per_day="1"
+    ).text
+    assert "product_analysis; 1 calls a day" in shown
+    token = shown_secret(shown)
+    assert [gateway.get(token=token, query=question).code for _ in range(2)] == [0, 204]
+    wrong = member.send("/account/tokens/issue", kind="live", addresses="nowhere")
+    assert "203.0.113.0/24" in wrong.text and "nowhere" in wrong.text
+
+
 def test_no_page_shows_or_changes_a_row_of_another_account(
     member: Browser, gateway: Gateway, store: Store, question: dict[str, str]
 ) -> None:

@@ -173,6 +173,8 @@ class Client(SyncDriver):
         shopCode: Optional[str] = None,
         vvtype: Optional[int] = None,
         parentWaybillCode: Optional[str] = None,
+        goods_name: Optional[str] = None,
+        weight_g: Optional[int] = None,
         idempotency_key: Optional[str] = None,
         headers: Optional[Mapping[str, str]] = None,
     ) -> WaybillResult:
@@ -203,6 +205,9 @@ class Client(SyncDriver):
         vvtype: Edition; the enhanced one when left out. Send one of 1 (enhanced), 2 (normal).
         parentWaybillCode: For a further parcel of an order: the waybill number of its first
             one. Send a text of 1 to 64 characters.
+        goods_name: What is in the parcel, for its label. Send a text of 1 to 100 characters.
+        weight_g: The parcel's weight in grams, for its label. Send a whole number from 1 to
+            1000000.
         """
         result = self._run(
             self._core.call(
@@ -228,6 +233,8 @@ class Client(SyncDriver):
                     "shopCode": shopCode,
                     "vvtype": vvtype,
                     "parentWaybillCode": parentWaybillCode,
+                    "goods_name": goods_name,
+                    "weight_g": weight_g,
                 },
                 idempotency_key,
                 headers,

@@ -147,6 +147,10 @@ export interface WaybillsRequest {
    * 64 characters.
    */
   parentWaybillCode?: string;
+  /** What is in the parcel, for its label. Send a text of 1 to 100 characters. */
+  goods_name?: string;
+  /** The parcel's weight in grams, for its label. Send a whole number from 1 to 1000000. */
+  weight_g?: Whole;
 }
 
 export interface OrdersRequest {

@@ -20,6 +20,7 @@ from tollway.account.operation import (
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import WRITERS
+from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, find_own
@@ -121,9 +122,9 @@ def _state(parts: AccountParts) -> Handler:
 def _label(parts: AccountParts) -> Handler:
     async def handle(request: LabelRequest, call: AccountCall) -> WaybillLabel:
         stored = await _find_issued(parts, call, request.object_id)
-        label = label_of(stored.print_data(parts.vault), parts.vault.label_signer)
+        label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
         async with _drawing:
-            content = await asyncio.to_thread(_drawn, label, request.format)
+            content = await asyncio.to_thread(_drawn, label, request.format, parts.label_style)
         return WaybillLabel(
             stored.waybill.number or "",
             _CONTENT_TYPES[request.format],
@@ -133,9 +134,9 @@ def _label(parts: AccountParts) -> Handler:
     return handle
 
 
-def _drawn(label: Label, kind: str) -> bytes:
+def _drawn(label: Label, kind: str, style: LabelStyle) -> bytes:
     try:
-        return WRITERS[f".{kind}"](label, find_fonts())
+        return WRITERS[f".{kind}"](label, find_fonts(), style)
     except CarrierError:
         # The machine has no font for it, which is the operator's to mend.
         raise Refusal(Reason.OPERATION_CLOSED) from None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.accounts import ACCOUNTS, NOT_CHARGED
+from tollway.audit.accounts import ACCOUNTS, CAPS, NOT_CHARGED
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
@@ -35,6 +35,7 @@ CHECKS = (
     ENTRIES,
     CHARGED_ONCE,
     NOT_CHARGED,
+    CAPS,
     HOLDS,
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,

@@ -125,6 +125,7 @@ class AgentTools:
     async def _identify(self, request: Request) -> Call:
         """A call that has nothing but its caller."""
         call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), _no_body, time())
+        call.peer = request.scope["client"][0]
         waiting = self._pipeline.authenticate(call)
         if waiting is not None:
             await waiting
@@ -178,7 +179,7 @@ class AgentTools:
             headers += [(b"content-type", b"application/json")]
             headers += [(b"content-length", str(len(body)).encode())]
         answer = _Collected()
-        scope = _scope(operation.method, operation.path, query, headers)
+        scope = _scope(operation, query, headers, request.scope["client"])
         await self._edge(scope, _received(body), answer.send)
         envelope = json.loads(answer.body)
         request_id = dict(answer.headers).get(b"x-request-id", b"").decode()
@@ -234,18 +235,23 @@ def _received(body: bytes) -> Receive:
     return receive
 
 
-def _scope(method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]]) -> Scope:
+def _scope(
+    operation: Operation,
+    query: bytes,
+    headers: list[tuple[bytes, bytes]],
+    client: tuple[str, int],
+) -> Scope:
     return {
         "type": "http",
-        "method": method,
-        "raw_path": path.encode(),
+        "method": operation.method,
+        "raw_path": operation.path.encode(),
         "query_string": query,
         "headers": headers,
-        "client": ("mcp", 0),
+        "client": client,
     }
 
 
-_CARRIED = (b"authorization", b"accept-language")
+_CARRIED = (b"authorization", b"accept-language", b"x-forwarded-for")
 
 
 def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:

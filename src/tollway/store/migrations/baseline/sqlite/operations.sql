@@ -228,6 +228,19 @@ CREATE TABLE carrier_link (
     CONSTRAINT carrier_link_settle_after CHECK (settle_after_s * 1000 > deadline_ms)
 ) WITHOUT ROWID;
 
+-- What a carrier's sorters read, by the receiver's place. An empty `city` stands for all of a
+-- province, an empty `district` for all of a city.
+CREATE TABLE carrier_route (
+    wp_code VARCHAR NOT NULL,
+    province VARCHAR NOT NULL,
+    city VARCHAR NOT NULL,
+    district VARCHAR NOT NULL,
+    route_code VARCHAR NOT NULL,
+    hub_name VARCHAR NOT NULL,
+    hub_code VARCHAR NOT NULL,
+    PRIMARY KEY (wp_code, province, city, district)
+) WITHOUT ROWID;
+
 -- The pools of numbers. A taken number stays, so that it can never be loaded again. An empty
 -- `owner_id` is the pool that all shops share.
 CREATE TABLE waybill_number (
