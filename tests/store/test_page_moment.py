@@ -10,7 +10,8 @@ from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tollway.operations.coupon_claims.queries import ClaimPages, Window
-from tollway.operations.orders.queries import Filter, OrderPages
+from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.queries import OrderPages
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 

@@ -9,7 +9,8 @@ from tollway.contract.envelope import encode_data, encoded_list
 from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.operation import OrderPage, OrdersRequest
-from tollway.operations.orders.queries import Filter, OrderPages, search_page
+from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.queries import OrderPages, search_page
 from tollway.operations.orders.schema import DAY_MS
 from tollway.store.database import Database
 

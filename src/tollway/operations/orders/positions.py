@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, bindparam, select
 
 from tollway.operations.orders.schema import (
     DAY_HOURS,
+    DAY_MS,
     HOUR_MS,
     order_count,
     order_version,
@@ -46,6 +47,16 @@ _HOURS = Query(
 )
 
 
+class Filter(NamedTuple):
+    """Which orders of a shop are asked for: those from start up to, not including, end."""
+
+    owner_id: str
+    start_ms: int
+    end_ms: int
+    tag: int | None
+    tag_name: str | None
+
+
 class _Hour(NamedTuple):
     """An hour, or a part of one: its orders come next after a negated time."""
 
@@ -76,6 +87,13 @@ class Start(NamedTuple):
     skip: int
 
 
+class Guess(NamedTuple):
+    """Where a page begins if the shop still has a version."""
+
+    version: object
+    start: Start
+
+
 class Positions:
     """The counts that are known, by shop and facet, of one database."""
 
@@ -83,9 +101,22 @@ class Positions:
         self._known: dict[tuple[str, str], DayCounts] = {}
         self._kept = 0
 
-    def guess(self, values: Mapping[str, Any]) -> tuple[object, Start] | None:
-        """Where a page begins if the shop still has the version that is known, and that version;
-        None if not all of it is known, or there is no such page."""
+    def guess_days(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
+        """Where a page of whole days begins; None if not all of it is known, or there is no such
+        page."""
+        known = self._known.get((wanted.owner_id, facet))
+        if known is None or wanted.start_ms % DAY_MS or wanted.end_ms % DAY_MS:
+            return None
+        span = known.between(wanted.start_ms // DAY_MS, wanted.end_ms // DAY_MS)
+        total = known.total(span)
+        if offset >= total:
+            return None
+        day, skip = known.locate(span, offset)
+        hours = known.hours.get(day)
+        return None if hours is None else Guess(known.version, Start(total, *_locate(hours, skip)))
+
+    def guess(self, values: Mapping[str, Any]) -> Guess | None:
+        """The same for any window whose ends cut no hour in two."""
         known = self._known.get((values["owner"], values["of_facet"]))
         if known is None or _is_cut(values, "newest") or _is_cut(values, "oldest"):
             return None
@@ -93,8 +124,8 @@ class Positions:
         try:
             next(search)
         except StopIteration as end:
-            start: Start | None = end.value
-            return None if start is None or start.after == _NOWHERE else (known.version, start)
+            start: Start = end.value
+            return None if start.after == _NOWHERE else Guess(known.version, start)
         return None  # It asks for hours.
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:

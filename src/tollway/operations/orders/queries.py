@@ -6,7 +6,7 @@ orders are one run of neighbours in an index.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -27,7 +27,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from tollway.operations.orders.positions import VERSION, Positions
+from tollway.operations.orders.positions import VERSION, Filter, Guess, Positions
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     HOUR_MS,
@@ -48,17 +48,6 @@ from tollway.store.paging import (
     taken_apart,
 )
 from tollway.store.query import Query
-
-
-class Filter(NamedTuple):
-    """Which orders of a shop are asked for: those from start up to, not including, end."""
-
-    owner_id: str
-    start_ms: int
-    end_ms: int
-    tag: int | None
-    tag_name: str | None
-
 
 KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
@@ -184,44 +173,62 @@ class OrderPages:
     ) -> tuple[int, Sequence[bytes]]:
         """The exact total, and the ready orders of a page: one by one, or as one piece, joined with
         what comes between two of them."""
-        hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
-        days = taken_apart(*hours.whole, DAY_HOURS)
-        values: dict[str, object] = {
-            "owner": wanted.owner_id,
-            "of_facet": facet_of(wanted.tag, wanted.tag_name),
-            "tag": wanted.tag,
-            "tag_name": wanted.tag_name,
-            "newer_first": days.newest[0],
-            "newer_last": days.newest[1],
-            "first_day": days.whole[0],
-            "last_day": days.whole[1],
-            "older_first": days.oldest[0],
-            "older_last": days.oldest[1],
-            **part_values("newest", hours.newest),
-            **part_values("oldest", hours.oldest),
-        }
         tagged = wanted.tag is not None, wanted.tag_name is not None
+        facet = facet_of(wanted.tag, wanted.tag_name)
+        guess = None
         if self._guesses:
-            values |= {"offset": offset, "take": size, "between": between}
-            guessed = await self._read_guessed(tagged, values)
-            if guessed is not None:
-                return guessed
+            guess = self._positions.guess_days(wanted, facet, offset)
+            if guess is not None:
+                page = await self._read_guessed(tagged, wanted, guess, size, between)
+                if page is not None:
+                    return page
+        values = _values(wanted, facet)
+        if self._guesses and guess is None:
+            guess = self._positions.guess({**values, "offset": offset})
+            if guess is not None:
+                page = await self._read_guessed(tagged, wanted, guess, size, between)
+                if page is not None:
+                    return page
         total, rows = await read_listed(self._database, self._queries[tagged], offset, size, values)
         return total, [row[-1] for row in rows]
 
     async def _read_guessed(
-        self, tagged: tuple[bool, bool], values: Mapping[str, Any]
+        self, tagged: tuple[bool, bool], wanted: Filter, guess: Guess, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
         """The page by one statement, if the counts that are known hold at that moment."""
-        guess = self._positions.guess(values)
-        if guess is None:
+        row = await self._database.fetch_one(
+            _GUESSED[tagged],
+            owner=wanted.owner_id,
+            tag=wanted.tag,
+            tag_name=wanted.tag_name,
+            oldest_up_to=-wanted.start_ms,
+            after=guess.start.after,
+            skip=guess.start.skip,
+            take=size,
+            between=between,
+        )
+        if row is None or row[0] is None or row[1] != guess.version:
             return None
-        version, (total, after, skip) = guess
-        query = _GUESSED[tagged]
-        row = await self._database.fetch_one(query, **{**values, "after": after, "skip": skip})
-        if row is None or row[0] is None or row[1] != version:
-            return None
-        return total, [row[0]]
+        return guess.start.total, [row[0]]
+
+
+def _values(wanted: Filter, facet: str) -> dict[str, object]:
+    hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
+    days = taken_apart(*hours.whole, DAY_HOURS)
+    return {
+        "owner": wanted.owner_id,
+        "of_facet": facet,
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "newer_first": days.newest[0],
+        "newer_last": days.newest[1],
+        "first_day": days.whole[0],
+        "last_day": days.whole[1],
+        "older_first": days.oldest[0],
+        "older_last": days.oldest[1],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
+    }
 
 
 _conditions = (
