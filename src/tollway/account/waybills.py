@@ -18,8 +18,6 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.carriers import CarrierError
-from tollway.carriers.labels.fonts import find_fonts
-from tollway.carriers.labels.formats import WRITERS
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, find_own
@@ -134,6 +132,10 @@ def _label(parts: AccountParts) -> Handler:
 
 
 def _drawn(label: Label, kind: str) -> bytes:
+    # What draws is loaded with the first label.
+    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
+
     try:
         return WRITERS[f".{kind}"](label, find_fonts())
     except CarrierError:

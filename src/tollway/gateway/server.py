@@ -1,5 +1,6 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
+import gc
 import logging
 import resource
 import signal
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
@@ -18,10 +19,12 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.service_manager import Reporter
-from tollway.gateway.worker import Application
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings, SettingsError
 from tollway.telemetry.logs import configure_logging
+
+if TYPE_CHECKING:
+    from tollway.gateway.worker import Application
 
 # The server's own messages go to the same log.
 _GRANIAN_LOGGING = {
@@ -63,7 +66,7 @@ class GatewayServer(MPServer):
         super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _spawn_worker(  # type: ignore[override]
-        self, idx: int, target: Any, callback_loader: Callable[[int], Application]
+        self, idx: int, target: Any, callback_loader: "Callable[[int], Application]"
     ) -> WorkerProcess:
         return super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
 
@@ -141,7 +144,14 @@ def free_address(host: str, port: int) -> str:
     return str(address[0])
 
 
-def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
+def _load(
+    settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
+) -> "Application":
+    # What only calls need is loaded in the workers: the main process stays small. It is not
+    # looked through for garbage before the worker has started.
+    gc.disable()
+    from tollway.gateway.worker import Application  # noqa: PLC0415
+
     log = configure_logging(settings.log_level, settings.port, number)
     return Application(settings, greeting, worker_group, number, log)
 

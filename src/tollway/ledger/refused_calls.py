@@ -12,10 +12,9 @@ from itertools import islice
 
 import msgspec
 from sqlalchemy import Integer, bindparam, func, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.store.database import Database, StoreError, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import refused_call
 from tollway.telemetry.metrics import Metrics
 

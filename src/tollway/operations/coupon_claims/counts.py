@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sqlalchemy import and_, bindparam, func, literal_column, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.operations.coupon_claims.schema import coupon_claim_hour
 from tollway.store.database import Transaction
 from tollway.store.many_rows import ManyRows
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 
 HOUR_S = 3600
 Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970

@@ -11,8 +11,18 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Integer, String, any_, bindparam, column, select, tuple_, values
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Integer,
+    String,
+    any_,
+    bindparam,
+    column,
+    select,
+    tuple_,
+    values,
+)
 
 from tollway.operations.orders.counts import Bucket, counted, recount
 from tollway.operations.orders.records import OrderRow, checked_record, row_of
