@@ -55,9 +55,11 @@ def test_s10_notices_any_one_wrong_digit(serial: str, position: int, by: int) ->
 
 
 @pytest.mark.parametrize(
-    "number", ["", "YT1", "YT 234567890123", "YT1\n", "^XA", "a" * 13, "9" * 33]
+    "number", ["", "YT1", "YT 234567890123", "YT1\n", "^XA", "a" * 13, "9" * 33, "TEST00000001"]
 )
-def test_nothing_that_a_printer_could_misread_is_a_number(number: str) -> None:
+def test_what_a_printer_could_misread_or_the_sandbox_issues_is_no_number(
+    number: str,
+) -> None:
     assert number_problem(".*", number) is not None
 
 

@@ -115,6 +115,8 @@ def test_of_two_first_ones_with_different_files_one_is_refused(
 ) -> None:
     async def both(database: OpenDatabase) -> list[BaseException | None]:
         files = [CheckedKeyFile(KEY_FILE, workplace / name) for name in ("one.keys", "other.keys")]
+        for file in files:
+            file.fingerprints()  # makes it
         return await asyncio.gather(
             *(use_files(database, [file], ALL_TABLES) for file in files), return_exceptions=True
         )

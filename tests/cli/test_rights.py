@@ -13,6 +13,7 @@ from tests.support.gateway import Gateway
 from tests.support.months import OLD_MS, make_month, months_of
 from tests.support.ports import free_port
 from tests.support.postgresql import Server, run_on
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.store.replication_barrier import wait_for_standby
 
@@ -65,7 +66,8 @@ def test_a_gateway_that_cannot_make_the_coming_months_serves_and_says_so(
         owned.run(f"DROP TABLE entry_{month}")
     owned.url = _as_poor(owned.url)
     gateway = Gateway(owned)
-    assert "the coming months of entry cannot be made: The role" in gateway.log()
+    sentence = "the coming months of entry cannot be made: The role"
+    eventually(gateway.log, lambda log: sentence in log)
     assert gateway.stop() == 0
 
 

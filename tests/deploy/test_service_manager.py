@@ -12,6 +12,7 @@ import pytest
 
 from tests.deploy.units import SERVICES, parse
 from tests.support.gateway import Gateway
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.gateway.service_manager import notify
 
@@ -79,7 +80,7 @@ def test_it_is_alive_as_long_as_every_worker_is(
         # Those that were under way, and then none for three times as long as systemd waits.
         while manager.next(within_s=3) is not None:
             pass
-        assert "hangs: its event loop stands still" in gateway.log()
+        eventually(gateway.log, lambda log: "hangs: its event loop stands still" in log)
     finally:
         os.kill(hung, signal.SIGCONT)
     assert manager.next() == ("WATCHDOG=1", main)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import bindparam, select
 
 from tests.support.stores import Store
 from tollway.ledger import refused_calls
@@ -18,7 +19,14 @@ _IDS = Query(refused_call.select().order_by(refused_call.c.request_id))
 
 
 def note(account_id: str, number: int) -> RefusedCall:
-    return RefusedCall(account_id, f"{number:04d}", number, "orders", 100, "BODY_TOO_LARGE", None)
+    """The first of its kind."""
+    return like(account_id, number, operation=f"operation {number}")
+
+
+def like(
+    account_id: str, number: int, operation: str = "orders", reason: str = "BODY_TOO_LARGE"
+) -> RefusedCall:
+    return RefusedCall(account_id, f"{number:05d}", number, operation, 100, reason, None)
 
 
 async def ids_of(database: Database, account_id: str) -> list[str]:
@@ -76,7 +84,7 @@ def test_many_notes_are_few_commits_one_at_a_time(store: Store) -> None:
         return counting, await until_written(database, "many", 1200)
 
     counting, ids = store.do(work)
-    assert ids == [f"{number:04d}" for number in range(1200)]
+    assert ids == [f"{number:05d}" for number in range(1200)]
     assert (counting.commits, counting.at_once_max) == (3, 1)
 
 
@@ -86,7 +94,7 @@ def test_what_the_database_does_not_take_is_tried_again(store: Store) -> None:
         notes.add(note("again", 1))
         return await until_written(database, "again", 1)
 
-    assert store.do(work) == ["0001"]
+    assert store.do(work) == ["00001"]
 
 
 @pytest.mark.parametrize(("most", "kept"), [(5, 5), (50, 8)])
@@ -103,7 +111,7 @@ def test_when_too_much_waits_the_newest_are_dropped_and_counted(
         await notes.finish()
         return await ids_of(database, f"full {most}")
 
-    assert store.do(work) == [f"{number:04d}" for number in range(kept)]
+    assert store.do(work) == [f"{number:05d}" for number in range(kept)]
     assert dropped(metrics) == (kept < 8)
 
 
@@ -125,6 +133,70 @@ def test_a_stop_writes_what_waits_and_says_what_it_could_not(
     assert "1 notes for receipts are lost" in caplog.text
 
 
+_COUNTS = Query(
+    select(refused_call.c.request_id, refused_call.c.more)
+    .where(refused_call.c.account_id == bindparam("of_account"))
+    .order_by(refused_call.c.request_id)
+)
+
+
+def test_of_many_calls_of_a_kind_the_first_few_are_kept_and_the_others_counted(
+    store: Store,
+) -> None:
+    counting: Counting | None = None
+
+    async def work(database: Database) -> list[tuple[str, int]]:
+        nonlocal counting
+        counting = Counting(database, refusals=2)
+        notes = RefusedCallLog(counting, Metrics())  # type: ignore[arg-type]
+        for number in range(10_000):
+            notes.add(like("flood", number))
+            if number % 1000 == 0:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
+        counting.refusals = 0
+        # The next minute has rows of its own.
+        for number in range(60_000, 60_015):
+            notes.add(like("flood", number))
+        await notes.finish()
+        return [
+            (str(row[0]), row[1]) for row in await database.fetch_all(_COUNTS, of_account="flood")
+        ]
+
+    rows = store.do(work)
+    first, second = rows[:10], rows[10:]
+    assert first == [*((f"{number:05d}", 0) for number in range(9)), ("00009", 9_990)]
+    assert second == [*((f"{60_000 + number}", 0) for number in range(9)), ("60009", 5)]
+    assert counting is not None and counting.commits < 40
+
+
+def test_an_account_with_many_kinds_has_few_rows_of_each(store: Store) -> None:
+    async def work(database: Database) -> list[tuple[str, int]]:
+        notes = RefusedCallLog(database, Metrics())
+        for number in range(10_000):
+            notes.add(like("kinds", number, operation=f"operation {number % 100}"))
+        await notes.finish()
+        return [
+            (str(row[0]), row[1]) for row in await database.fetch_all(_COUNTS, of_account="kinds")
+        ]
+
+    rows = store.do(work)
+    assert len(rows) == 100 + 240
+    assert sum(1 + more for _, more in rows) == 10_000
+
+
+@pytest.mark.parametrize("reason", ["FREE", "CARRIER_SILENT", "COMMIT_IN_DOUBT", "TIMED_OUT"])
+def test_what_is_a_success_or_may_become_one_is_always_kept(store: Store, reason: str) -> None:
+    async def work(database: Database) -> list[str]:
+        notes = RefusedCallLog(database, Metrics())
+        for number in range(50):
+            notes.add(like(reason, number, reason=reason))
+        await notes.finish()
+        return await ids_of(database, reason)
+
+    assert len(store.do(work)) == 50
+
+
 def test_a_sweep_takes_what_is_older_and_nothing_else(store: Store) -> None:
     async def work(database: Database) -> list[str]:
         notes = RefusedCallLog(database, Metrics())
@@ -136,4 +208,4 @@ def test_a_sweep_takes_what_is_older_and_nothing_else(store: Store) -> None:
             pass
         return await ids_of(database, "sweep")
 
-    assert store.do(work) == ["0008", "0009"]
+    assert store.do(work) == ["00008", "00009"]

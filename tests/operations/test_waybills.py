@@ -1,6 +1,7 @@
 """Waybill issuing through real HTTP: what is issued and paid, each inner failure, who may ask."""
 
 import json
+import re
 
 import pytest
 
@@ -171,6 +172,24 @@ def test_a_test_token_gets_waybills_of_the_sandbox_only(
     assert waybill_part(issue(gateway, tester.token, body).data) == waybill_part(data)
     assert issue(gateway, tester.token, request(WP_CODE_OUT_OF_NUMBERS)).data["code"] == 0
     assert issue(gateway, tester.token, {**body, "sender_name": "x"}).code == 100
+
+
+def test_each_account_has_a_sandbox_of_its_own_whose_numbers_are_no_live_ones(
+    gateway: Gateway, store: Store
+) -> None:
+    testers = [new_customer(store, credits_=0, kind="test") for _ in range(2)]
+    orders = [f"SN-sandbox-{position}" for position in range(12)]
+
+    def number(tester: Caller, order_sn: str) -> str:
+        body = request(WP_CODE, owner_id=SHOP.id, order_sn=order_sn)
+        return str(issue(gateway, tester.token, body).data["waybillCode"])
+
+    found = [number(tester, order_sn) for tester in testers for order_sn in orders]
+    assert len(set(found)) == len(found)
+    assert all(re.fullmatch("TEST[0-9]{12}", each) for each in found)
+    # They do not tell one account how many waybills the other has.
+    assert len({int(each[4:]) // 1000 for each in found}) > len(found) // 2
+    assert [number(testers[0], order_sn) for order_sn in orders] == found[: len(orders)]
 
 
 def test_401_and_404(gateway: Gateway, customer: Caller, wp_code: str) -> None:

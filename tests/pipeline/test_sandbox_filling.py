@@ -1,7 +1,13 @@
-"""When the sandbox is filled: with the first call that needs it, and once more on a new day."""
+"""When the sandbox is filled: with the first call that needs it, and once more on a new day; and
+what it drops: old rows of test calls, and folders that killed processes left behind."""
 
 import asyncio
+import subprocess
+import sys
+import tempfile
 from datetime import date
+from pathlib import Path
+from time import time
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,13 +16,21 @@ from sqlalchemy import func, select
 
 from tollway.demo import sandbox as demo
 from tollway.demo.sandbox import Sandbox
+from tollway.demo.sandbox_folder import SandboxFolder
 from tollway.operations.product_analysis.schema import product_day
 from tollway.store.database import StoreUnavailableError
 from tollway.store.query import Query
+from tollway.store.schema.ledger import idempotency_key
 
 # It is in SQLite whatever the gateway serves.
 pytestmark = pytest.mark.sqlite
 
+KEPT = Query(
+    select(idempotency_key.c.account_id, idempotency_key.c.key).order_by(
+        *idempotency_key.primary_key
+    )
+)
+MODEST = ("modest", "kept")
 NEWEST_DAY = Query(select(func.max(product_day.c.day)))
 
 
@@ -97,3 +111,73 @@ def test_it_is_closed_after_its_filling(fillings: Fillings) -> None:
         assert fillings.count == 1
 
     asyncio.run(work())
+
+
+def _answer(account_id: str, key: str, at_ms: int, sealed_bytes: int) -> tuple[Any, ...]:
+    return account_id, key, "request", at_ms, b"fingerprint", bytes(sealed_bytes)
+
+
+def test_of_what_test_calls_leave_behind_the_newest_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ms, chunk = int(time() * 1000), 512 * 1024
+    rows = [
+        # One account stores far more than its share, another one little.
+        *(_answer("greedy", f"{number:02}", now_ms - number, chunk) for number in range(40)),
+        _answer("modest", "kept", now_ms - 1000, 100),
+        _answer("modest", "expired", now_ms - 25 * 3600 * 1000, 100),
+    ]
+
+    async def work() -> None:
+        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1))
+        try:
+            await sandbox.sweep()
+            insert = Query(idempotency_key.insert())
+            for _ in range(2):
+                await sandbox.database.write(lambda tx: tx.execute_many(insert, rows))
+                await sandbox.sweep()
+                kept = await sandbox.database.fetch_all(KEPT)
+                assert kept == [*(("greedy", f"{number:02}") for number in range(7)), MODEST]
+                await sandbox.database.write_statement(Query(idempotency_key.delete()))
+            # Without the regular work too, once there were enough writes.
+            monkeypatch.setattr(demo, "_WRITES_PER_SWEEP", 2)
+            for row in rows[:20]:
+                await sandbox.database.write(lambda tx, row=row: tx.execute_many(insert, [row]))
+            assert len(await sandbox.database.fetch_all(KEPT)) <= 7 + 2
+        finally:
+            await sandbox.close()
+
+    asyncio.run(work())
+
+
+_KILLED = """
+import os
+from tollway.demo.sandbox_folder import SandboxFolder
+folder = SandboxFolder()
+(folder.path / "sandbox.db").write_bytes(b"rows")
+os._exit(9)
+"""
+
+
+def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    in_use = SandboxFolder()
+    (tmp_path / "tollway-sandbox-not-a-folder").symlink_to(in_use.path)
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", _KILLED], check=False).returncode == 9
+        assert len(list(tmp_path.glob("*/sandbox.db"))) == 1
+    own = SandboxFolder()
+    assert not list(tmp_path.glob("*/sandbox.db"))
+    assert in_use.path.exists() and own.path.exists()
+    own.close()
+    in_use.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["tollway-sandbox-not-a-folder"]
+
+
+def test_a_gateway_without_test_calls_makes_no_folder() -> None:
+    sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1))
+    assert sandbox._folder is None
+    asyncio.run(sandbox.close())

@@ -13,8 +13,12 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.identity.people import Role, ensure_operator, invite, new_link
 from tollway.ledger.accounts import open_account
-from tollway.ledger.request_log import time_of
+from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
+from tollway.ledger.request_log import first_id, time_of
 from tollway.ledger.usage import DAY_S, roll_up, usage_of_account
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.store.database import Database
+from tollway.telemetry.metrics import Metrics
 
 
 def operator_link(store: Store) -> str:
@@ -106,12 +110,23 @@ def test_revoking_a_token_asks_once_and_acts_on_the_next_call(
     assert gateway.get(token=caller.token, query=question).code == 401
 
 
+async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:
+    log = RefusedCallLog(database, Metrics())
+    for number in range(1, minutes + 1):
+        at_ms = RUNTIME.at_ms() - number * 60_000
+        call = (account_id, f"{first_id(at_ms)}00000000", at_ms, PRODUCT_ANALYSIS.name)
+        log.add(RefusedCall(*call, 100, "PARAMETER_MISSING", None))
+    await log.finish()
+
+
 def test_refused_calls_are_found_by_reason_and_page_by_page(
     operator: Browser, gateway: Gateway, store: Store
 ) -> None:
     caller = new_caller(store, rate_limit=1000)
     for _ in range(60):
         assert gateway.get(token=caller.token, query={"product_id": "x"}).code == 100
+    # Of each kind and minute few have a row.
+    store.do(lambda database: _refuse_by_minutes(database, caller.account_id, 50))
     deadline_s = time.monotonic() + 20
     seen: set[str] = set()
     while len(seen) < 60:
@@ -123,8 +138,13 @@ def test_refused_calls_are_found_by_reason_and_page_by_page(
             seen |= set(re.findall(r"/operator/request\?id=([0-9a-f]+)", page))
             older = re.search(r'href="([^"]+)" rel="next"', page)
             path = html.unescape(older[1]) if older else ""
-    assert operator.open(f"/operator/request?id={min(seen)}").text.count("not reached") > 2
-    assert time_of(min(seen)) == pytest.approx(time.time() * 1000, abs=600_000)
+    assert operator.open(f"/operator/request?id={max(seen)}").text.count("not reached") > 2
+    assert time_of(max(seen)) == pytest.approx(time.time() * 1000, abs=600_000)
+    more = ""
+    while not more:
+        assert time.monotonic() < deadline_s
+        newest = operator.open(f"/operator/requests?account={caller.account_id}").text
+        more = "".join(re.findall(r"PARAMETER_MISSING and (?:\d+) more like this", newest))
     tomorrow = time.strftime("%Y-%m-%dT00:00", time.gmtime(time.time() + 2 * 86_400))
     later = operator.open(f"/operator/requests?account={caller.account_id}&since={tomorrow}").text
     assert "No call matches" in later

@@ -95,7 +95,8 @@ class Entries(Payload):
 
 @dataclass(frozen=True)
 class ListedCall:
-    """One call; its receipt says more."""
+    """One call; its receipt says more about it. `more` counts further calls with the same
+    operation and reason in the same minute, which are not listed."""
 
     request_id: str
     at_ms: int
@@ -105,6 +106,7 @@ class ListedCall:
     amount: int
     unit: Optional[str]
     is_test: bool
+    more: int = 0
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,7 @@ _others = (
     select(
         ((refused_call.c.at_ms - _start) // _DAY_MS).label("day"),
         refused_call.c.operation,
+        (1 + refused_call.c.more).label("calls"),
     )
     .where(
         refused_call.c.account_id == bindparam("of_account"),
@@ -149,7 +150,7 @@ _others = (
     .subquery()
 )
 _OTHERS = Query(
-    select(_others.c.day, _others.c.operation, func.count()).group_by(
+    select(_others.c.day, _others.c.operation, func.sum(_others.c.calls)).group_by(
         _others.c.day, _others.c.operation
     )
 )
@@ -180,7 +181,7 @@ def _usage(parts: AccountParts) -> Handler:
             )
         }
         others = {
-            (day, name): count
+            (day, name): int(count)
             for day, name, count in await database.fetch_long(_OTHERS, account_id, **values)
         }
         return Usage(

@@ -78,7 +78,8 @@ class CallsRequest(msgspec.Struct, frozen=True):
 
 
 class ListedCall(msgspec.Struct, frozen=True):
-    """One call; its receipt says more."""
+    """One call; its receipt says more about it. `more` counts further calls with the same
+    operation and reason in the same minute, which are not listed."""
 
     request_id: str
     at_ms: int
@@ -88,6 +89,7 @@ class ListedCall(msgspec.Struct, frozen=True):
     amount: int
     unit: str | None
     is_test: bool
+    more: int = 0
 
 
 class Calls(msgspec.Struct, frozen=True):
@@ -189,6 +191,7 @@ def _other(each: RefusedCall) -> ListedCall:
         0,
         None,
         is_test=bool(each.is_test),
+        more=each.more,
     )
 
 

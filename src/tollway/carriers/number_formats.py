@@ -10,6 +10,8 @@ from functools import lru_cache
 from tollway.carriers import CarrierError
 
 S10 = "S10"
+# What every number of the sandbox begins with, and no other number may.
+SANDBOX_PREFIX = "TEST"
 KNOWN_FORMATS = {
     "YTO": r"YT\d{13}",
     "JTSD": r"JT\d{13}",
@@ -45,6 +47,8 @@ def number_problem(number_format: str, number: str) -> str | None:
     """What is wrong with a number, or None when it is one of this format."""
     if not _PLAIN.fullmatch(number):
         return "it is not made of 4 to 32 capital letters and digits"
+    if number.startswith(SANDBOX_PREFIX):
+        return f"it begins with {SANDBOX_PREFIX}, as only numbers of the sandbox do"
     if number_format != S10:
         fits = _pattern(number_format).fullmatch(number)
         return None if fits else f"it does not fit the carrier's format {number_format}"

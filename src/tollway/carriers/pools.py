@@ -4,7 +4,7 @@ A number's row is never deleted, only marked as taken. So a number is issued onc
 waybill is cancelled, the gateway restarts or the number is loaded again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -23,6 +23,8 @@ from tollway.store.schema.carriers import carrier, waybill_number
 # The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
+# Takes the next number of a carrier for a shop, if there is one.
+TakeNumber = Callable[[Transaction, str, str], Awaitable[str | None]]
 
 
 class Rejected(msgspec.Struct, frozen=True):

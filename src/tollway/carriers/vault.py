@@ -5,13 +5,14 @@ nor guessed without the key, and it is bound to its waybill: the same phone numb
 has two fingerprints.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from tollway.store.keys import KeyedSigner, load_signer
-from tollway.store.sealing import Sealer, load_sealer
+from tollway.store.keys import KeyedSigner
+from tollway.store.sealing import KEY_BYTES, Sealer, read_keys
 
 _DIGEST_BYTES = 12
 
@@ -57,8 +58,17 @@ class Vault:
 
 
 def load_vault(key_file: Path) -> Vault:
+    return _vault(*read_keys(key_file))
+
+
+def passing_vault() -> Vault:
+    """A vault whose key is in no file: what it sealed ends with this process."""
+    return _vault({1: os.urandom(KEY_BYTES)}, 1)
+
+
+def _vault(keys: dict[int, bytes], current: int) -> Vault:
     return Vault(
-        load_sealer(key_file),
-        load_signer(key_file, "waybill fingerprint"),
-        load_signer(key_file, "waybill label"),
+        Sealer(keys, current),
+        KeyedSigner(keys, current, "waybill fingerprint"),
+        KeyedSigner(keys, current, "waybill label"),
     )

@@ -1,94 +1,112 @@
 """The sandbox: a small demo world of this process's own, which is all that test tokens see.
 
-It is filled when the first test call needs it, and continued with the first call of a new day, so
-that a gateway without test calls spends nothing on it."""
+It is made when the first test call needs it, and continued with the first call of a new day, so
+that a gateway without test calls spends nothing on it.
+
+What test calls read is the same for all accounts, and never changes by a call. What they leave
+behind, waybills and kept answers, is each account's own; of these the newest are kept."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import time
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from tollway.carriers.vault import load_vault
+from sqlalchemy import ColumnElement, Table, func, or_, select, tuple_
+
+from tollway.carriers.vault import passing_vault
 from tollway.demo.owners import add_sandbox_owners
+from tollway.demo.sandbox_folder import SandboxFolder
 from tollway.demo.world import fill_all
 from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.idempotency import sweep_kept
 from tollway.operations.demo_data import DemoTarget, midnight_s
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.migrate import migrate
 from tollway.store.query import Query
+from tollway.store.schema.carriers import waybill
+from tollway.store.schema.ledger import idempotency_key
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 
+_PATIENCE_S = 10.0
+# What test calls leave behind: of one account, of all, and how often it is looked at besides the
+# regular work.
+_ACCOUNT_BYTES_MAX = 4 * 1024 * 1024
+_ALL_BYTES_MAX = 64 * 1024 * 1024
+_WRITES_PER_SWEEP = 200
+# A row besides what is sealed in it.
+_ROW_BYTES = 1024
+
 
 class OnDemandDatabase:
-    """A database that is filled on demand. Calls that need it before it is current wait for one
-    shared filling.
+    """A database that is made and filled on demand. Calls that need it before it is current wait
+    for one shared filling.
 
     While it is filled, no call uses the database behind it.
     """
 
+    dialect = SqliteDatabase.dialect
+    is_shared = SqliteDatabase.is_shared
+
     def __init__(
         self,
-        inner: Database,
         is_current: Callable[[], bool],
-        fill: Callable[[], Awaitable[None]],
+        fill: Callable[[], Awaitable[Database]],
+        sweep: Callable[[], Awaitable[None]],
     ) -> None:
-        self.dialect = inner.dialect
-        self.is_shared = inner.is_shared
-        self.change_mark = inner.change_mark
-        self._inner = inner
         self._is_current = is_current
         self._fill = fill
-        self._filling: asyncio.Future[None] | None = None
+        self._sweep = sweep
+        self._writes = 0
+        self._inner: Database | None = None
+        self._filling: asyncio.Future[Database] | None = None
+
+    def change_mark(self) -> object:
+        """Never the same before there is a database: nothing that was read before is fresh."""
+        return object() if self._inner is None else self._inner.change_mark()
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
-        await self._ready()
-        return await self._inner.fetch_all(query, **values)
+        return await (await self._ready()).fetch_all(query, **values)
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
-        await self._ready()
-        return await self._inner.fetch_one(query, **values)
+        return await (await self._ready()).fetch_one(query, **values)
 
     async def fetch_long(
         self, query: Query, caller: str | None = None, /, **values: object
     ) -> Sequence[Row]:
-        await self._ready()
-        return await self._inner.fetch_long(query, caller, **values)
+        return await (await self._ready()).fetch_long(query, caller, **values)
 
     async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        await self._ready()
-        return await self._inner.write(work)
+        inner = await self._ready()
+        self._writes += 1
+        if self._writes % _WRITES_PER_SWEEP == 0:
+            await self._sweep()
+        return await inner.write(work)
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
-        await self._ready()
-        return await self._inner.write_statement(query, **values)
+        return await self.write(lambda transaction: transaction.fetch_all(query, **values))
 
     async def close(self) -> None:
         if self._filling is not None:
             await asyncio.gather(self._filling, return_exceptions=True)
-        await self._inner.close()
 
-    async def _ready(self) -> None:
-        if self._filling is None and self._is_current():
-            return
+    async def _ready(self) -> Database:
+        if self._filling is None and self._inner is not None and self._is_current():
+            return self._inner
         if self._filling is None:
             self._filling = asyncio.ensure_future(self._fill())
             self._filling.add_done_callback(self._is_done)
         # Shielded: a caller that goes away must not end it for the others.
-        await asyncio.shield(self._filling)
+        self._inner = await asyncio.shield(self._filling)
+        return self._inner
 
-    def _is_done(self, _: asyncio.Future[None]) -> None:
+    def _is_done(self, _: asyncio.Future[Database]) -> None:
         # If it failed, the next call tries again.
         self._filling = None
-
-
-_PATIENCE_S = 10.0
 
 
 class Sandbox:
@@ -99,39 +117,46 @@ class Sandbox:
         # Where its pictures and links lead.
         self._site = site
         self._today = today
-        self._folder = TemporaryDirectory(prefix="tollway-sandbox-")
         # Its own metrics, which are not shown: sandbox calls must not change the real ones.
         self._metrics = Metrics()
-        self._file = SqliteDatabase(f"{self._folder.name}/sandbox.db", _PATIENCE_S, self._metrics)
-        self.vault = load_vault(Path(self._folder.name) / "keys")
-        self._has_owners = False
+        self._folder: SandboxFolder | None = None
+        self._file: SqliteDatabase | None = None
+        self.vault = passing_vault()
         self._filled_to: date | None = None
-        self.database = OnDemandDatabase(self._file, self._is_current, self._fill)
+        self.database = OnDemandDatabase(self._is_current, self._fill, self.sweep)
 
     def batcher(self, timeout_s: float) -> ChargeBatcher:
         """Commits what test calls do; they cost nothing, so no balance is ever short."""
         return ChargeBatcher(self.database, self._metrics, timeout_s, lambda *_: None)
 
+    async def sweep(self) -> None:
+        """Drops the answers that have expired, and of each account all but the newest rows."""
+        if self._file is None or not self._is_current():
+            return
+        await sweep_kept(self._file, int(time() * 1000))
+        for drop in _DROPS:
+            await self._file.write_statement(drop)
+
     async def close(self) -> None:
         await self.database.close()
-        self._folder.cleanup()
+        if self._file is not None:
+            await self._file.close()
+        if self._folder is not None:
+            self._folder.close()
 
     def _is_current(self) -> bool:
         return self._filled_to == self._today()
 
-    async def _fill(self) -> None:
+    async def _fill(self) -> Database:
         # On a thread: other calls would have to wait while records are made.
-        await asyncio.to_thread(asyncio.run, self._continue_to(self._today()))
+        return await asyncio.to_thread(asyncio.run, self._continue_to(self._today()))
 
-    async def _continue_to(self, today: date) -> None:
+    async def _continue_to(self, today: date) -> Database:
         """Makes the world, or continues it when a new day has come."""
-        if not self._has_owners:
-            await migrate(self._file)
-            await add_sandbox_owners(self._file)
-            self._has_owners = True
+        file = self._file or await self._make()
         made_days_ago = None if self._filled_to is None else (today - self._filled_to).days
         target = DemoTarget(
-            self._file,
+            file,
             self.vault.sealer,
             min(time(), midnight_s(today + timedelta(days=1), self._zone) - 1),
             self._zone,
@@ -141,3 +166,35 @@ class Sandbox:
         )
         await fill_all(target)
         self._filled_to = today
+        return file
+
+    async def _make(self) -> SqliteDatabase:
+        self._folder = self._folder or SandboxFolder()
+        file = SqliteDatabase(str(self._folder.path / "sandbox.db"), _PATIENCE_S, self._metrics)
+        try:
+            await migrate(file)
+            await add_sandbox_owners(file)
+        except BaseException:
+            await file.close()
+            raise
+        self._file = file
+        return file
+
+
+def _drop_all_but_newest(table: Table, at: ColumnElement[int]) -> Query:
+    """Drops the rows of an account beyond its share, and the oldest of all beyond the whole."""
+    key = list(table.primary_key)
+    size = func.length(table.c.sealed) + _ROW_BYTES
+    newest, rows = at.desc(), (None, 0)
+    of_account = func.sum(size).over(partition_by=table.c.account_id, order_by=newest, rows=rows)
+    of_all = func.sum(size).over(order_by=newest, rows=rows)
+    sums = select(*key, of_account.label("of_account"), of_all.label("of_all")).subquery()
+    is_beyond = or_(sums.c.of_account > _ACCOUNT_BYTES_MAX, sums.c.of_all > _ALL_BYTES_MAX)
+    beyond = select(*(sums.c[column.name] for column in key)).where(is_beyond)
+    return Query(table.delete().where(tuple_(*key).in_(beyond)))
+
+
+_DROPS = (
+    _drop_all_but_newest(idempotency_key, idempotency_key.c.at_ms),
+    _drop_all_but_newest(waybill, waybill.c.asked_at_s),
+)

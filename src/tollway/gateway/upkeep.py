@@ -52,6 +52,7 @@ class Upkeep:
     ) -> None:
         self._database = resources.database
         self._remotes = resources.remotes
+        self._sandbox = resources.sandbox
         self._presence = presence
         self._authenticate = authenticate
         self._levels = metrics.levels
@@ -82,6 +83,7 @@ class Upkeep:
         await self._try("token_use", "storing when tokens were used", self._record_use())
         swept = sweep_kept(self._database, now_ms)
         await self._try("kept_answers", "sweeping kept answers", swept)
+        await self._try("sandbox", "sweeping the sandbox", self._sandbox.sweep())
         swept = sweep_client_tokens(self._database, now_ms // 1000)
         await self._try("tokens", "sweeping tokens", swept)
         swept = sweep_deliveries(self._database, now_ms)

@@ -3,16 +3,24 @@
 They are written in the background: a call only adds its record to a queue, and the records of a
 moment are written together. So no call waits for them, and a flood of refused calls is never more
 than a few commits a second.
+
+Nor does a flood fill the disk. Of the calls of one kind (the same account, operation and reason in
+the same minute) the first few have a row of their own. The last of these rows says how many more
+there were.
 """
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from itertools import islice
+from math import inf
+from time import monotonic
 
 import msgspec
 from sqlalchemy import Integer, bindparam, func, select, tuple_
 
+from tollway.contract.reasons import Reason
+from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import refused_call
@@ -23,6 +31,27 @@ _RETRY_AFTER_S = 1.0
 # Rows per commit: a call that is charged meanwhile waits for one such commit at most.
 _BATCH_MAX = 500
 _WAITING_MAX = 20_000
+# Counts change with every call of a flood, so they are written less often.
+_COUNT_AFTER_S = 2.0
+
+_MINUTE_MS = 60_000
+# How many rows a kind has in a minute, and an account besides the first row of each kind.
+_OF_KIND_MAX = 10
+_OF_ACCOUNT_MAX = 240
+# Of calls that did what was wanted, more receipts are asked for.
+_OF_REASON_MAX = {
+    FreeReason.TEST.value: 60,
+    FreeReason.DRY_RUN.value: 60,
+    FreeReason.REPLAYED.value: 60,
+    FreeReason.NOT_DONE.value: 60,
+}
+# Each has a row: a success that costs nothing, and what may turn out to be charged.
+_ALL_RECORDED = {
+    FreeReason.FREE.value,
+    Reason.CARRIER_SILENT.name,
+    Reason.COMMIT_IN_DOUBT.name,
+    Reason.TIMED_OUT.name,
+}
 
 logger = logging.getLogger("tollway.receipts")
 
@@ -39,12 +68,23 @@ class RefusedCall(msgspec.Struct, frozen=True, gc=False):
     replay_of: str | None
     client_request_id: str | None = None
     is_test: int = 0
+    # How many more of the same kind there were in its minute that have no row.
+    more: int = 0
 
 
 _ADD = Query(
     insert(refused_call)
     .values({column.name: bindparam(column.name) for column in refused_call.c})
     .on_conflict_do_nothing()
+)
+_SET_MORE = Query(
+    refused_call.update()
+    .where(
+        refused_call.c.account_id == bindparam("of_account"),
+        refused_call.c.request_id == bindparam("of_request"),
+        refused_call.c.at_ms == bindparam("of_ms"),
+    )
+    .values(more=bindparam("counted"))
 )
 _key = (refused_call.c.account_id, refused_call.c.request_id)
 _is_old = refused_call.c.at_ms < bindparam("before_ms")
@@ -63,6 +103,54 @@ _SWEEP = Query(
 OLD_REFUSED = Query(select(func.count()).select_from(refused_call).where(_is_old))
 
 
+class _Kind:
+    """The calls of one kind in this minute: how many have rows, the last of these, and how many
+    more there were."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.more = 0
+        self.last: RefusedCall | None = None
+
+    def values(self) -> dict[str, object]:
+        """Only this process counts on this row: so the count is set, and may be set again."""
+        assert self.last is not None
+        return {
+            "of_account": self.last.account_id,
+            "of_request": self.last.request_id,
+            "of_ms": self.last.at_ms,
+            "counted": self.more,
+        }
+
+
+class _Minute:
+    """The kinds of calls that this minute has seen; the next minute begins with none."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._kinds: dict[tuple[str, str, str, int], _Kind] = {}
+        self._of_account: Counter[str] = Counter()
+
+    def kind_of(self, call: RefusedCall) -> _Kind:
+        number = call.at_ms // _MINUTE_MS
+        if number != self._number:
+            self._number, self._kinds, self._of_account = number, {}, Counter()
+        kind = (call.account_id, call.operation, call.reason, call.is_test)
+        return self._kinds.setdefault(kind, _Kind())
+
+    def has_row(self, call: RefusedCall, kind: _Kind) -> bool:
+        """Whether the call gets a row; counts it if so."""
+        if kind.last is not None and call.reason not in _ALL_RECORDED:
+            if kind.rows >= _OF_REASON_MAX.get(call.reason, _OF_KIND_MAX):
+                return False
+            if self._of_account[call.account_id] >= _OF_ACCOUNT_MAX:
+                return False
+            self._of_account[call.account_id] += 1
+        kind.rows += 1
+        kind.last = call
+        return True
+
+
 class RefusedCallLog:
     """Queues records of calls and writes them a moment later, one commit at a time.
 
@@ -74,20 +162,30 @@ class RefusedCallLog:
         self._database = database
         self._metrics = metrics
         self._waiting: deque[RefusedCall] = deque()
+        self._minute = _Minute()
+        # The kinds whose count has changed since it was written, and when counts were written.
+        self._counted: dict[_Kind, None] = {}
+        self._counted_s = -inf
         self._running: asyncio.Task[None] | None = None
 
     def add(self, call: RefusedCall) -> None:
         if len(self._waiting) >= _WAITING_MAX:
             self._metrics.receipt_dropped("queue_full")
             return
-        self._waiting.append(call)
+        kind = self._minute.kind_of(call)
+        if self._minute.has_row(call, kind):
+            self._waiting.append(call)
+        else:
+            self._metrics.receipt_dropped("too_fast")
+            kind.more += 1
+            self._counted[kind] = None
         if self._running is None:
             self._running = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
         try:
             pause_s = _WRITE_AFTER_S
-            while self._waiting:
+            while self._waiting or self._counted:
                 await asyncio.sleep(pause_s)
                 pause_s = _WRITE_AFTER_S
                 try:
@@ -100,9 +198,30 @@ class RefusedCallLog:
 
     async def _write(self) -> None:
         batch = [msgspec.structs.astuple(each) for each in islice(self._waiting, _BATCH_MAX)]
-        await self._database.write(lambda tx: tx.execute_many(_ADD, batch))
+        counts = self._due_counts(len(batch))
+
+        async def work(transaction: Transaction) -> None:
+            if batch:
+                await transaction.execute_many(_ADD, batch)
+            if counts:
+                await transaction.execute_many(_SET_MORE, list(counts.values()))
+
+        if not batch and not counts:
+            return
+        await self._database.write(work)
         for _ in batch:
             self._waiting.popleft()
+        for kind, values in counts.items():
+            if kind.more == values["counted"]:
+                del self._counted[kind]
+
+    def _due_counts(self, batch_rows: int) -> dict[_Kind, dict[str, object]]:
+        """The counts to write now: not before their rows, and not with every write."""
+        now_s = monotonic()
+        if batch_rows < len(self._waiting) or now_s < self._counted_s + _COUNT_AFTER_S:
+            return {}
+        self._counted_s = now_s
+        return {kind: kind.values() for kind in islice(self._counted, _BATCH_MAX)}
 
     async def finish(self) -> None:
         """Writes what still waits, when the gateway stops."""
@@ -111,7 +230,8 @@ class RefusedCallLog:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
         try:
-            while self._waiting:
+            while self._waiting or self._counted:
+                self._counted_s = -inf
                 await self._write()
         except StoreError as error:
             logger.error("%d notes for receipts are lost: %s", len(self._waiting), error)

@@ -35,6 +35,8 @@ class LoggedCall(msgspec.Struct, frozen=True):
     reason: str
     amount: int = 0
     unit: str = ""
+    # How many more calls like this were refused in the same minute, which are not listed.
+    more: int = 0
 
 
 class CallFilter(NamedTuple):
@@ -90,6 +92,7 @@ _refused = select(
     refused_call.c.operation,
     refused_call.c.code,
     refused_call.c.reason,
+    refused_call.c.more,
 ).where(refused_call.c.is_test == 0)
 
 
@@ -212,6 +215,6 @@ def _paid_call(row: Row) -> LoggedCall:
 
 
 def _refused_call(row: Row) -> LoggedCall:
-    request_id, at_ms, account_id, operation, code, reason = row
+    request_id, at_ms, account_id, operation, code, reason, more = row
     outcome = "refused" if code else "free"
-    return LoggedCall(request_id, at_ms, account_id, operation, outcome, code, reason)
+    return LoggedCall(request_id, at_ms, account_id, operation, outcome, code, reason, more=more)

@@ -81,7 +81,7 @@ class Pipeline:
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
         self.permit = permit = Permit(parts.directory)
-        refused = RefusedCallRecorder(parts.refused_calls, SlidingSecond(), parts.metrics, limit)
+        refused = RefusedCallRecorder(parts.refused_calls)
         self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle()

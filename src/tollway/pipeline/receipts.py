@@ -6,9 +6,7 @@ from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.pipeline.call import Call
-from tollway.pipeline.throttle import SlidingSecond
 from tollway.store.database import Database
-from tollway.telemetry.metrics import Metrics
 
 
 class RouteReceipt:
@@ -36,29 +34,16 @@ class ReadReceipt:
 
 
 class RefusedCallRecorder:
-    """Records the calls of an account that were not charged.
+    """Records the calls of an account that were not charged."""
 
-    The throttle bounds how many calls are admitted. Calls refused by it or before it may be any
-    number: of these, each account's first few of every second are recorded.
-    """
-
-    def __init__(
-        self, refused_calls: RefusedCallLog, windows: SlidingSecond, metrics: Metrics, limit: int
-    ) -> None:
+    def __init__(self, refused_calls: RefusedCallLog) -> None:
         self._refused_calls = refused_calls
-        self._windows = windows
-        self._metrics = metrics
-        self._limit = limit
 
     def __call__(self, call: Call, code: int, reason: str) -> None:
         caller = call.caller
-        account_id = caller.account_id
-        if call.admission is None and self._windows.admit(account_id, self._limit) is None:
-            self._metrics.receipt_dropped("too_fast")
-            return
         self._refused_calls.add(
             RefusedCall(
-                account_id,
+                caller.account_id,
                 call.request_id,
                 int(call.at_s * 1000),
                 call.operation_name,

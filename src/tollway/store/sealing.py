@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tollway.store.database import StoreError
 from tollway.store.durable_files import make_private, refuse_writable_by_others
 
-_KEY_BYTES = 32
+KEY_BYTES = 32
 _NONCE_BYTES = 12
 
 
@@ -70,7 +70,7 @@ def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
     """The keys of a key file by their ids, and the id of the current one; made as above."""
     try:
         if not path.exists():
-            key = base64.b64encode(os.urandom(_KEY_BYTES)).decode()
+            key = base64.b64encode(os.urandom(KEY_BYTES)).decode()
             content = msgspec.json.encode(_KeyFile(1, {1: key}))
             make_private(path, msgspec.json.format(content))
         refuse_writable_by_others(path)

@@ -8,7 +8,7 @@ from tollway.ledger.request_log import CallFilter, LoggedCall, LogPage, log_page
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
-from tollway.web.wording import amount, sentence
+from tollway.web.wording import amount, grouped, sentence
 
 _OUTCOMES = {
     "charged": ("good", sentence("charged")),
@@ -107,11 +107,18 @@ def _row(
         row.append(Cell(names.get(call.account_id, call.account_id), href=href))
     row += [
         Cell("" if call.code is None else str(call.code), "number"),
-        Cell("" if call.reason == "SUCCESS" else call.reason, "mono"),
+        Cell(_reason(context, call), "mono"),
         Cell(amount(say, call.unit, call.amount) if call.unit else "", "number"),
         Cell(call.request_id, "mono", address(f"{path[:-1]}", id=call.request_id)),
     ]
     return row
+
+
+def _reason(context: Context, call: LoggedCall) -> str:
+    if not call.more:
+        return "" if call.reason == "SUCCESS" else call.reason
+    more = context.say("and {count} more like this", count=grouped(call.more))
+    return f"{call.reason} {more}"
 
 
 def _filters(

@@ -14,7 +14,12 @@ def _handler(services: Services) -> WaybillHandler:
     reconciler = Reconciler(services.database, services.remotes, vault, runtime)
     issuer = RemoteIssuer(services.remotes, reconciler, vault, runtime)
     return WaybillHandler(
-        ShopCodes(services.database), issuer, vault, runtime, services.public_address
+        ShopCodes(services.database),
+        issuer,
+        vault,
+        runtime,
+        services.public_address,
+        services.take_number,
     )
 
 

@@ -1,14 +1,15 @@
 """Made-up carriers with their numbers: all formats, one that does not serve everywhere, one that
-is out of numbers. The sandbox has the same ones, with numbers of its own."""
+is out of numbers. The sandbox has the same ones, and draws numbers of its own."""
 
+import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier
-from tollway.carriers.number_formats import S10, s10_check_digit
+from tollway.carriers.number_formats import S10, SANDBOX_PREFIX, s10_check_digit
 from tollway.carriers.pools import SHARED, add_numbers
 from tollway.operations.demo_data import DemoTarget
-from tollway.store.database import Database
+from tollway.store.database import Database, Transaction
 
 WP_CODE = "YTO"
 WP_CODE_OUT_OF_NUMBERS = "DBKD"
@@ -44,12 +45,13 @@ _CARRIERS = (
 
 
 # How many numbers each carrier has.
-WORLD, SANDBOX = 2000, 1000
+WORLD = 2000
+_SANDBOX_DIGITS = 12
 
 
 async def fill(target: DemoTarget) -> None:
     if target.made_days_ago is None:
-        numbers = SANDBOX if target.is_sandbox else WORLD
+        numbers = 0 if target.is_sandbox else WORLD
         await fill_carriers(target.database, numbers=numbers)
 
 
@@ -62,6 +64,14 @@ async def fill_carriers(database: Database, *, numbers: int) -> None:
         texts = map(each.number, range(numbers))
         await add_numbers(database, each.wp_code, SHARED, texts, lambda _: None)
     await add_carrier(database, WP_CODE_OUT_OF_NUMBERS, "德邦快递")
+
+
+async def sandbox_number(_: Transaction, wp_code: str, _owner_id: str) -> str | None:
+    """A number for a test waybill. They are drawn at random: no account can use up another's, and
+    none shows how many there are."""
+    if wp_code == WP_CODE_OUT_OF_NUMBERS:
+        return None
+    return f"{SANDBOX_PREFIX}{secrets.randbelow(10**_SANDBOX_DIGITS):0{_SANDBOX_DIGITS}d}"
 
 
 def carrier_names() -> dict[str, str]:

@@ -22,7 +22,7 @@ from tollway.carriers.labels.print_data import (
     route,
 )
 from tollway.carriers.pending import Draft, seal_draft
-from tollway.carriers.pools import take_number
+from tollway.carriers.pools import TakeNumber
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
@@ -90,11 +90,13 @@ class WaybillHandler:
         vault: Vault,
         runtime: Runtime,
         public_address: str,
+        take_number: TakeNumber,
     ) -> None:
         self._shop_codes = shop_codes
         self._issuer = issuer
         self._vault = vault
         self._runtime = runtime
+        self._take_number = take_number
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
 
     async def __call__(self, request: WaybillRequest, call: CallInfo) -> Act:
@@ -167,7 +169,7 @@ class WaybillHandler:
         carrier: Carrier,
         transaction: Transaction,
     ) -> ActResult:
-        number = await take_number(transaction, carrier.wp_code, request.owner_id)
+        number = await self._take_number(transaction, carrier.wp_code, request.owner_id)
         if number is None:
             return refused(request.order_sn, _NO_NUMBERS.fill(call.language, {}))
         made = msgspec.structs.replace(

@@ -204,6 +204,8 @@ refused_call = Table(
     Column("client_request_id", String),
     # 1 if the token was a test token.
     Column("is_test", Integer, nullable=False),
+    # How many more calls of its kind there were in its minute, which have no row.
+    Column("more", BigInteger, nullable=False, server_default=text("0")),
     Index("refused_call_at", "at_ms"),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,

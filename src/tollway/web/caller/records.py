@@ -59,13 +59,14 @@ async def requests_csv(context: Context) -> Response:
                 each.reason,
                 each.amount,
                 each.unit,
+                each.more,
             )
             for each in page.calls
         ]
         before = page.before
         if not before:
             break
-    names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit")
+    names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more")
     return _csv("requests.csv", names, rows)
 
 

@@ -40,7 +40,7 @@ _COUNTED_MAX = 5000
 _FEW_NUMBERS = 100
 
 _newest_refused = (
-    select(refused_call.c.reason)
+    select(refused_call.c.reason, (1 + refused_call.c.more).label("calls"))
     .where(
         refused_call.c.at_ms >= bindparam("since_ms"),
         refused_call.c.code != 0,
@@ -50,7 +50,11 @@ _newest_refused = (
     .limit(bindparam("most", type_=Integer))
     .subquery()
 )
-_REFUSED = Query(select(_newest_refused.c.reason, func.count()).group_by(_newest_refused.c.reason))
+_REFUSED = Query(
+    select(_newest_refused.c.reason, func.sum(_newest_refused.c.calls)).group_by(
+        _newest_refused.c.reason
+    )
+)
 _some_rejected = select(rejected_record.c.id).limit(1000).subquery()
 _REJECTED = Query(select(func.count()).select_from(_some_rejected))
 
@@ -79,7 +83,7 @@ async def _refusals(database: Database, now_s: int) -> Counter[str]:
     rows = await database.fetch_long(
         _REFUSED, "overview", since_ms=(now_s - HOUR_S) * 1000, most=_COUNTED_MAX
     )
-    return Counter(dict(rows))
+    return Counter({reason: int(calls) for reason, calls in rows})
 
 
 def _figures(

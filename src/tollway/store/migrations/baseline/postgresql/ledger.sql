@@ -228,7 +228,8 @@ CREATE TABLE refused_call (
     reason VARCHAR COLLATE "C" NOT NULL,
     replay_of VARCHAR COLLATE "C",
     client_request_id VARCHAR COLLATE "C",
-    is_test INTEGER NOT NULL
+    is_test INTEGER NOT NULL,
+    more BIGINT DEFAULT 0 NOT NULL
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 

@@ -219,6 +219,7 @@ CREATE TABLE refused_call (
     replay_of VARCHAR,
     client_request_id VARCHAR,
     is_test INTEGER NOT NULL,
+    more BIGINT DEFAULT 0 NOT NULL,
     PRIMARY KEY (account_id, request_id)
 ) WITHOUT ROWID;
 CREATE INDEX refused_call_at ON refused_call (at_ms);
