@@ -51,7 +51,7 @@ def serve(
     session: Session,
     host: Annotated[str | None, option("The address to listen on.")] = None,
     port: Annotated[int | None, option("The port to listen on.")] = None,
-    workers: Annotated[int | None, option("How many processes serve; needs PostgreSQL.")] = None,
+    workers: Annotated[int | None, option("How many processes serve.")] = None,
     with_demo: Annotated[
         bool, option("Load the demo world first, if it is not there yet.", "--demo")
     ] = False,
@@ -120,12 +120,6 @@ def _check_engine(settings: Settings) -> None:
         raise SettingsError("Setting read_database must be a postgresql:// URL.")
     if is_shared(settings.database):
         return
-    if settings.workers > 1:
-        raise SettingsError(
-            f"A SQLite file is served by one process, and workers is {settings.workers}: it has a "
-            "single writer, so more would only wait for each other. Set workers to 1, or set "
-            "database to a postgresql:// URL."
-        )
     if settings.read_database:
         raise SettingsError(
             "A SQLite file has no replica: leave read_database empty, or set database to a "

@@ -19,6 +19,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.http import Edge, improper_request
@@ -29,6 +30,7 @@ from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
 from tollway.store.nodes import Presence
+from tollway.store.sqlite.turns import WriteTurns
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
 from tollway.telemetry.metrics import Metrics
@@ -55,7 +57,7 @@ class Gateway:
         self._settings = settings
         self._metrics = metrics = Metrics()
         self._worker = Worker(worker_group, number, metrics)
-        self._resources = Resources(settings, metrics)
+        self._resources = Resources(settings, metrics, self._turns(worker_group))
         self._database = database = self._resources.database
         self.readiness = Readiness(
             database,
@@ -94,11 +96,21 @@ class Gateway:
             is_first=number == 1,
         )
 
+    @staticmethod
+    def _turns(worker_group: WorkerGroup) -> WriteTurns | None:
+        """How the workers of a SQLite file share its one writer."""
+        return None if worker_group.ring is None else WriteTurns(worker_group.folder)
+
     def _pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources
         directory = Directory(self._database, resources.versions)
+        ring = self._worker.worker_group.ring
         batcher = ChargeBatcher(
-            self._database, self._metrics, settings.call_timeout_s, directory.remember_amount
+            self._database,
+            self._metrics,
+            settings.call_timeout_s,
+            directory.remember_amount,
+            None if ring is None else SharedWindows(ring),
         )
         return Pipeline(
             Parts(

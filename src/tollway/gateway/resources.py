@@ -21,6 +21,7 @@ from tollway.store.database import Database
 from tollway.store.key_check import files_of
 from tollway.store.keys import load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
+from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
 from tollway.telemetry.levels import Levels
 from tollway.telemetry.metrics import Metrics
@@ -29,10 +30,16 @@ from tollway.telemetry.metrics import Metrics
 class Resources:
     """Opened when a gateway is made, closed when it stops."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, metrics: Metrics, turns: WriteTurns | None = None
+    ) -> None:
         self.calendar = Calendar(settings.zone)
         self.database = open_database(
-            settings.database, metrics, settings.call_timeout_s, settings.database_connections
+            settings.database,
+            metrics,
+            settings.call_timeout_s,
+            settings.database_connections,
+            turns,
         )
         self.sandbox = Sandbox(settings.zone, self.calendar.today, settings.public_address)
         self.remotes = Remotes()

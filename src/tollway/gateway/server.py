@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import mmap
 import resource
 import signal
 import socket
@@ -21,6 +22,7 @@ from granian.server.mp import MPServer, WorkerProcess
 from tollway.gateway.service_manager import Reporter
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings, SettingsError
+from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
 
 if TYPE_CHECKING:
@@ -147,6 +149,10 @@ def free_address(host: str, port: int) -> str:
 def _load(
     settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
 ) -> "Application":
+    # A stop that comes while the worker starts ends it: the main process's own handlers, which it
+    # has inherited, would ignore the signal.
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_DFL)
     # What only calls need is loaded in the workers: the main process stays small. It is not
     # looked through for garbage before the worker has started.
     gc.disable()
@@ -170,6 +176,15 @@ def _allow_open_files(connections_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
 
 
+def _ring_of(settings: Settings) -> mmap.mmap | None:
+    """Memory that the workers of a SQLite file share, if there are several."""
+    if settings.workers == 1 or is_shared(settings.database):
+        return None
+    from tollway.ledger.shared_windows import new_ring  # noqa: PLC0415
+
+    return new_ring()
+
+
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
     configure_logging(settings.log_level, settings.port)
@@ -177,6 +192,6 @@ def serve_http(settings: Settings, greeting: str) -> None:
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
-        worker_group = WorkerGroup(settings.workers, folder)
+        worker_group = WorkerGroup(settings.workers, folder, _ring_of(settings))
         loader = partial(_load, settings, greeting, worker_group)
         GatewayServer(settings, worker_group).serve(target_loader=loader, wrap_loader=False)

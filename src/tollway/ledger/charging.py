@@ -21,6 +21,7 @@ import msgspec
 from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
+from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
 
@@ -87,6 +88,7 @@ class ChargeBatcher:
     """Collects charges and posts them batch by batch.
 
     `on_shortage` is called with a balance that does not cover a charge: account, unit, amount.
+    `windows` are those that the workers of a SQLite file share, if there are several.
     """
 
     def __init__(
@@ -95,10 +97,12 @@ class ChargeBatcher:
         metrics: Metrics,
         timeout_s: float,
         on_shortage: Callable[[str, str, int], None],
+        windows: SharedWindows | None = None,
     ) -> None:
         queue = partial(_Queue, metrics, timeout_s, on_shortage)
-        # Whether the calls of all nodes are counted here: then each charge names its limit.
-        self.counts_calls = database.is_shared
+        # Whether the calls of all nodes, or of all workers of a file, are counted here: then each
+        # charge names its limit.
+        self.counts_calls = database.is_shared or windows is not None
         if database.is_shared:
             # Separate queues: charges of one round trip wait for no act. Only those whose rows an
             # act or another node has locked at that moment go to the queue that waits for locks.
@@ -107,7 +111,8 @@ class ChargeBatcher:
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add)
             self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
         else:
-            self._plain = self._acts = queue(partial(_write, database, post_charges), _BATCH_MAX)
+            post = post_charges if windows is None else partial(post_counted, windows)
+            self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
 
     def settle(self, charge: Charge) -> Answer:
         """Done, with the result of its act, once the charge is durable.
