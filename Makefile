@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
+BENCH_TOOLS := $(VENV)/.bench-installed
+# How long `make bench` measures: full or quick.
+BENCH ?= full
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
 # Bytecode is compiled on install: a service may not be allowed to write beside its packages.
@@ -50,8 +53,8 @@ sdk: $(TOOLS)  ## write the parts of the SDKs that come from the descriptors of 
 pictures: $(TOOLS)  ## take the pictures of docs/pictures from the demo world; needs Chromium
 	$(BIN)/python -m tests.support.pictures
 
-bench: $(RUNTIME)  ## measure paid calls beside a bare application; needs wrk
-	$(BIN)/python bench/paid_call.py
+bench: $(BENCH_TOOLS)  ## measure every operation beside its peers; needs wrk; BENCH=quick takes 2 min
+	@$(BIN)/python -m bench.performance $(BENCH)
 
 costs: $(TOOLS)  ## measure what a paid call costs either database; needs wrk
 	$(BIN)/python -m bench.database_cost
@@ -63,6 +66,8 @@ lock: $(TOOLS)  ## pin the newest versions that fit pyproject.toml
 	  pyproject.toml requirements/build.in --group dev --constraint requirements/runtime.lock \
 	  --overrides requirements/overrides.txt \
 	  --output-file requirements/tools.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  --group bench --constraint requirements/tools.lock --output-file requirements/bench.lock
 
 clean:  ## delete .venv; the next command makes it again
 	rm -rf $(VENV)
@@ -87,3 +92,7 @@ $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"
 	@$(call with_uv_or_pip,--require-hashes -r requirements/tools.lock)
 	@touch $@
+
+# Without them the bench leaves a peer out, and says so.
+$(BENCH_TOOLS): $(TOOLS) requirements/bench.lock
+	@$(call with_uv_or_pip,--require-hashes -r requirements/bench.lock) && touch $@ || true

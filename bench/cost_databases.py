@@ -26,13 +26,16 @@ from tollway.telemetry.metrics import Metrics
 
 _TICKS_A_S = os.sysconf("SC_CLK_TCK")
 _RATE = 100_000
-_DURABLE = {
+# As in use: commits are on disk.
+DURABLE = {
     "fsync": "on",
     "full_page_writes": "on",
     "autovacuum": "on",
     # No checkpoint comes in between: its cost is measured apart.
     "checkpoint_timeout": "1h",
     "max_wal_size": "16GB",
+}
+_LOGGED = {
     "logging_collector": "on",
     "log_filename": "statements.log",
     "log_min_messages": "log",
@@ -104,9 +107,9 @@ class PostgresqlBench:
         if os.geteuid() == 0:
             folder.chmod(0o755)
             shutil.chown(self._log, "nobody")
-        self._server = Server(log_directory=str(self._log), **_DURABLE)
+        self._server = Server(log_directory=str(self._log), **DURABLE, **_LOGGED)
         self._url = self._server.url
-        self._main = self._main_process()
+        self._main = main_process(self._url)
         self.settings = {
             "TOLLWAY_DATABASE": self._url,
             "TOLLWAY_KEY_FILE": str(folder / "keys"),
@@ -149,9 +152,11 @@ class PostgresqlBench:
     def _ask(self, query: str) -> int:
         return int(str(run_on(self._url, query)[0][0]))
 
-    def _main_process(self) -> int:
-        data = Path(str(run_on(self._url, "SHOW data_directory")[0][0]))
-        return int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+
+def main_process(url: str) -> int:
+    """The process that has started all others of a PostgreSQL."""
+    data = Path(str(run_on(url, "SHOW data_directory")[0][0]))
+    return int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
 
 
 class Spent(NamedTuple):

@@ -9,6 +9,7 @@ times are somewhat higher there, and the rate says little. Needs the tools of th
 import argparse
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from bench.cost_databases import Counts, PostgresqlBench, Spent, SqliteBench, prepare, spent_by
-from bench.paid_call import free_port, load, start
+from bench.servers import LOAD_CORE, free_port, start
 
 DATABASES = {"sqlite": SqliteBench, "postgresql": PostgresqlBench}
 _SCRIPT = Path(__file__).parent / "many.lua"
@@ -40,10 +41,11 @@ class Bench:
     def __init__(self, database: SqliteBench | PostgresqlBench, folder: Path) -> None:
         self._database = database
         self._round = 0
-        os.environ.update(database.settings)
         self._port = free_port()
-        serve = ["-m", "tollway", "serve", "--port", str(self._port)]
-        self._server = start(serve, self._port, folder, folder / "gateway.log")
+        serve = [sys.executable, "-m", "tollway", "serve", "--port", str(self._port)]
+        # A refused call must not pass for a paid one.
+        settings = {**database.settings, "TOLLWAY_HTTP_STATUS": "mapped"}
+        self._server = start(serve, self._port, folder, folder / "gateway.log", settings)
 
     def stop(self) -> None:
         self._server.terminate()
@@ -86,7 +88,7 @@ class Bench:
     def _load(self, seconds: int, connections: int) -> float:
         self._round += 1
         os.environ["TOLLWAY_TEST_ROUND"] = str(self._round)
-        return load(f"http://127.0.0.1:{self._port}", "", _SCRIPT, seconds, connections)
+        return _load(f"http://127.0.0.1:{self._port}", seconds, connections)
 
     def _now(self) -> Moment:
         """Read once no call is under way any more."""
@@ -103,6 +105,17 @@ class Bench:
         return {name: float(value) for name, value in found}
 
 
+def _load(url: str, seconds: int, connections: int) -> float:
+    """Requests a second, from wrk on the second core; anything but success ends the run."""
+    command = ["taskset", "-c", str(LOAD_CORE), "wrk", "-t1", f"-c{connections}"]
+    command += [f"-d{seconds}s", "-s", str(_SCRIPT), url]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if "Non-2xx" in output or "Socket errors" in output:
+        sys.exit(f"The load met errors:\n{output}")
+    lines = [line for line in output.splitlines() if line.startswith("Requests/sec:")]
+    return float(lines[0].split()[1])
+
+
 def measure(
     database: SqliteBench | PostgresqlBench, folder: Path, options: argparse.Namespace
 ) -> None:
@@ -111,8 +124,6 @@ def measure(
     (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
     os.environ["TOLLWAY_TEST_TOKENS"] = str(folder / "tokens")
     os.environ["TOLLWAY_TEST_LAST_DAY"] = today.isoformat()
-    # A refused call must not pass for a paid one.
-    os.environ["TOLLWAY_HTTP_STATUS"] = "mapped"
     bench = Bench(database, folder)
     database.tidy()
     try:

@@ -1,5 +1,5 @@
--- Another account with every call, as if a thousand of them called at their limit. The products are
--- those of warm.lua or, with TOLLWAY_TEST_COLD, those of cold.lua.
+-- Another account with every call, as if a thousand of them called at their limit. A few products on
+-- the newest day, whose answers are cached; with TOLLWAY_TEST_COLD another product or day each time.
 local tokens = {}
 for line in io.lines(os.getenv("TOLLWAY_TEST_TOKENS")) do
   tokens[#tokens + 1] = { ["Authorization"] = "Bearer " .. line }

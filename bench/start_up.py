@@ -8,17 +8,17 @@ resident, and with what they share counted once. Modules are compiled before, as
 import argparse
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+
+from bench.servers import cpu_s, free_port, tree
 
 LIMIT_S = 60
 
@@ -30,12 +30,6 @@ class Start(NamedTuple):
     cpu_s: float
     resident_mb: float
     shared_once_mb: float
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def bare_start_s() -> float:
@@ -54,22 +48,9 @@ def wait_until_ready(url: str) -> None:
     raise SystemExit(f"{url} was not ready within {LIMIT_S} s")
 
 
-def processes_of(process_id: int) -> Iterator[int]:
-    """A process and all that it started."""
-    yield process_id
-    for task in Path(f"/proc/{process_id}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from processes_of(int(child))
-
-
 def memory_mb(process_id: int, kind: str) -> float:
     lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:")) / 1024
-
-
-def cpu_s(process_id: int) -> float:
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def one_start(folder: str) -> Start:
@@ -84,10 +65,10 @@ def one_start(folder: str) -> Start:
     ) as server:
         wait_until_ready(f"http://127.0.0.1:{port}/readyz")
         ready_s = time.perf_counter() - began_s
-        all_of_it = list(processes_of(server.pid))
+        all_of_it = list(tree(server.pid))
         start = Start(
             ready_s,
-            sum(map(cpu_s, all_of_it)),
+            cpu_s(server.pid),
             sum(memory_mb(each, "Rss") for each in all_of_it),
             sum(memory_mb(each, "Pss") for each in all_of_it),
         )

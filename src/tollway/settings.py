@@ -116,6 +116,16 @@ class Settings:
     reconcile_interval_s: int = _setting(
         15, "how often carriers are asked about waybills without an answer", least=1
     )
+    label_phone: str = _setting(
+        "masked",
+        "the receiver's phone on labels: masked, without its middle, or whole",
+        choices=("masked", "whole"),
+    )
+    label_colours: str = _setting(
+        "off",
+        "on: labels have the carrier's colour, which thermal printers do not",
+        choices=("off", "on"),
+    )
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
     webhook_internal_hosts: str = _setting(
         "",

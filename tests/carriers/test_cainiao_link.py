@@ -193,6 +193,13 @@ def test_a_caller_gets_the_carriers_print_data_and_an_operator_decides_what_is_u
     assert json.loads(reply.data["printData"])["signature"] == "MD:fake"
     label = tollway("waybill", "label", reply.data["waybillCode"], "--out", "label.zpl")
     assert label.returncode == 0, label.stderr
+    wanted = {"object_id": reply.data["objectId"]}
+    drawn = gateway.get("/account/v1/waybills/label", query=wanted, token=customer.token)
+    assert drawn.data["content_type"] == "application/pdf", drawn.msg
+    body = request(wp_code, parentWaybillCode=reply.data["waybillCode"], goods_name="四件套")
+    further = issue(gateway, customer.token, body)
+    assert (further.code, further.data["code"]) == (0, 1), further.msg
+    assert further.data["parentWaybillCode"] == reply.data["waybillCode"]
 
     link.misbehave("cut")
     lost, dropped = request(wp_code), request(wp_code)

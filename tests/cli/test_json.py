@@ -30,6 +30,7 @@ TOKEN = {
     "expires_at_s",
     "revoked_at_s",
     "last_used_at_s",
+    "limits",
     "client_id",
 }
 CLIENT = {"id", "account_id", "kind", "label", "start", "added_at_s", "revoked_at_s"}

@@ -25,6 +25,10 @@ MAPPED_BY_REASON = {
     "RECEIPT_UNKNOWN": 404,
     "ITEM_UNKNOWN": 404,
     "LIVE_TOKEN_NEEDED": 403,
+    "TOKEN_NOT_FOR_THIS": 403,
+    "TOKEN_NOT_FROM_HERE": 403,
+    "TOKEN_DAY_USED_UP": 402,
+    "TOKEN_CANNOT_MAKE": 403,
 }
 # The codes of the specification's table.
 # What the specification lists for each operation. 401 and 404 apply to all of them, and the coupon

@@ -10,6 +10,7 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import Entry, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_limits import NO_LIMITS, TokenLimits
 from tollway.ledger.tokens import issue_token
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.database import Database
@@ -39,6 +40,7 @@ def new_caller(
     rate_limit: int | None = None,
     kind: str = "live",
     lifetime_s: int | None = None,
+    limits: TokenLimits = NO_LIMITS,
 ) -> Caller:
     """A new account that can call these operations, with calls of each that takes calls."""
 
@@ -50,7 +52,9 @@ def new_caller(
         for unit, amount in {**amounts, CREDITS: credits_}.items():
             if amount:
                 await top_up(database, RUNTIME, account.id, unit, amount)
-        issued = await issue_token(database, RUNTIME, account.id, kind=kind, lifetime_s=lifetime_s)
+        issued = await issue_token(
+            database, RUNTIME, account.id, kind=kind, lifetime_s=lifetime_s, limits=limits
+        )
         return Caller(account.id, issued.text, issued.token.id)
 
     return store.do(work)

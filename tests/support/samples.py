@@ -34,7 +34,8 @@ _IMPORTED = {
 # What is another one each time: the clock, and what is drawn by chance or made with a drawn key.
 _MOVING = re.compile(
     r'(?<=^  "msec": )\d+|(?<=^  "time": )\d+|(?<="expires_at": )\d+'
-    r'|(?<="objectId": "wb_)\w+|(?<=HS256:1:)[0-9a-f]{64}|(?<=/authorize\?link=)[^"]+',
+    r'|(?<="objectId": "wb_)\w+|(?<=HS256:1:)[0-9a-f]{64}|(?<=/authorize\?link=)[^"]+'
+    r'|(?<=issuedAtS\\":)\d+',
     re.MULTILINE,
 )
 

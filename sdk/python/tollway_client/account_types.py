@@ -176,6 +176,16 @@ class Receipt(Payload):
 
 
 @dataclass(frozen=True)
+class TokenLimits:
+    """What a token is limited to; None where it is not."""
+
+    operations: Optional[list[str]] = None
+    networks: Optional[list[str]] = None
+    credits_per_day: Optional[int] = None
+    calls_per_day: Optional[int] = None
+
+
+@dataclass(frozen=True)
 class Token(Payload):
     """A token as the operator sees it: never the token itself, only how it starts."""
 
@@ -189,6 +199,9 @@ class Token(Payload):
     revoked_at_s: Optional[int]
     last_used_at_s: Optional[int]
     client_id: Optional[str]
+    limits: TokenLimits = TokenLimits(
+        operations=None, networks=None, credits_per_day=None, calls_per_day=None
+    )
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,15 @@ class AsyncAccount:
         return await self._driver.run(_ACCOUNT_TOKENS, Tokens, {})
 
     async def tokens_make(
-        self, *, label: str, kind: Optional[str] = None, expires_days: Optional[int] = None
+        self,
+        *,
+        label: str,
+        kind: Optional[str] = None,
+        expires_days: Optional[int] = None,
+        operations: Optional[str] = None,
+        addresses: Optional[str] = None,
+        credits_per_day: Optional[int] = None,
+        calls_per_day: Optional[int] = None,
     ) -> IssuedToken:
         """Make a token.
 
@@ -152,11 +160,28 @@ class AsyncAccount:
         kind: live, or test for the sandbox; live if left out. Send one of live, test.
         expires_days: After how many days it expires. Never later than the token that makes it.
             Send a whole number from 1 to 3650.
+        operations: The operations it is for, with commas between them; account for this API.
+            Send some of product_analysis, coupon_claims, promotion_material, waybills, orders,
+            account, with commas.
+        addresses: The addresses or networks it may be used from, with commas between them. Send
+            at most 50 addresses like 203.0.113.7 or networks like 203.0.113.0/24.
+        credits_per_day: How many credits it may spend in a day. Send a whole number from 0 to
+            1000000000000000.
+        calls_per_day: How many calls may succeed in a day. Send a whole number from 0 to
+            1000000000000000.
         """
         return await self._driver.run(
             _ACCOUNT_TOKENS_MAKE,
             IssuedToken,
-            {"label": label, "kind": kind, "expires_days": expires_days},
+            {
+                "label": label,
+                "kind": kind,
+                "expires_days": expires_days,
+                "operations": operations,
+                "addresses": addresses,
+                "credits_per_day": credits_per_day,
+                "calls_per_day": calls_per_day,
+            },
         )
 
     async def tokens_rotate(self, *, token_id: str, overlap_s: Optional[int] = None) -> IssuedToken:

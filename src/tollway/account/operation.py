@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.fields import Unfit
@@ -32,6 +33,8 @@ _OF_ANY = (
     Reason.THROTTLED,
     Reason.STORE_UNAVAILABLE,
     Reason.LIVE_TOKEN_NEEDED,
+    Reason.TOKEN_NOT_FOR_THIS,
+    Reason.TOKEN_NOT_FROM_HERE,
     Reason.CREDENTIAL_INVALID,
     Reason.PATH_UNKNOWN,
     Reason.METHOD_WRONG,
@@ -56,6 +59,8 @@ class AccountCall:
     at_s: float
     language: str
     rate_limits: Callable[[], Sequence[RateLimit]]
+    # Whether the token is limited to operations, addresses, or so much a day.
+    is_limited: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class AccountParts:
     vault: Vault
     remotes: Remotes
     addresses: Addresses
+    label_style: LabelStyle
 
 
 Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]

@@ -1,5 +1,6 @@
 """The account's tokens: list, make, rotate, revoke."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -13,9 +14,17 @@ from tollway.account.operation import (
     OneOf,
     endpoint,
 )
-from tollway.contract.fields import Field, Text, Whole
+from tollway.contract.addresses import networks
+from tollway.contract.fields import Field, Text, Unfit, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.token_limits import (
+    ACCOUNT_API,
+    AMOUNT_MAX,
+    NETWORKS_MAX,
+    TokenLimits,
+    read_limits,
+)
 from tollway.ledger.tokens import (
     IssuedToken,
     Token,
@@ -24,6 +33,7 @@ from tollway.ledger.tokens import (
     replace_token,
     revoke_token,
 )
+from tollway.operations.catalogue import BY_NAME
 
 _DAY_S = 86_400
 # Enough for every program of an account, and few enough to be listed in one answer.
@@ -35,6 +45,44 @@ class Tokens(msgspec.Struct, frozen=True):
     """The oldest first, without their texts."""
 
     tokens: list[Token]
+
+
+@dataclass(frozen=True)
+class _Operations(Text):
+    """Names of operations, with commas between them."""
+
+    @property
+    def expected(self) -> Phrase:
+        listed = ", ".join([*BY_NAME, ACCOUNT_API])
+        return Phrase(f"some of {listed}, with commas", f"以下若干项，用逗号分隔：{listed}")
+
+    def read(self, raw: object) -> str:
+        text = super().read(raw)
+        if not {each.strip() for each in text.split(",")} <= {*BY_NAME, ACCOUNT_API}:
+            raise Unfit(Phrase("it names an unknown operation", "包含未知的接口名称"))
+        return text
+
+
+@dataclass(frozen=True)
+class _Networks(Text):
+    """Addresses and networks, with commas between them."""
+
+    @property
+    def expected(self) -> Phrase:
+        return Phrase(
+            f"at most {NETWORKS_MAX} addresses like 203.0.113.7 or networks like 203.0.113.0/24",
+            f"最多 {NETWORKS_MAX} 个地址或网段，如 203.0.113.7 或 203.0.113.0/24",
+        )
+
+    def read(self, raw: object) -> str:
+        text = super().read(raw)
+        try:
+            found = networks(text.split(","))
+        except ValueError:
+            raise Unfit(Phrase("one is not an address or network", "包含无效的地址")) from None
+        if not 1 <= len(found) <= NETWORKS_MAX:
+            raise Unfit(Phrase(f"it has {len(found)} addresses", f"包含 {len(found)} 个地址"))
+        return text
 
 
 class MakeTokenRequest(msgspec.Struct, frozen=True):
@@ -49,6 +97,35 @@ class MakeTokenRequest(msgspec.Struct, frozen=True):
             "After how many days it expires. Never later than the token that makes it.",
         ),
     ] = None
+    operations: Annotated[
+        str | None,
+        Field(
+            _Operations(max_length=1000),
+            "The operations it is for, with commas between them; account for this API.",
+        ),
+    ] = None
+    addresses: Annotated[
+        str | None,
+        Field(
+            _Networks(max_length=2000),
+            "The addresses or networks it may be used from, with commas between them.",
+        ),
+    ] = None
+    credits_per_day: Annotated[
+        int | None, Field(Whole(0, AMOUNT_MAX), "How many credits it may spend in a day.")
+    ] = None
+    calls_per_day: Annotated[
+        int | None, Field(Whole(0, AMOUNT_MAX), "How many calls may succeed in a day.")
+    ] = None
+
+    def limits(self) -> TokenLimits:
+        return read_limits(
+            (self.operations or "").split(","),
+            (self.addresses or "").split(","),
+            self.credits_per_day,
+            self.calls_per_day,
+            known=list(BY_NAME),
+        )
 
 
 class RotateTokenRequest(msgspec.Struct, frozen=True):
@@ -75,6 +152,15 @@ def _list(parts: AccountParts) -> Handler:
 
 def _make(parts: AccountParts) -> Handler:
     async def handle(request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
+        _check_unlimited(call)
+        limits = request.limits()
+        if request.kind == "test" and limits.is_capped:
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field="kind",
+                problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
+                expected=Phrase("live, or leave the caps out", "live，或不设上限"),
+            )
         valid = [
             each
             for each in await list_tokens(parts.database, call.account_id)
@@ -100,9 +186,16 @@ def _make(parts: AccountParts) -> Handler:
             kind=request.kind,
             label=request.label,
             lifetime_s=min((each for each in lifetimes if each is not None), default=None),
+            limits=limits,
         )
 
     return handle
+
+
+def _check_unlimited(call: AccountCall) -> None:
+    """A limited token gets no other token: that one could do what the first may not."""
+    if call.is_limited:
+        raise Refusal(Reason.TOKEN_CANNOT_MAKE)
 
 
 async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
@@ -115,6 +208,7 @@ async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
 
 def _rotate(parts: AccountParts) -> Handler:
     async def handle(request: RotateTokenRequest, call: AccountCall) -> IssuedToken:
+        _check_unlimited(call)
         old = await _own(parts, call, request.token_id)
         is_over = old.expires_at_s is not None and old.expires_at_s <= call.at_s
         if old.revoked_at_s is not None or is_over:
@@ -143,6 +237,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         IssuedToken,
         _make,
         changes=True,
+        own_reasons=(Reason.TOKEN_CANNOT_MAKE,),
     ),
     endpoint(
         "tokens/rotate",
@@ -151,7 +246,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         IssuedToken,
         _rotate,
         changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN,),
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
     ),
     endpoint(
         "tokens/revoke",

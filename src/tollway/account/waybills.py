@@ -18,6 +18,7 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.carriers import CarrierError
+from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, find_own
@@ -119,9 +120,9 @@ def _state(parts: AccountParts) -> Handler:
 def _label(parts: AccountParts) -> Handler:
     async def handle(request: LabelRequest, call: AccountCall) -> WaybillLabel:
         stored = await _find_issued(parts, call, request.object_id)
-        label = label_of(stored.print_data(parts.vault), parts.vault.label_signer)
+        label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
         async with _drawing:
-            content = await asyncio.to_thread(_drawn, label, request.format)
+            content = await asyncio.to_thread(_drawn, label, request.format, parts.label_style)
         return WaybillLabel(
             stored.waybill.number or "",
             _CONTENT_TYPES[request.format],
@@ -131,13 +132,13 @@ def _label(parts: AccountParts) -> Handler:
     return handle
 
 
-def _drawn(label: Label, kind: str) -> bytes:
+def _drawn(label: Label, kind: str, style: LabelStyle) -> bytes:
     # What draws is loaded with the first label.
     from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
 
     try:
-        return WRITERS[f".{kind}"](label, find_fonts())
+        return WRITERS[f".{kind}"](label, find_fonts(), style)
     except CarrierError:
         # The machine has no font for it, which is the operator's to mend.
         raise Refusal(Reason.OPERATION_CLOSED) from None

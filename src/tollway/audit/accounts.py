@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Table, and_, exists, func, literal, select, union_all
+from sqlalchemy import Table, and_, exists, func, literal, or_, select, union_all
 from sqlalchemy.sql import Select
 
 from tollway.audit.check import Breach, Check
@@ -11,7 +11,7 @@ from tollway.store.database import Row
 from tollway.store.schema.accounts import account, permission
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent
-from tollway.store.schema.ledger import balance, client, entry, refused_call, token
+from tollway.store.schema.ledger import balance, client, entry, refused_call, token, token_day
 
 # Not the entries: each has a balance, or the check of balances reports it.
 _OF_AN_ACCOUNT = (token, client, permission, balance, consent, waybill)
@@ -39,6 +39,27 @@ ACCOUNTS = Check(
     _tell,
 )
 
+
+def _tell_cap(row: Row) -> Iterator[Breach]:
+    token_id, account_id, credits_spent, calls = row
+    difference = f"token {token_id} spent {credits_spent} credits and {calls} calls in a day"
+    yield Breach("cap_exceeded", account_id, None, difference)
+
+
+CAPS = Check(
+    "caps",
+    "no token has spent more in a day than its cap",
+    token_day,
+    select(token_day.c.token_id, token.c.account_id, token_day.c.credits, token_day.c.calls)
+    .join(token, token.c.id == token_day.c.token_id)
+    .where(
+        or_(
+            token_day.c.credits > token.c.credits_per_day,
+            token_day.c.calls > token.c.calls_per_day,
+        )
+    ),
+    _tell_cap,
+)
 
 _UNKNOWN_THEN = [Reason.CARRIER_SILENT.name, Reason.COMMIT_IN_DOUBT.name, Reason.TIMED_OUT.name]
 _is_charged = exists().where(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy import func, select
 
-from tollway.audit.accounts import ACCOUNTS, NOT_CHARGED
+from tollway.audit.accounts import ACCOUNTS, CAPS, NOT_CHARGED
 from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.consents import CONSENT_CHARGES, CONSENT_USES
 from tollway.audit.coupon_claims import CLAIM_HOURS, CODES_ONCE
@@ -19,7 +19,7 @@ from tollway.audit.holds import (
     WAYBILL_HOLDS,
 )
 from tollway.audit.ledger import BALANCES, UnitFigures, unit_figures
-from tollway.audit.orders import ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
+from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.trail import TRAIL
 from tollway.audit.usage import USAGE
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
@@ -35,6 +35,7 @@ CHECKS = (
     ENTRIES,
     CHARGED_ONCE,
     NOT_CHARGED,
+    CAPS,
     HOLDS,
     HOLDS_IN_TIME,
     HOLD_WAYBILLS,
@@ -49,6 +50,7 @@ CHECKS = (
     WAYBILLS_PAID,
     WAYBILL_CHARGES,
     ORDERS_ONCE,
+    ORDER_CHANGES,
     ORDER_HOURS,
     ORDER_DAYS,
     CODES_ONCE,

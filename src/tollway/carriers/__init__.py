@@ -4,6 +4,8 @@ carriers.py        the carriers an operator has added, and where each delivers
 number_formats.py  what a carrier's numbers look like
 pools.py           the numbers an operator has loaded; each is taken once and never again
 carrier_links.py   the carriers that give their numbers themselves, and how to reach them
+routes.py          the sorting codes of carriers that do not send them, by the receiver's place
+places.py          the provinces, cities and districts that exist
 connectors/        the protocols that those carriers are asked in
 waybills.py        what was asked for and issued, under its natural key
 pending.py         a waybill that waits for its carrier: begun with a hold, ended by its capture

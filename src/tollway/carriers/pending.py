@@ -94,7 +94,9 @@ async def end_issued(
     pending = stored.waybill
     await _refuse_given_twice(transaction, pending, issued.number)
     draft = _draft(stored, vault)
-    label = msgspec.structs.replace(draft.label, waybill_code=issued.number)
+    label = msgspec.structs.replace(
+        draft.label, waybill_code=issued.number, issued_at_s=at_ms // 1000
+    )
     if issued.routing is not None:
         label = msgspec.structs.replace(label, routing_info=issued.routing)
     text = print_data(label, vault.label_signer, draft.template_url)
@@ -175,7 +177,11 @@ def order_of(stored: StoredWaybill, vault: Vault) -> IssueOrder:
     """What the carrier is asked."""
     label = _draft(stored, vault).label
     return IssueOrder(
-        ref_of(stored.waybill), label.sender, label.recipient, label.shipping_option.waybill_type
+        ref_of(stored.waybill),
+        label.sender,
+        label.recipient,
+        label.shipping_option.waybill_type,
+        label.parcel.goods_name if label.parcel else None,
     )
 
 

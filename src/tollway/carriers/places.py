@@ -6,8 +6,8 @@ Names that people use and no list has (towns, streets, development zones) are do
 district that is now in another city: such a waybill is issued, and its receipt has a warning.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +57,41 @@ def find_place(province: str, city: str, town: str) -> Finding:
     if name in _NOT_LISTED_WHOLLY or not _has_districts(districts) or _is_usable(town, everywhere):
         return Finding(None, (*doubtful, "town"))
     return Finding("town", doubtful)
+
+
+class ListedPlace(NamedTuple):
+    """A place by the names of the list, as far as it has them."""
+
+    province: str
+    city: str
+    town: str
+
+
+@lru_cache(maxsize=4096)
+def listed_place(province: str, city: str, town: str) -> ListedPlace:
+    """One and the same for all spellings of a place; a county sent as the city is a district."""
+    name = _province_named(province)
+    if name is None:
+        return ListedPlace(province, city, town)
+    cities = _divisions()[name]
+    city = _without(province, city)
+    town = _without(city, _without(province, town))
+    found = _named(city, cities)
+    if found is not None:
+        return ListedPlace(name, found, _named(town, cities[found]) or town)
+    for each, districts in cities.items():
+        district = _named(town if city in _NO_NAMES else city, districts)
+        if district is not None:
+            return ListedPlace(name, each, district)
+    return ListedPlace(name, city, town)
+
+
+def listed_districts() -> Iterator[ListedPlace]:
+    """Every district of the list."""
+    for province, cities in _divisions().items():
+        for city, districts in cities.items():
+            for district in districts:
+                yield ListedPlace(province, city, district)
 
 
 def _without(whole: str, part: str) -> str:

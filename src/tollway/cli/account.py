@@ -88,7 +88,7 @@ def _own_or_common(term: int | None) -> int | str:
 
 def table_of_tokens(tokens: Sequence[Token], now_s: int) -> Table:
     return Table(
-        ("token", "starts with", "label", "state", "issued", "expires", "last used"),
+        ("token", "starts with", "label", "state", "issued", "expires", "last used", "limits"),
         [
             (
                 each.id,
@@ -98,6 +98,7 @@ def table_of_tokens(tokens: Sequence[Token], now_s: int) -> Table:
                 Time(each.issued_at_s),
                 Time(each.expires_at_s),
                 Time(each.last_used_at_s),
+                each.limits.in_words() or None,
             )
             for each in tokens
         ],

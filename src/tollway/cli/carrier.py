@@ -2,6 +2,7 @@
 their numbers themselves."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -28,11 +29,16 @@ from tollway.carriers.carriers import (
     list_carriers,
 )
 from tollway.carriers.connectors.protocols import PROTOCOLS
+from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
 from tollway.cli.command import CommandError, Session, UsageError, add_group, command
+from tollway.cli.files import RejectFile, rejects_beside
 from tollway.cli.output import Output, Table
-from tollway.cli.parameters import CarrierArgument, argument, option
+from tollway.cli.parameters import CarrierArgument, RejectsOption, argument, option
+from tollway.intake.files import RawRecord, read_records
 
 _STDIN = Path("-")
+# Of many, these show what is wrong; all of them are in the file of rejects.
+_REJECTED_SHOWN = 10
 
 commands = typer.Typer()
 carriers = add_group(commands, "carrier")
@@ -104,6 +110,77 @@ async def list_(session: Session) -> Output:
             for each in found
         ],
         empty="There are no carriers: add one with `tollway carrier add`.",
+    )
+    return Output(found, table)
+
+
+@command(carriers, "routes")
+async def routes(
+    session: Session,
+    carrier: CarrierArgument,
+    file: Annotated[
+        Path | None,
+        argument("[FILE]", "A .csv, .jsonl, .json or .xlsx file; without it the table is shown."),
+    ] = None,
+    replace: Annotated[
+        bool, option("Remove the rows that are not in the file.", "--replace")
+    ] = False,
+    rejects: RejectsOption = None,
+) -> Output:
+    """Show a carrier's routing table, or add the rows of a file to it.
+
+    A row has province, city, district, route_code, consolidation and consolidation_code. Without a
+    district it is for all of the city, without a city for all of the province.
+    """
+    database = await session.open()
+    await known_carrier(database, carrier)
+    if file is None:
+        return _shown_routes(await list_routes(database, carrier))
+    rejects_path = rejects or rejects_beside(file)
+    found: list[Route] = []
+    rejected: list[Rejected] = []
+    with ExitStack() as stack:
+        reject_file = RejectFile(rejects_path, stack)
+        for record in read_records(file):
+            try:
+                found.append(_read_route(record))
+            except RouteError as error:
+                rejected.append(Rejected(record.line, str(error), record.text()))
+                reject_file.write(rejected[-1])
+    if replace and not found:
+        raise CommandError(f"No row of {file} can be used: the table stays as it was.")
+    change = await put_routes(database, carrier, found, replace=replace, runtime=session.runtime)
+    shown = [
+        f"{change.stored:,} rows stored, {len(rejected):,} rejected; carrier {carrier} has "
+        f"{change.in_all:,} in all.",
+        *(f"  Line {each.line}: {each.reason}." for each in rejected[:_REJECTED_SHOWN]),
+    ]
+    if rejected:
+        shown.append(f"The rejected ones and their reasons are in {rejects_path}.")
+    value = {**msgspec.structs.asdict(change), "rejected": len(rejected)}
+    return Output(value, *shown, failure="" if rejected else None)
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A row of a routing table that was not stored, as it was written."""
+
+    line: int
+    reason: str
+    text: str
+
+
+def _read_route(record: RawRecord) -> Route:
+    if record.values is None:
+        raise RouteError(record.problem.removesuffix("."))
+    return read_route(record.values)
+
+
+def _shown_routes(found: list[Route]) -> Output:
+    table = Table(
+        ("province", "city", "district", "route code", "consolidation", "code"),
+        [msgspec.structs.astuple(each) for each in found],
+        empty="There is no routing table: labels name the receiver's city and district. Give a "
+        "file with its rows.",
     )
     return Output(found, table)
 

@@ -25,7 +25,7 @@ from tollway.identity.people import an_operator_has_a_password, ensure_operator,
 from tollway.ledger.accounts import search_accounts
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
-from tollway.store.migrate import check_current, migrate
+from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
@@ -134,6 +134,7 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     await refuse_others(database, files)
     await migrate(database, is_alone=is_alone)
     await check_current(database)
+    await check_unchanged(database)
     await use_files(database, files, all_tables())
     if not database.is_shared:
         return []

@@ -9,7 +9,9 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
 from tollway.ledger.clients import add_client, list_clients, revoke_client
+from tollway.ledger.token_limits import AMOUNT_MAX, read_limits
 from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
+from tollway.operations.catalogue import BY_NAME
 
 commands = typer.Typer()
 tokens = add_group(commands, "token")
@@ -28,6 +30,22 @@ async def issue(
         int | None,
         option("After how many days it expires; without this, never.", min=1, max=DAYS_MAX),
     ] = None,
+    operation: Annotated[
+        list[str] | None,
+        option("An operation it is for, or account for the account API; may be repeated."),
+    ] = None,
+    address: Annotated[
+        list[str] | None,
+        option(
+            "An address or network it may be used from; may be repeated.", "--from", metavar="CIDR"
+        ),
+    ] = None,
+    credits_per_day: Annotated[
+        int | None, option("How many credits it may spend in a day.", min=0, max=AMOUNT_MAX)
+    ] = None,
+    calls_per_day: Annotated[
+        int | None, option("How many calls may succeed in a day.", min=0, max=AMOUNT_MAX)
+    ] = None,
 ) -> Output:
     """Issue a token. Its text is shown this once; only a hash of it is kept."""
     issued = await issue_token(
@@ -37,6 +55,9 @@ async def issue(
         kind="test" if is_test else "live",
         label=label,
         lifetime_s=None if expires_days is None else expires_days * DAY_S,
+        limits=read_limits(
+            operation or (), address or (), credits_per_day, calls_per_day, known=list(BY_NAME)
+        ),
     )
     expiry = session.local_time(issued.token.expires_at_s)
     expires = "it does not expire" if expiry is None else f"it expires {expiry}"
@@ -44,6 +65,7 @@ async def issue(
         issued,
         issued.text,
         f"Keep it now, it is not shown again. Its id is {issued.token.id}; {expires}.",
+        *([f"It is limited to {limits}."] if (limits := issued.token.limits.in_words()) else []),
     )
 
 

@@ -80,13 +80,14 @@ async def write_label(
     # Imported here: the other commands would pay for loading the drawing.
     from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
     from tollway.carriers.labels.formats import WRITERS  # noqa: PLC0415
+    from tollway.carriers.labels.layout import style_of  # noqa: PLC0415
 
     write = WRITERS.get(out.suffix.lower())
     if write is None:
         raise UsageError(f"{out.name} ends in none of {', '.join(WRITERS)}: name it so.")
     fonts = find_fonts(font)
     stored = await find_by_number(await session.open(), number, carrier)
-    content = write(await _label(session, stored), fonts)
+    content = write(await _label(session, stored), fonts, style_of(session.settings))
     with new_file(out) as unfinished:
         unfinished.write_bytes(content)
     value = {"number": number, "file": str(out), "bytes": len(content)}

@@ -4,9 +4,8 @@
 its addresses are read from the end, and the first that is not a trusted proxy's is the client's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
 
 Network = IPv4Network | IPv6Network
 
@@ -32,14 +31,11 @@ def is_within(address: str, allowed: Iterable[Network]) -> bool:
     return any(parsed in network for network in allowed)
 
 
-def client_address(
-    scope: Mapping[str, Any], forwarded_for: bytes | None, proxies: tuple[Network, ...]
-) -> str:
-    """Where an ASGI request comes from, as far as the peer and the trusted proxies say."""
-    peer = (scope.get("client") or (UNKNOWN,))[0]
+def client_address(peer: str, forwarded_for: bytes | None, proxies: tuple[Network, ...]) -> str:
+    """Where a request comes from, as far as the peer and the trusted proxies say."""
     if not proxies or not forwarded_for or not is_within(peer, proxies):
-        return str(peer)
-    address = str(peer)
+        return peer
+    address = peer
     for hop in reversed(forwarded_for.rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]):
         try:
             address = str(ip_address(hop.strip().decode("ascii")))

@@ -91,6 +91,40 @@ class Text:
         return {"type": "string", "minLength": self.min_length, "maxLength": self.max_length}
 
 
+_NOT_LIST = Phrase("it is not a list", "不是列表")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A list of texts; one that is there twice counts once."""
+
+    each: Text
+    most: int
+
+    @property
+    def expected(self) -> Phrase:
+        one, most = self.each.expected, self.most
+        return Phrase(
+            f"a list of 1 to {most}, each {one.en}", f"1 到 {most} 项的列表，每项为{one.zh}"
+        )
+
+    def read(self, raw: object) -> list[str]:
+        if not isinstance(raw, list):
+            raise Unfit(_NOT_LIST)
+        if not 1 <= len(raw) <= self.most:
+            size = len(raw)
+            raise Unfit(Phrase(f"it has {size} items", f"有 {size} 项"))
+        return list(dict.fromkeys(map(self.each.read, raw)))
+
+    def schema(self) -> dict[str, object]:
+        return {
+            "type": "array",
+            "items": self.each.schema(),
+            "minItems": 1,
+            "maxItems": self.most,
+        }
+
+
 @dataclass(frozen=True)
 class Code(Text):
     """A short name that is given in capitals, and taken in any case."""

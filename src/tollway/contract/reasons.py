@@ -9,13 +9,14 @@
     200 INTERNAL
     202 THROTTLED, BODIES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
-    204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED
+    204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED, TOKEN_NOT_FOR_THIS,
+        TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
     404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, ITEM_UNKNOWN
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
-because one number has several causes: 204 alone has three. When a call could be refused for several
+because one number has several causes: 204 alone has eight. When a call could be refused for several
 reasons, the order of the stages in `tollway.pipeline.pipeline` decides which one is answered.
 """
 
@@ -33,168 +34,96 @@ class Cause(NamedTuple):
     message: Phrase
 
 
+def _wrong(en: str, zh: str) -> Cause:
+    """The request itself is wrong."""
+    return Cause(100, 400, Phrase(en, zh))
+
+
 SUCCESS = Cause(0, 200, Phrase("Success", "成功"))
 
 
 class Reason(Enum):
     """The named reasons, in the order of their codes."""
 
-    PARAMETER_MISSING = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter {field} is missing: send {expected}.",
-            "缺少参数 {field}：请传入{expected}。",
-        ),
+    PARAMETER_MISSING = _wrong(
+        "Parameter {field} is missing: send {expected}.",
+        "缺少参数 {field}：请传入{expected}。",
     )
-    PARAMETER_UNKNOWN = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter {field} is not known, but {known} is: send it under that name, or leave it "
-            "out.",
-            "参数 {field} 不存在，是否为 {known}？请改用该名称，或不要传入。",
-        ),
+    PARAMETER_UNKNOWN = _wrong(
+        "Parameter {field} is not known, but {known} is: send it under that name, or leave it out.",
+        "参数 {field} 不存在，是否为 {known}？请改用该名称，或不要传入。",
     )
-    PARAMETER_INVALID = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter {field} is not valid: {problem}. Send {expected}.",
-            "参数 {field} 无效：{problem}。请传入{expected}。",
-        ),
+    PARAMETER_INVALID = _wrong(
+        "Parameter {field} is not valid: {problem}. Send {expected}.",
+        "参数 {field} 无效：{problem}。请传入{expected}。",
     )
-    PARAMETER_REPEATED = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter {field} was sent more than once with different values: send it once.",
-            "参数 {field} 重复且取值不同：请只传一次。",
-        ),
+    PARAMETER_REPEATED = _wrong(
+        "Parameter {field} was sent more than once with different values: send it once.",
+        "参数 {field} 重复且取值不同：请只传一次。",
     )
-    SPELLINGS_CONFLICT = Cause(
-        100,
-        400,
-        Phrase(
-            "{field} and {other} are two spellings of one parameter and differ: send one of them.",
-            "{field} 与 {other} 是同一参数的两种写法且取值不同：请只传其中一个。",
-        ),
+    SPELLINGS_CONFLICT = _wrong(
+        "{field} and {other} are two spellings of one parameter and differ: send one of them.",
+        "{field} 与 {other} 是同一参数的两种写法且取值不同：请只传其中一个。",
     )
-    BODY_UNREADABLE = Cause(
-        100,
-        400,
-        Phrase(
-            "The {part} cannot be read: {problem}. Check how it is encoded.",
-            "无法读取{part}：{problem}。请检查其编码。",
-        ),
+    BODY_UNREADABLE = _wrong(
+        "The {part} cannot be read: {problem}. Check how it is encoded.",
+        "无法读取{part}：{problem}。请检查其编码。",
     )
-    BODY_TOO_LARGE = Cause(
-        100,
-        400,
-        Phrase(
-            "The request body is larger than {limit} bytes: send a smaller one.",
-            "请求体超过 {limit} 字节：请减小后重试。",
-        ),
+    BODY_TOO_LARGE = _wrong(
+        "The request body is larger than {limit} bytes: send a smaller one.",
+        "请求体超过 {limit} 字节：请减小后重试。",
     )
-    PRODUCT_UNKNOWN = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter product_id is not known here: check the product id.",
-            "参数 product_id 对应的商品不存在：请检查商品编号。",
-        ),
+    PRODUCT_UNKNOWN = _wrong(
+        "Parameter product_id is not known here: check the product id.",
+        "参数 product_id 对应的商品不存在：请检查商品编号。",
     )
-    PRODUCT_WITHOUT_DATA = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter query_date has no data for this product: ask for another day.",
-            "参数 query_date 当日没有该商品的数据：请查询其他日期。",
-        ),
+    PRODUCT_WITHOUT_DATA = _wrong(
+        "Parameter query_date has no data for this product: ask for another day.",
+        "参数 query_date 当日没有该商品的数据：请查询其他日期。",
     )
-    DATE_IN_FUTURE = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter query_date is later than today ({today}): ask for today or earlier.",
-            "参数 query_date 晚于今天（{today}）：请查询今天或更早的日期。",
-        ),
+    DATE_IN_FUTURE = _wrong(
+        "Parameter query_date is later than today ({today}): ask for today or earlier.",
+        "参数 query_date 晚于今天（{today}）：请查询今天或更早的日期。",
     )
-    WINDOW_BACKWARDS = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter {end} is not later than {start}: the end must come after the start.",
-            "参数 {end} 不晚于 {start}：结束时间必须在开始时间之后。",
-        ),
+    WINDOW_BACKWARDS = _wrong(
+        "Parameter {end} is not later than {start}: the end must come after the start.",
+        "参数 {end} 不晚于 {start}：结束时间必须在开始时间之后。",
     )
-    WINDOW_TOO_LONG = Cause(
-        100,
-        400,
-        Phrase(
-            "From {start} to {end} are {span_s} seconds: ask for at most {limit_s} at a time.",
-            "{start} 到 {end} 相隔 {span_s} 秒：每次最多查询 {limit_s} 秒。",
-        ),
+    WINDOW_TOO_LONG = _wrong(
+        "From {start} to {end} are {span_s} seconds: ask for at most {limit_s} at a time.",
+        "{start} 到 {end} 相隔 {span_s} 秒：每次最多查询 {limit_s} 秒。",
     )
-    SHOP_CODE_WRONG = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter shopCode does not match the shop: check the association code in the "
-            "account settings of its software.",
-            "参数 shopCode 与店铺不符：请检查订购软件账号设置中的店铺关联码。",
-        ),
+    SHOP_CODE_WRONG = _wrong(
+        "Parameter shopCode does not match the shop: check the association code in the "
+        "account settings of its software.",
+        "参数 shopCode 与店铺不符：请检查订购软件账号设置中的店铺关联码。",
     )
-    CARRIER_UNKNOWN = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter wp_code names no carrier known here: check the carrier code.",
-            "参数 wp_code 对应的快递公司不存在：请检查快递公司编码。",
-        ),
+    CARRIER_UNKNOWN = _wrong(
+        "Parameter wp_code names no carrier known here: check the carrier code.",
+        "参数 wp_code 对应的快递公司不存在：请检查快递公司编码。",
     )
-    WAYBILL_DIFFERS = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter order_sn already has a waybill of this carrier with another content "
-            "(different: {fields}): send the same content, or another order_sn.",
-            "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
-            "请传入相同内容，或更换 order_sn。",
-        ),
+    WAYBILL_DIFFERS = _wrong(
+        "Parameter order_sn already has a waybill of this carrier with another content "
+        "(different: {fields}): send the same content, or another order_sn.",
+        "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
+        "请传入相同内容，或更换 order_sn。",
     )
     # For operations of installed packages, which bring no reasons of their own.
-    NOTHING_FOUND = Cause(
-        100,
-        400,
-        Phrase(
-            "There is nothing here for the value of parameter {field}: check it.",
-            "参数 {field} 的取值没有对应的数据：请检查。",
-        ),
+    NOTHING_FOUND = _wrong(
+        "There is nothing here for the value of parameter {field}: check it.",
+        "参数 {field} 的取值没有对应的数据：请检查。",
     )
-    IDEMPOTENCY_KEY_INVALID = Cause(
-        100,
-        400,
-        Phrase(
-            "The header Idempotency-Key is not valid: send 1 to 255 printable ASCII characters.",
-            "请求头 Idempotency-Key 无效：请传入 1 到 255 个可打印 ASCII 字符。",
-        ),
+    IDEMPOTENCY_KEY_INVALID = _wrong(
+        "The header Idempotency-Key is not valid: send 1 to 255 printable ASCII characters.",
+        "请求头 Idempotency-Key 无效：请传入 1 到 255 个可打印 ASCII 字符。",
     )
-    IDEMPOTENCY_KEY_REUSED = Cause(
-        100,
-        400,
-        Phrase(
-            "The Idempotency-Key was used for another request: send a new key with a new request.",
-            "Idempotency-Key 已用于另一个请求：新的请求请使用新的值。",
-        ),
+    IDEMPOTENCY_KEY_REUSED = _wrong(
+        "The Idempotency-Key was used for another request: send a new key with a new request.",
+        "Idempotency-Key 已用于另一个请求：新的请求请使用新的值。",
     )
-    FILTER_NEEDS_ENHANCED = Cause(
-        100,
-        400,
-        Phrase(
-            "Parameter {field} is for the enhanced edition only: leave it out, or send vvtype 1.",
-            "参数 {field} 仅支持增强版：请不要传入，或将 vvtype 设为 1。",
-        ),
+    FILTER_NEEDS_ENHANCED = _wrong(
+        "Parameter {field} is for the enhanced edition only: leave it out, or send vvtype 1.",
+        "参数 {field} 仅支持增强版：请不要传入，或将 vvtype 设为 1。",
     )
     TIMED_OUT = Cause(
         101,
@@ -313,6 +242,41 @@ class Reason(Enum):
         Phrase(
             "Insufficient credits: {left} left, this call costs {cost}. Top up the credits.",
             "点数不足：剩余 {left} 点，本次需要 {cost} 点。请充值点数。",
+        ),
+    )
+    TOKEN_NOT_FOR_THIS = Cause(
+        204,
+        403,
+        Phrase(
+            "This token is limited to {operations}: use another token of the account for this.",
+            "该令牌仅限用于 {operations}：请使用该账户的其他令牌。",
+        ),
+    )
+    TOKEN_NOT_FROM_HERE = Cause(
+        204,
+        403,
+        Phrase(
+            "This token is not for calls from the address {address}: call from an address that it "
+            "is limited to, or use another token.",
+            "该令牌不允许从地址 {address} 调用：请从限定的地址调用，或使用其他令牌。",
+        ),
+    )
+    TOKEN_DAY_USED_UP = Cause(
+        204,
+        402,
+        Phrase(
+            "This token has reached its cap of {most} {unit} a day: {left} left, this call takes "
+            "{cost}. Use another token, or this one again tomorrow.",
+            "该令牌已达到每日{unit}上限 {most}：剩余 {left}，本次需要 {cost}。"
+            "请使用其他令牌，或明天再用。",
+        ),
+    )
+    TOKEN_CANNOT_MAKE = Cause(
+        204,
+        403,
+        Phrase(
+            "This token is limited, and cannot make or rotate tokens: use one without limits.",
+            "该令牌受限，不能创建或轮换令牌：请使用不受限的令牌。",
         ),
     )
     LIVE_TOKEN_NEEDED = Cause(

@@ -26,6 +26,10 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "start": "startTime",
         "end": "endTime",
         "span_s": 700_000,
+        "operations": operation.name,
+        "address": "203.0.113.7",
+        "most": 100,
+        "unit": "calls",
     }
     fields = declared_fields(operation.request_type)
     if fields:

@@ -20,7 +20,7 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
-from tollway.operations.catalogue import ALL_TABLES, OPERATIONS
+from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.http import Edge, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
@@ -44,7 +44,7 @@ logger = logging.getLogger("tollway.gateway")
 # No page is below these.
 _CALLS = tuple(
     path.encode()
-    for path in (ACCOUNT_PATH, RECEIPTS_PATH, *(operation.path for operation in OPERATIONS))
+    for path in (ACCOUNT_PATH, RECEIPTS_PATH, *(each.path for each in WITH_COMPANIONS))
 )
 
 
@@ -140,6 +140,7 @@ class Gateway:
             self._links,
             self._request_log,
             self._is_ready,
+            self._edge,
         )
         return Pages(site_routes(parts), self._settings, self._budget)
 

@@ -10,10 +10,12 @@ from tollway.demo.contents import sandbox_contents
 from tollway.demo.saved import curl_line, saved_world, world_path
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
+from tollway.gateway.own_calls import OwnCalls
 from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
-from tollway.operations.catalogue import OPERATIONS, RECORD_KINDS
+from tollway.operations.catalogue import RECORD_KINDS, WITH_COMPANIONS
+from tollway.pipeline.http import Edge
 from tollway.settings import Settings
 from tollway.store.database import StoreError
 from tollway.telemetry.metrics import Metrics
@@ -35,6 +37,7 @@ class SiteParts:
     links: ConsentLinks
     log: RequestLog
     is_ready: Callable[[], Awaitable[bool]]
+    edge: Edge
 
 
 def site_routes(parts: SiteParts) -> list[Route]:
@@ -42,7 +45,7 @@ def site_routes(parts: SiteParts) -> list[Route]:
     database, sealer = parts.resources.database, parts.resources.vault.sealer
     mapped = settings.http_status == "mapped"
     return [
-        description_route(openapi(OPERATIONS, settings.public_address, mapped=mapped)),
+        description_route(openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)),
         *web_routes(_web_parts(parts)),
         *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
         *oauth_routes(database, settings, metrics, log),
@@ -61,6 +64,7 @@ def _web_parts(parts: SiteParts) -> WebParts:
         is_ready=parts.is_ready,
         demo=_demo_hints(parts.settings),
         sandbox=_sandbox_rows(),
+        calls=OwnCalls(parts.edge),
     )
 
 

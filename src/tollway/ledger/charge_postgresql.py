@@ -13,7 +13,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 from sqlalchemy import bindparam, func, literal_column, select
 
-from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
+from tollway.ledger.charge_transaction import (
+    AlreadyAnswered,
+    ChargeResults,
+    act_result,
+    post_charges,
+)
 from tollway.ledger.charges import (
     ActResult,
     BusyError,
@@ -23,6 +28,7 @@ from tollway.ledger.charges import (
     ShortageError,
 )
 from tollway.ledger.idempotency import KEPT_MS, KeptAnswer
+from tollway.ledger.token_limits import lock_days
 from tollway.store.clock import SERVER_MS
 from tollway.store.database import Database, Row, StoreError, StoreLockedError, Transaction
 from tollway.store.query import Query
@@ -95,8 +101,9 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
 
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
-    """Posts charges that have acts, after locking all that they need."""
+    """Posts charges that have acts or caps, after locking all that they need."""
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
+    await lock_days(transaction, (each.token_id for each in charges if each.cap is not None))
     # As the function does: in the order of the keys, by the database's clock.
     order = sorted(range(len(charges)), key=lambda position: _key(charges[position]))
     posted = [replace(_counted(charges[position]), at_ms=now_ms) for position in order]
@@ -109,16 +116,15 @@ def _counted(charge: Charge) -> Charge:
 
     If the act fails, the count is undone with it.
     """
-    act = charge.act
-    if charge.limit is None or act is None:
+    if charge.limit is None:
         return charge
-    free = replace(charge, amount=0, act=None, grant=None, idempotency_key=None)
+    free = replace(charge, amount=0, act=None, grant=None, idempotency_key=None, cap=None)
 
-    async def act_if_admitted(transaction: Transaction, charge: Charge) -> ActResult:
+    async def act_if_admitted(transaction: Transaction, posted: Charge) -> ActResult:
         asked_ns = monotonic_ns()
         for _, *outcome in await transaction.fetch_all(_CHARGE, **_columns([free]), waits=True):
             raise _error_of(outcome, asked_ns)
-        return await act(transaction, charge)
+        return await act_result(transaction, replace(posted, act=charge.act))
 
     return replace(charge, act=act_if_admitted)
 

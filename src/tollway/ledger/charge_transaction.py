@@ -8,10 +8,11 @@ for the owner in the same transaction.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tollway.ledger.charges import ActResult, Charge, IdempotencyKey, ShortageError
+from tollway.ledger.charges import ActResult, Charge, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import TAKE, add_entries, amount_left
 from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
+from tollway.ledger.token_limits import spend
 from tollway.store.database import StoreError, Transaction
 
 
@@ -34,7 +35,7 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
     entries: list[tuple[object, ...]] = []
     await _post_plain(transaction, charges, results, entries)
     for position, charge in enumerate(charges):
-        if charge.act is not None or charge.idempotency_key is not None:
+        if not _is_plain(charge):
             results[position] = await _post_alone(transaction, charge, entries)
     await add_entries(transaction, entries)
     uses = [
@@ -58,6 +59,11 @@ def _done(charges: Sequence[Charge], results: ChargeResults) -> Iterator[tuple[C
             yield charge, result.replay_of
 
 
+def _is_plain(charge: Charge) -> bool:
+    """Whether charges like this one can be debited together."""
+    return charge.act is None and charge.idempotency_key is None and charge.cap is None
+
+
 async def _post_plain(
     transaction: Transaction,
     charges: Sequence[Charge],
@@ -66,7 +72,7 @@ async def _post_plain(
 ) -> None:
     by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for position, charge in enumerate(charges):
-        if charge.act is None and charge.idempotency_key is None and charge.amount:
+        if _is_plain(charge) and charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
     # A fixed lock order prevents deadlocks between nodes.
     for (account_id, unit), positions in sorted(by_balance.items()):
@@ -125,7 +131,9 @@ async def _act(
     entries: list[tuple[object, ...]],
     reserved_by: str | None,
 ) -> ActResult:
-    result = await _act_result(transaction, charge, charge.idempotency_key)
+    result = await act_result(transaction, charge)
+    if charge.cap is not None and (result.is_paid or result.is_held):
+        await spend(transaction, charge.token_id, charge.cap, charge.unit, charge.amount)
     if result.is_paid and charge.amount and not await _take(transaction, [charge], entries):
         raise ShortageError(await amount_left(transaction, charge.account_id, charge.unit))
     idempotency_key = charge.idempotency_key
@@ -139,13 +147,12 @@ async def _act(
     return result
 
 
-async def _act_result(
-    transaction: Transaction, charge: Charge, idempotency_key: IdempotencyKey | None
-) -> ActResult:
+async def act_result(transaction: Transaction, charge: Charge) -> ActResult:
+    """The result of a charge's act; one without has only to be paid."""
     if charge.act is not None:
         return await charge.act(transaction, charge)
-    assert idempotency_key is not None and idempotency_key.data is not None
-    return ActResult(idempotency_key.data, is_paid=True)
+    key = charge.idempotency_key
+    return ActResult((key and key.data) or b"", is_paid=True)
 
 
 async def _take(

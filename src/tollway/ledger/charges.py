@@ -5,6 +5,7 @@ from typing import Union
 
 import msgspec
 
+from tollway.ledger.token_limits import DayCap
 from tollway.store.database import Transaction
 
 
@@ -75,6 +76,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     idempotency_key: IdempotencyKey | None = None
     limit: int | None = None
     replay_of: str | None = None
+    # What its token may spend in a day, if that is limited.
+    cap: DayCap | None = None
 
 
 # Work of an operation in the very transaction that charges for it: both are committed, or neither.

@@ -123,10 +123,12 @@ class ChargeBatcher:
     def settle(self, charge: Charge) -> Answer:
         """Done, with the result of its act, once the charge is durable.
 
-        Raises ShortageError or OverLimitError if it was refused, AlreadyAnswered if its key was
-        used before, the act's own error if that failed, StoreError if it could not be tried.
+        Raises ShortageError, DayCapError or OverLimitError if it was refused, AlreadyAnswered if
+        its key was used before, the act's own error if that failed, StoreError if it could not be
+        tried.
         """
-        return (self._plain if charge.act is None else self._acts).settle(charge)
+        is_plain = charge.act is None and charge.cap is None
+        return (self._plain if is_plain else self._acts).settle(charge)
 
 
 async def _post(

@@ -19,6 +19,8 @@ from tollway.ledger.permissions import (
     list_permissions,
     operation_states,
 )
+from tollway.ledger.token_limits import NO_LIMITS, DayCap, TokenLimits, check_cap
+from tollway.ledger.tokens import LIMIT_COLUMNS, limits_of
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
@@ -28,7 +30,7 @@ from tollway.store.versions import Versions
 _CALLERS_MAX = 20_000
 
 _FIND = Query(
-    select(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s)
+    select(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s, *LIMIT_COLUMNS)
     .join(account, account.c.id == token.c.account_id)
     .where(
         token.c.hash == bindparam("hash"),
@@ -47,6 +49,8 @@ class Caller:
     is_test: bool
     expires_at_s: int | None
     permissions: dict[str, Permission]
+    # None for most tokens, which are not limited.
+    limits: TokenLimits | None = None
 
 
 class Directory:
@@ -89,7 +93,8 @@ class Directory:
         row = await self._database.fetch_one(_FIND, hash=hashed)
         if row is None:
             return None
-        token_id, account_id, kind, expires_at_s = row
+        token_id, account_id, kind, expires_at_s, *stored = row
+        limits = limits_of(stored)
         permissions = await list_permissions(self._database, account_id)
         found = Caller(
             token_id,
@@ -97,6 +102,7 @@ class Directory:
             kind == "test",
             expires_at_s,
             {permission.operation: permission for permission in permissions},
+            None if limits == NO_LIMITS else limits,
         )
         if len(kept) >= _CALLERS_MAX:
             kept.clear()
@@ -112,6 +118,10 @@ class Directory:
         left = await amount_left(self._database, account_id, unit)
         self.remember_amount(account_id, unit, left)
         return left
+
+    async def check_cap(self, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
+        """Raises DayCapError if a token has spent what it may spend in a day."""
+        await check_cap(self._database, token_id, cap, unit, amount)
 
     def remember_amount(self, account_id: str, unit: str, left: int) -> None:
         """Keeps a balance that charging reported; charging alone decides what can be paid."""

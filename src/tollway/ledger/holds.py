@@ -16,6 +16,7 @@ from tollway.ledger.charges import Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
 from tollway.ledger.idempotency import free_key
+from tollway.ledger.token_limits import give_back
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import IS_HELD, balance, hold
@@ -142,6 +143,7 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
     if ended.amount:
         left, number = await _move(transaction, _RELEASE, ended)
         await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
+    await give_back(transaction, ended.token_id, ended.amount, ended.at_ms)
     if ended.key is not None:
         await free_key(transaction, account_id, ended.key, ended.request_id)
     return ended

@@ -10,6 +10,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from sqlalchemy import bindparam, func, select
@@ -17,8 +18,9 @@ from sqlalchemy import bindparam, func, select
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_limits import NO_LIMITS, TokenLimits, begin_days
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.pieces import PIECE
 from tollway.store.query import Query
 from tollway.store.schema.ledger import token
@@ -76,6 +78,7 @@ class Token(msgspec.Struct, frozen=True):
     revoked_at_s: int | None
     last_used_at_s: int | None
     client_id: str | None
+    limits: TokenLimits = NO_LIMITS
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
@@ -85,10 +88,10 @@ class IssuedToken(msgspec.Struct, frozen=True):
     token: Token
 
 
-_COLUMNS = tuple(token.c[name] for name in Token.__struct_fields__)
-_INSERT = Query(
-    token.insert().values({name: bindparam(name) for name in ("hash", *Token.__struct_fields__)})
-)
+_FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
+LIMIT_COLUMNS = tuple(token.c[name] for name in TokenLimits.__struct_fields__)
+_COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
+_INSERT = Query(token.insert().values({each.name: bindparam(each.name) for each in token.c}))
 _OF_ACCOUNT = Query(
     select(*_COLUMNS)
     .where(token.c.account_id == bindparam("account_id"))
@@ -125,13 +128,23 @@ async def issue_token(
     kind: str = "live",
     label: str = "",
     lifetime_s: int | None = None,
+    limits: TokenLimits = NO_LIMITS,
 ) -> IssuedToken:
+    if kind == "test" and limits.is_capped:
+        raise LedgerError("A test token spends nothing: only a live token can have a cap.")
+
     async def work(transaction: Transaction) -> IssuedToken:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
         issued = await put_token(
-            transaction, runtime, found.id, kind=kind, label=label, lifetime_s=lifetime_s
+            transaction,
+            runtime,
+            found.id,
+            kind=kind,
+            label=label,
+            lifetime_s=lifetime_s,
+            limits=limits,
         )
         subject = f"account {found.id}"
         await record_act(transaction, runtime, "token issue", subject, after=issued.token)
@@ -149,6 +162,7 @@ async def put_token(
     label: str,
     lifetime_s: int | None,
     client_id: str | None = None,
+    limits: TokenLimits = NO_LIMITS,
 ) -> IssuedToken:
     """Makes a token for an account that exists and is open."""
     text, now_s = mint(kind, runtime.pick), runtime.at_s()
@@ -163,14 +177,18 @@ async def put_token(
         revoked_at_s=None,
         last_used_at_s=None,
         client_id=client_id,
+        limits=limits,
     )
-    await transaction.execute(_INSERT, hash=token_hash(text), **msgspec.structs.asdict(issued))
+    facts = {name: getattr(issued, name) for name in _FACTS}
+    await transaction.execute(_INSERT, hash=token_hash(text), **facts, **_stored(limits))
+    if limits.is_capped:
+        await begin_days(transaction, issued.id)
     return IssuedToken(text, issued)
 
 
 async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:
     found = await find_account(reader, account_wanted)
-    return [Token(*row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
+    return [_token(row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
 
 
 async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:
@@ -204,6 +222,7 @@ async def replace_token(
             kind=old.kind,
             label=old.label,
             lifetime_s=left_s,
+            limits=old.limits,
         )
         ends_at_s = now_s + (overlap_s if left_s is None else min(overlap_s, left_s))
         if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
@@ -237,4 +256,29 @@ async def _find_token(reader: Reader, wanted: str) -> Token:
         row = await reader.fetch_one(_FIND, wanted=wanted)
     if row is None:
         raise LedgerError("There is no such token: `tollway token list ACCOUNT` shows their ids.")
-    return Token(*row)
+    return _token(row)
+
+
+def _token(row: Row) -> Token:
+    facts, stored = row[: len(_FACTS)], row[len(_FACTS) :]
+    limits = limits_of(stored)
+    return Token(*(*facts, limits))
+
+
+def limits_of(stored: Sequence[Any]) -> TokenLimits:
+    """Limits from their columns."""
+    operations, networks, credits_per_day, calls_per_day = stored
+    return TokenLimits(_split(operations), _split(networks), credits_per_day, calls_per_day)
+
+
+def _split(stored: str | None) -> list[str] | None:
+    return None if stored is None else stored.split(",")
+
+
+def _stored(limits: TokenLimits) -> dict[str, object]:
+    return {
+        "operations": limits.operations and ",".join(limits.operations),
+        "networks": limits.networks and ",".join(limits.networks),
+        "credits_per_day": limits.credits_per_day,
+        "calls_per_day": limits.calls_per_day,
+    }

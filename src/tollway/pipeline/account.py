@@ -6,16 +6,22 @@ from tollway.account.balance import LIMITED
 from tollway.account.operation import AccountCall, Handler, RateLimit
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.token_limits import ACCOUNT_API
 from tollway.pipeline.call import Call
+from tollway.pipeline.permit import not_for
 from tollway.pipeline.throttle import Throttle
 
 
-class RequireLive:
-    """Stage: a test token is for the sandbox, and the account is not in it."""
+class PermitAccount:
+    """Stage: a test token is for the sandbox, and the account is not in it; one that is limited to
+    operations must name the account API among them."""
 
     def __call__(self, call: Call) -> None:
         if call.caller.is_test:
             raise Refusal(Reason.LIVE_TOKEN_NEEDED)
+        limits = call.caller.limits
+        if limits is not None and not limits.allows(ACCOUNT_API):
+            raise not_for(limits)
 
 
 class PerformAccount:
@@ -33,8 +39,13 @@ class PerformAccount:
             return [RateLimit(name, each.limit, each.remaining) for name, each in left]
 
         account_call = AccountCall(
-            caller.account_id, caller.expires_at_s, call.at_s, call.language, rate_limits
+            caller.account_id,
+            caller.expires_at_s,
+            call.at_s,
+            call.language,
+            rate_limits,
+            is_limited=caller.limits is not None,
         )
         call.data = encode_data(
-            await self._handlers[call.operation_name](call.request, account_call)
+            await self._handlers[call.operation.name](call.request, account_call)
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 
+from tollway.contract.addresses import Network, client_address
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.directory import Caller, Directory
 from tollway.ledger.tokens import is_well_formed, token_hash
@@ -18,8 +19,16 @@ _UNKNOWN_WAIT_S = 3.0
 class Authenticate:
     """Bearer token → caller. A malformed token is refused without a query."""
 
-    def __init__(self, directory: Directory, versions: Versions, live: Side, sandbox: Side) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        versions: Versions,
+        live: Side,
+        sandbox: Side,
+        proxies: tuple[Network, ...],
+    ) -> None:
         self._directory = directory
+        self._proxies = proxies
         self._versions = versions
         self._live = live
         self._sandbox = sandbox
@@ -63,6 +72,10 @@ class Authenticate:
         call.caller = caller
         call.side = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
+        if caller.limits is not None:
+            address = client_address(call.peer, call.headers.get(b"x-forwarded-for"), self._proxies)
+            if not caller.limits.allows_address(address):
+                raise Refusal(Reason.TOKEN_NOT_FROM_HERE, address=address)
         self._used_at_s[caller.token_id] = int(call.at_s)
 
     def take_used(self) -> dict[str, int]:

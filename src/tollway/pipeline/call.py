@@ -61,6 +61,8 @@ class Call:
     language: str = "en"
     client_ids: ClientIds = NO_IDS
     operation_name: str = "none"
+    # Where the connection comes from: the client, or a proxy before it.
+    peer: str = ""
     account_id: str | None = None
     admission: Admission | None = None
     ignored: str = ""

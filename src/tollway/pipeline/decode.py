@@ -36,7 +36,7 @@ class Decode:
         # A long one is no usual query, and thousands of them would fill the memory.
         is_cached = len(call.query) <= _CACHED_QUERY_MAX
         decode = self._from_query if is_cached else self._decode_query
-        call.request, call.ignored = decode(call.operation_name, call.query)
+        call.request, call.ignored = decode(call.operation.name, call.query)
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
@@ -50,7 +50,7 @@ class Decode:
             body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
         raw = read_body(content_type, body)
-        call.request, call.ignored = self._decode(call.operation_name, raw)
+        call.request, call.ignored = self._decode(call.operation.name, raw)
 
     def _decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
         """The request, and which parameters were ignored."""

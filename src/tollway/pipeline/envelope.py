@@ -8,6 +8,7 @@ from time import perf_counter
 from tollway.contract.envelope import NO_DATA, as_repetition, encode_data, encode_envelope
 from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
 from tollway.ledger.charges import OverLimitError, ShortageError
+from tollway.ledger.token_limits import DayCapError
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.permit import cannot_pay
 from tollway.pipeline.throttle import Throttle
@@ -112,8 +113,8 @@ def _recorded(call: Call, code: int, reason: str) -> tuple[int, str]:
 def _refusal(call: Call, error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, ShortageError):
-        return cannot_pay(call.operation, error.left, call.price)
+    if isinstance(error, ShortageError | DayCapError):
+        return cannot_pay(call.operation, error, call.price)
     if isinstance(error, StoreBusyError):
         return Refusal(Reason.TIMED_OUT)
     extra = {"request_id": call.request_id}

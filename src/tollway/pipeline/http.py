@@ -79,6 +79,7 @@ class Edge:
             body.read,
             at_s,
         )
+        call.peer = scope["client"][0]
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))

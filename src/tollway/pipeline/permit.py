@@ -1,10 +1,15 @@
 """Stage: is the operation open, enabled for this account, and affordable."""
 
 from collections.abc import Awaitable
+from zoneinfo import ZoneInfo
 
+from tollway.contract.language import Phrase
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import ShortageError
 from tollway.ledger.directory import Caller, Directory
+from tollway.ledger.token_limits import DayCap, DayCapError, TokenLimits
+from tollway.ledger.usage import midnight_s
 from tollway.pipeline.call import KEY_HEADER, Call
 
 
@@ -14,44 +19,53 @@ class Permit:
     One with an Idempotency-Key may have been paid before: Replay finds out, and checks then.
     """
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, zone: ZoneInfo) -> None:
         self._directory = directory
+        self._zone = zone
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         operation = call.operation
-        state = self._directory.operation_states.get(operation.name)
+        state = self._directory.operation_states.get(operation.charged_as)
         if state is not None and state.is_closed:
             raise Refusal(Reason.OPERATION_CLOSED)
         price = self.price_of(call.caller, operation)
         if price is None:
             raise Refusal(Reason.PERMISSION_MISSING)
         call.price = price
+        limits = call.caller.limits
+        if limits is not None and not limits.allows(operation.charged_as):
+            raise not_for(limits)
         if call.caller.is_test:
             return None
-        if KEY_HEADER in call.headers or self._seems_affordable(call):
+        is_capped = limits is not None and limits.is_capped
+        if KEY_HEADER in call.headers or (self._seems_affordable(call) and not is_capped):
             return None
         return self.check_affordable(call)
 
     def price_of(self, caller: Caller, operation: Operation) -> int | None:
         """What a call costs this caller; None if the account may not call the operation."""
-        permission = caller.permissions.get(operation.name)
+        permission = caller.permissions.get(operation.charged_as)
         if permission is None:
             return None
         if caller.is_test:
             return 0
         if permission.price is not None:
             return permission.price
-        state = self._directory.operation_states.get(operation.name)
+        state = self._directory.operation_states.get(operation.charged_as)
         common = None if state is None else state.price
         return operation.default_price if common is None else common
 
     async def check_affordable(self, call: Call) -> None:
         operation = call.operation
+        cap = day_cap(call, self._zone)
+        if cap is not None and not operation.may_be_free:
+            unit = operation.balance_unit
+            await self._directory.check_cap(call.caller.token_id, cap, unit, call.price)
         if call.price == 0 or self._seems_affordable(call):
             return
         left = await self._directory.amount_left(call.caller.account_id, operation.balance_unit)
         if left < call.price:
-            raise cannot_pay(operation, left, call.price)
+            raise ShortageError(left)
 
     def _seems_affordable(self, call: Call) -> bool:
         unit = call.operation.balance_unit
@@ -59,7 +73,28 @@ class Permit:
         return known >= call.price or call.operation.may_be_free
 
 
-def cannot_pay(operation: Operation, left: int, cost: int) -> Refusal:
+def day_cap(call: Call, zone: ZoneInfo) -> DayCap | None:
+    """What the token of a call may spend today, if that is limited."""
+    limits = call.caller.limits
+    if limits is None or not limits.is_capped:
+        return None
+    day_at_ms = midnight_s(call.at_s, zone) * 1000
+    return DayCap(limits.credits_per_day, limits.calls_per_day, day_at_ms)
+
+
+def not_for(limits: TokenLimits) -> Refusal:
+    """Refuses what is not among the operations that a token is limited to."""
+    return Refusal(Reason.TOKEN_NOT_FOR_THIS, operations=", ".join(limits.operations or ()))
+
+
+_CAPPED = {"credits": Phrase("credits", "点数"), "calls": Phrase("calls", "调用次数")}
+
+
+def cannot_pay(operation: Operation, error: ShortageError | DayCapError, cost: int) -> Refusal:
+    left = error.left
+    if isinstance(error, DayCapError):
+        unit, cost = _CAPPED[error.unit], 1 if error.unit == "calls" else cost
+        return Refusal(Reason.TOKEN_DAY_USED_UP, unit=unit, left=left, most=error.most, cost=cost)
     in_calls = operation.unit is Unit.CALLS
     reason = Reason.CALLS_USED_UP if in_calls else Reason.CREDITS_USED_UP
     return Refusal(reason, left=left, cost=cost)

@@ -10,6 +10,7 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS, make_handlers
 from tollway.account.operation import PATH as ACCOUNT_PATH
 from tollway.account.operation import AccountParts
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.labels.layout import style_of
 from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
@@ -20,8 +21,9 @@ from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import KeptAnswer
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
-from tollway.operations.catalogue import OPERATIONS
-from tollway.pipeline.account import PerformAccount, RequireLive
+from tollway.ledger.token_limits import DayCapError
+from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.call import Answer, Call, Side, Stage
 from tollway.pipeline.consent import Consent
@@ -80,19 +82,25 @@ class Pipeline:
         limit = parts.settings.rate_limit
         mapped = parts.settings.http_status == "mapped"
         throttle = Throttle(SlidingSecond(), limit)
-        self.permit = permit = Permit(parts.directory)
+        self.permit = permit = Permit(parts.directory, parts.settings.zone)
         refused = RefusedCallRecorder(parts.refused_calls)
-        self.authenticate = Authenticate(parts.directory, parts.versions, parts.live, parts.sandbox)
+        self.authenticate = Authenticate(
+            parts.directory,
+            parts.versions,
+            parts.live,
+            parts.sandbox,
+            parts.settings.proxies,
+        )
         self._replay = Replay(permit.check_affordable)
-        self._settle = Settle()
+        self._settle = Settle(parts.settings.zone)
         self._to_operation = _Route(
             (
-                Route(OPERATIONS),
+                Route(WITH_COMPANIONS),
                 self.authenticate,
                 permit,
                 throttle,
                 Simulate(parts.links),
-                Decode(OPERATIONS, parts.settings.zone),
+                Decode(WITH_COMPANIONS, parts.settings.zone),
                 Consent(parts.links),
                 DryRun(parts.directory),
                 self._replay,
@@ -109,6 +117,7 @@ class Pipeline:
             parts.vault,
             parts.remotes,
             Addresses(parts.settings.webhook_internal_hosts.split(",")),
+            style_of(parts.settings),
         )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(
@@ -116,7 +125,7 @@ class Pipeline:
                 Route(ACCOUNT_OPERATIONS),
                 self.authenticate,
                 throttle,
-                RequireLive(),
+                PermitAccount(),
                 Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
                 PerformAccount(make_handlers(account), throttle),
             ),
@@ -140,7 +149,7 @@ class Pipeline:
         except DryRunDone:
             over_limit = await self._count_failed(call)
             return enveloper.failure(call, over_limit) if over_limit else enveloper.success(call)
-        except (Refusal, ShortageError) as error:
+        except (Refusal, ShortageError, DayCapError) as error:
             over_limit = None if is_free else await self._count_failed(call)
             return enveloper.failure(call, over_limit or error)
         except Exception as error:

@@ -1,25 +1,32 @@
 """Stage: the one commit. A call that gets here has succeeded, and now pays."""
 
 from collections.abc import Awaitable
+from zoneinfo import ZoneInfo
 
-import msgspec
+from msgspec.structs import replace
 
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import ActResult, Charge
 from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.token_limits import DayCap
 from tollway.pipeline.call import Call
+from tollway.pipeline.permit import day_cap
 from tollway.store.database import StoreError
 
 
 class Settle:
     """Charges the call, and does what the operation left to be done with the charge.
 
-    A free call has no ledger entry. What was done under an owner's grant is recorded for the
-    owner, also when it is free, but not what is done in the sandbox. A balance that no longer
-    covers the call ends it with a ShortageError, a key that was used before with AlreadyAnswered.
-    Where nodes share a database, a call beyond the limit of all nodes ends with an OverLimitError;
-    there a free call is settled too, to be counted, and so is one that failed or is a repetition.
+    A free call has no ledger entry. What was done under an owner's grant is recorded for the owner,
+    also when it is free, but not what is done in the sandbox. A balance that no longer covers the
+    call ends it with a ShortageError, a token's cap that is reached with a DayCapError, a key that
+    was used before with AlreadyAnswered. Where nodes share a database, a call beyond the limit of
+    all nodes ends with an OverLimitError; there a free call is settled too, to be counted, and so
+    is one that failed or is a repetition.
     """
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self._zone = zone
 
     def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.act is not None:
@@ -27,10 +34,15 @@ class Settle:
         batcher = call.side.batcher
         is_recorded = call.grant is not None and not call.caller.is_test
         is_free = call.price == 0 and not is_recorded and call.idempotency_key is None
-        if is_free and not batcher.counts_calls:
+        cap = None if call.caller.limits is None else self._cap(call)
+        if is_free and cap is None and not batcher.counts_calls:
             return None
         call.charged = call.price
-        return batcher.settle(_charge(call, batcher))
+        charge = _charge(call, batcher)
+        return batcher.settle(charge if cap is None else replace(charge, cap=cap))
+
+    def _cap(self, call: Call) -> DayCap | None:
+        return None if call.caller.is_test else day_cap(call, self._zone)
 
     def count(self, call: Call) -> Awaitable[object] | None:
         """Counts a call that was admitted here and was not charged, where nodes share a limit."""
@@ -49,13 +61,13 @@ class Settle:
         limit = None if call.is_settled else counted.limit
         if grant is None and limit is None:
             return None
-        return batcher.settle(
-            msgspec.structs.replace(counted, grant=grant, limit=limit, replay_of=replay_of)
-        )
+        return batcher.settle(replace(counted, grant=grant, limit=limit, replay_of=replay_of))
 
     async def _act(self, call: Call) -> None:
         batcher = call.side.batcher
         charge = _charge(call, batcher)
+        if call.caller.limits is not None:
+            charge = replace(charge, cap=self._cap(call))
         result = await batcher.settle(charge)
         call.is_settled = True
         assert result is not None
@@ -67,9 +79,9 @@ class Settle:
             # It has the key too; a call that only waited for another has to look for it again.
             idempotency_key = charge.idempotency_key
             if idempotency_key is not None:
-                idempotency_key = msgspec.structs.replace(idempotency_key, late=was_held)
+                idempotency_key = replace(idempotency_key, late=was_held)
             # The first commit has counted the call.
-            charge = msgspec.structs.replace(
+            charge = replace(
                 charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None
             )
             result = await self._go_on(batcher, charge, is_held=was_held)
@@ -95,7 +107,7 @@ def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False
     and may have failed before it had an answer."""
     key = None if is_counted_only else call.idempotency_key
     if key is not None and call.act is None:
-        key = msgspec.structs.replace(key, data=call.data)
+        key = replace(key, data=call.data)
     is_recorded = not is_counted_only and not call.caller.is_test
     return Charge(
         call.caller.account_id,

@@ -13,9 +13,9 @@ from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.sample_refusal import sample_refusal
+from tollway.ledger.charges import ShortageError
 from tollway.ledger.directory import Directory
 from tollway.pipeline.call import Call
-from tollway.pipeline.permit import cannot_pay
 
 OUTCOME_HEADER = b"x-tollway-outcome"
 DRY_RUN_HEADER = b"x-tollway-dry-run"
@@ -117,7 +117,7 @@ class DryRun:
         unit = call.operation.balance_unit
         left = await self._directory.amount_left(call.caller.account_id, unit)
         if left < call.price:
-            raise cannot_pay(call.operation, left, call.price)
+            raise ShortageError(left)
         call.is_dry_run = True
         call.data = encode_data(DryRunAnswer(True, call.price, unit, left))
         raise DryRunDone

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from tollway.ledger.entries import Balance, Entry
+from tollway.ledger.token_limits import TokenLimits, read_limits
 from tollway.ledger.tokens import Token
 from tollway.ledger.usage import UsageSum
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
@@ -110,6 +111,7 @@ def tokens_table(context: Context, tokens: Sequence[Token], revoke: str, account
                 context.time(token.issued_at_s),
                 context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
                 context.time(token.expires_at_s),
+                Cell(_limits(context, token)),
                 Cell(say("Revoke"), href=address(revoke, account=account_id, token=token.id))
                 if is_active
                 else Cell(""),
@@ -124,12 +126,23 @@ def tokens_table(context: Context, tokens: Sequence[Token], revoke: str, account
             Column(say("Issued")),
             Column(say("Last used")),
             Column(say("Expires")),
+            Column(say("Limits")),
             Column(""),
         ],
         rows,
         Empty(say("There is no token yet: issue the first below.")),
         title=say("Tokens"),
     )
+
+
+def _limits(context: Context, token: Token) -> str:
+    say, limits = context.say, token.limits
+    parts = [", ".join(limits.operations or ()), ", ".join(limits.networks or ())]
+    if limits.credits_per_day is not None:
+        parts.append(say("{amount} credits a day", amount=grouped(limits.credits_per_day)))
+    if limits.calls_per_day is not None:
+        parts.append(say("{amount} calls a day", amount=grouped(limits.calls_per_day)))
+    return "; ".join(each for each in parts if each)
 
 
 def token_form(context: Context, action: str, account_id: str) -> Form:
@@ -147,10 +160,26 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
                 [("live", say("live")), ("test", say("sandbox"))],
             ),
             Field("days", say("Days"), "number", placeholder=say("no end")),
+            Field("operations", say("Only for"), length_max=1000, placeholder="orders, account"),
+            Field("addresses", say("Only from"), length_max=2000, placeholder="203.0.113.0/24"),
+            Field("credits_per_day", say("Credits a day"), "number", placeholder=say("no cap")),
+            Field("calls_per_day", say("Calls a day"), "number", placeholder=say("no cap")),
         ],
         hidden={"account": account_id},
         title=say("Issue a token"),
         is_line=True,
+    )
+
+
+def asked_limits(context: Context) -> TokenLimits:
+    """The limits of the token form; a LedgerError names what is wrong with them."""
+    say = context.say
+    return read_limits(
+        context.form.get("operations", "").split(","),
+        context.form.get("addresses", "").split(","),
+        context.optional_number("credits_per_day", say("Credits a day")),
+        context.optional_number("calls_per_day", say("Calls a day")),
+        known=list(BY_NAME),
     )
 
 

@@ -21,6 +21,9 @@ _NAMES = (
 )
 _STOPPED_BY_REASON = {
     Reason.CREDENTIAL_INVALID: "authenticate",
+    Reason.TOKEN_NOT_FROM_HERE: "authenticate",
+    Reason.TOKEN_NOT_FOR_THIS: "permit",
+    Reason.TOKEN_DAY_USED_UP: "permit",
     Reason.PERMISSION_MISSING: "permit",
     Reason.OPERATION_CLOSED: "permit",
     Reason.CALLS_USED_UP: "permit",

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.links import TokenSigner
-from tollway.contract.addresses import Network, client_address, counted_address
+from tollway.contract.addresses import UNKNOWN, Network, client_address, counted_address
 from tollway.identity.passwords import PASSWORD_MAX, StoredPassword, folded_login, is_password
 from tollway.identity.sessions import (
     LIFETIME_S,
@@ -133,7 +133,8 @@ class Sessions(Generic[P]):
         read = self._device_signer.read(request.cookies.get(self._device_cookie, ""), _Device)
         is_known = read is not None and (read.area, read.login) == (self.area.name, login)
         forwarded_for = request.headers.get("x-forwarded-for", "").encode()
-        address = client_address(request.scope, forwarded_for, self._proxies)
+        peer = UNKNOWN if request.client is None else request.client.host
+        address = client_address(peer, forwarded_for, self._proxies)
         return Attempt(
             self.area.name,
             login,

@@ -43,8 +43,8 @@ _NOT_PASSED_ON = frozenset({"S01", "S02", "S03", "S04", "S05", "S10", "S11", "S1
 _REFUSED = "S13"
 # Orders of shops outside of Cainiao's own platforms.
 _CHANNEL = "OTHERS"
-# A parcel must have an item, and a waybill's request names none.
-_ITEM = {"name": "商品", "count": 1}
+# A parcel must have an item, and a waybill's request need not name one.
+_GOODS = "商品"
 _LISTS = frozenset(
     {"waybillCloudPrintResponseList", "waybillApplySubscriptionCols", "branchAccountCols"}
     | {"shippAddressCols"}
@@ -65,10 +65,11 @@ class Subscription(msgspec.Struct, frozen=True):
 
 def issue_content(wp_code: str, order: IssueOrder, template_url: str) -> str:
     """Asks for one parcel of one order."""
+    item = {"name": order.goods_name or _GOODS, "count": 1}
     wanted = {
         "objectId": order.ref.task_id,
         "orderInfo": {"orderChannelsType": _CHANNEL, "tradeOrderList": [order.ref.order_sn]},
-        "packageInfo": {"id": order.ref.task_id, "items": [_ITEM]},
+        "packageInfo": {"id": order.ref.task_id, "items": [item]},
         "recipient": _party(order.recipient),
         "templateUrl": template_url,
         "userId": order.ref.owner_id,

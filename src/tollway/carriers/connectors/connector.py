@@ -31,6 +31,7 @@ class IssueOrder(msgspec.Struct, frozen=True):
     sender: Party
     recipient: Party
     waybill_type: int
+    goods_name: str | None = None
 
 
 class Issued(msgspec.Struct, frozen=True):

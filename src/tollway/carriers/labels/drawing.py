@@ -1,12 +1,13 @@
-"""Draws a layout, text and Code 128 bars, as a picture."""
+"""Draws a layout, text, Code 128 bars and QR codes, as a picture."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import zxingcpp
 from PIL import Image, ImageDraw, ImageFont
 
 from tollway.carriers.labels.fonts import FontFiles
-from tollway.carriers.labels.layout import Bars, Box, Layout, Rule, Words
+from tollway.carriers.labels.layout import Bars, Box, Frame, Layout, Matrix, Rule, Words
 
 # The widths of each symbol's bars and gaps, by the symbol's value; the last one is the stop.
 _WIDTHS = """
@@ -62,7 +63,10 @@ def _digits_from(text: str, start: int) -> int:
 
 # A run of letters and digits, or any one character.
 _PIECES = re.compile(r"[!-~]+|.", re.DOTALL)
+_BLACK, _WHITE = "#000000", "#ffffff"
 _QUIET_MODULES = 10
+# The box itself has some padding.
+_QUIET_AROUND = 2
 _LINE_SPACING = 1.22
 _SHRINK = 0.94
 _SIZE_LEAST_MM = 1.2
@@ -79,13 +83,15 @@ class PlacedBars(NamedTuple):
 
 
 class Drawing:
-    """One label, drawn."""
+    """One label, drawn: in shades of grey, or in colours."""
 
-    def __init__(self, layout: Layout, fonts: FontFiles, dots_per_mm: float) -> None:
+    def __init__(
+        self, layout: Layout, fonts: FontFiles, dots_per_mm: float, *, has_colours: bool = False
+    ) -> None:
         self._dots_per_mm = dots_per_mm
         self._fonts = fonts
         size = (self._dots(layout.size.width_mm), self._dots(layout.size.height_mm))
-        self.image = Image.new("L", size, 255)
+        self.image = Image.new("RGB" if has_colours else "L", size, _WHITE)
         self._pen = ImageDraw.Draw(self.image)
         self.barcodes: list[PlacedBars] = []
         for element in layout.elements:
@@ -93,6 +99,10 @@ class Drawing:
                 self._words(element)
             elif isinstance(element, Rule):
                 self._rule(element)
+            elif isinstance(element, Frame):
+                self._pen.rectangle(self._corners(element.box), outline=_BLACK, width=self._thin)
+            elif isinstance(element, Matrix):
+                self._matrix(element)
             else:
                 self.barcodes.append(self._placed(element))
 
@@ -103,11 +113,19 @@ class Drawing:
             for position, width in enumerate(bar_widths(bars.text)):
                 if position % 2 == 0:
                     right = x + width * bars.module - 1
-                    self._pen.rectangle((x, bars.y, right, bars.y + bars.height - 1), fill=0)
+                    self._pen.rectangle((x, bars.y, right, bars.y + bars.height - 1), fill=_BLACK)
                 x += width * bars.module
 
     def _dots(self, mm: float) -> int:
         return round(mm * self._dots_per_mm)
+
+    @property
+    def _thin(self) -> int:
+        return max(1, self._dots(0.25))
+
+    def _corners(self, box: Box) -> tuple[int, int, int, int]:
+        right, bottom = self._dots(box.x + box.width), self._dots(box.y + box.height)
+        return self._dots(box.x), self._dots(box.y), right, bottom
 
     def _placed(self, bars: Bars) -> PlacedBars:
         """Every module is a whole number of dots: scanners misread blurred edges."""
@@ -119,13 +137,30 @@ class Drawing:
 
     def _rule(self, rule: Rule) -> None:
         left, right = self._dots(rule.box.x), self._dots(rule.box.x + rule.box.width)
-        y, thickness = self._dots(rule.box.y), max(1, self._dots(0.25))
+        y = self._dots(rule.box.y)
         step = self._dots(2) if rule.is_dashed else right - left
         for x in range(left, right, step * 2):
-            self._pen.line((x, y, min(x + step, right), y), fill=0, width=thickness)
+            self._pen.line((x, y, min(x + step, right), y), fill=_BLACK, width=self._thin)
+
+    def _matrix(self, matrix: Matrix) -> None:
+        """Every module is a whole number of dots, as with bars; the quiet zone is in the box."""
+        made = zxingcpp.create_barcode(matrix.text, zxingcpp.QRCode, ec_level="M")
+        # A buffer, which its declared type does not say.
+        modules: Any = made.to_image(scale=1, add_quiet_zones=False)
+        side = modules.shape[0]
+        code = Image.frombytes("L", (side, side), bytes(modules))
+        left, top, right, bottom = self._corners(matrix.box)
+        module = max(1, min(right - left, bottom - top) // (side + 2 * _QUIET_AROUND))
+        size = side * module
+        where = (left + (right - left - size) // 2, top + (bottom - top - size) // 2)
+        self.image.paste(code.resize((size, size), Image.Resampling.NEAREST), where)
 
     def _words(self, words: Words) -> None:
         font, lines = self._fitted(words)
+        colour = words.colour
+        if words.is_inverted:
+            self._pen.rectangle(self._corners(words.box), fill=_BLACK)
+            colour = _WHITE
         line_height = font.size * _LINE_SPACING
         box = words.box
         top = self._dots(box.y) + (self._dots(box.height) - line_height * len(lines)) / 2
@@ -134,7 +169,7 @@ class Drawing:
             x, anchor = self._dots(box.x), "lm"
             if words.is_centred:
                 x, anchor = self._dots(box.x + box.width / 2), "mm"
-            self._pen.text((x, y), line, font=font, fill=0, anchor=anchor)
+            self._pen.text((x, y), line, font=font, fill=colour, anchor=anchor)
 
     def _fitted(self, words: Words) -> tuple[ImageFont.FreeTypeFont, list[str]]:
         """The largest letters with which the text fits its box."""

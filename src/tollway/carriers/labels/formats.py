@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from tollway.carriers.labels.drawing import Drawing
 from tollway.carriers.labels.fonts import FontFiles
-from tollway.carriers.labels.layout import lay_out
+from tollway.carriers.labels.layout import LabelStyle, lay_out
 from tollway.carriers.labels.print_data import Label
 
 _MM_PER_INCH = 25.4
@@ -21,23 +21,27 @@ _PDF_DPI = 600
 _ZPL_DOTS_PER_MM = 8
 
 
-def png(label: Label, fonts: FontFiles) -> bytes:
-    drawing = _drawn(label, fonts, _PNG_DPI / _MM_PER_INCH)
+def png(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
+    drawing = _drawn(label, fonts, style, _PNG_DPI)
     return _saved(drawing.image, "PNG", dpi=(_PNG_DPI, _PNG_DPI), optimize=True)
 
 
-def pdf(label: Label, fonts: FontFiles) -> bytes:
-    """A page of the label's size with pure black and white dots.
+def pdf(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
+    """A page of the label's size with pure black and white dots, or in colours with fewer dots.
 
     Drawn and not typeset, so that it prints the same where no Chinese font is installed.
     """
-    drawing = _drawn(label, fonts, _PDF_DPI / _MM_PER_INCH)
+    if style.has_colours:
+        image = _drawn(label, fonts, style, _PNG_DPI).image
+        return _saved(image, "PDF", resolution=float(_PNG_DPI), quality=95, subsampling=0)
+    drawing = _drawn(label, fonts, style, _PDF_DPI)
     return _saved(_black_and_white(drawing.image), "PDF", resolution=float(_PDF_DPI))
 
 
-def zpl(label: Label, fonts: FontFiles) -> bytes:
-    """Text as a graphic, because printers rarely have Chinese fonts; bars as the printer's own."""
-    drawing = Drawing(lay_out(label), fonts, _ZPL_DOTS_PER_MM)
+def zpl(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
+    """Text and the QR code as a graphic, because printers rarely have Chinese fonts; bars as the
+    printer's own."""
+    drawing = Drawing(lay_out(label, style), fonts, _ZPL_DOTS_PER_MM)
     dots = ImageOps.invert(drawing.image).point(lambda shade: 255 if shade > 100 else 0)
     rows = dots.convert("1").tobytes()
     row_bytes = (dots.width + 7) // 8
@@ -59,11 +63,13 @@ def zpl(label: Label, fonts: FontFiles) -> bytes:
     return "\n".join([*commands, ""]).encode("ascii")
 
 
-WRITERS: dict[str, Callable[[Label, FontFiles], bytes]] = {".pdf": pdf, ".png": png, ".zpl": zpl}
+Writer = Callable[[Label, FontFiles, LabelStyle], bytes]
+WRITERS: dict[str, Writer] = {".pdf": pdf, ".png": png, ".zpl": zpl}
 
 
-def _drawn(label: Label, fonts: FontFiles, dots_per_mm: float) -> Drawing:
-    drawing = Drawing(lay_out(label), fonts, dots_per_mm)
+def _drawn(label: Label, fonts: FontFiles, style: LabelStyle, dpi: int) -> Drawing:
+    layout = lay_out(label, style)
+    drawing = Drawing(layout, fonts, dpi / _MM_PER_INCH, has_colours=style.has_colours)
     drawing.draw_barcodes()
     return drawing
 

@@ -24,17 +24,21 @@ class Party(msgspec.Struct, frozen=True):
     address: Address
 
 
-class Place(msgspec.Struct, frozen=True):
-    name: str
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place of the carrier's, and its code if it has one."""
+
+    name: str = ""
+    code: str = ""
 
 
 class RoutingInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """What a sorter reads first: destination, hub and origin."""
+    """What a sorter reads first: destination, hub and origin, and the three-part route code
+    (三段码). Carriers leave out what they do not use."""
 
-    sortation: Place
-    consolidation: Place
-    origin: Place
-    route_code: str
+    sortation: Place = Place()
+    consolidation: Place = Place()
+    origin: Place = Place()
+    route_code: str = ""
 
 
 class ShippingOption(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,8 +49,17 @@ class ShippingOption(msgspec.Struct, frozen=True, rename="camel"):
     waybill_type: int
 
 
-class Label(msgspec.Struct, frozen=True, rename="camel"):
-    """What a label says."""
+class Parcel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is known of the parcel itself: what is in it, its weight, and the waybill number of the
+    order's first parcel if this is a further one."""
+
+    goods_name: str | None = None
+    weight_g: int | None = None
+    parent_waybill_code: str | None = None
+
+
+class Label(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a label says. The time is that of the waybill, in seconds."""
 
     waybill_code: str
     order_sn: str
@@ -54,6 +67,8 @@ class Label(msgspec.Struct, frozen=True, rename="camel"):
     sender: Party
     routing_info: RoutingInfo
     shipping_option: ShippingOption
+    issued_at_s: int = 0
+    parcel: Parcel | None = None
 
 
 class _PrintData(msgspec.Struct, frozen=True, rename={"template_url": "templateURL"}):
@@ -63,7 +78,7 @@ class _PrintData(msgspec.Struct, frozen=True, rename={"template_url": "templateU
 
 
 def route(sender: Address, recipient: Address) -> RoutingInfo:
-    """Routing from the two addresses: local pools come without the carrier's own sorting codes."""
+    """Routing from the two addresses, where neither the carrier nor a routing table has codes."""
     return RoutingInfo(
         sortation=Place(f"{recipient.province} {recipient.city}"),
         consolidation=Place(recipient.city),

@@ -2,6 +2,7 @@
 
 from tollway.intake.loading import RecordKind
 from tollway.operations.demo_data import DemoPart
+from tollway.operations.orders.companions import COMPANIONS
 from tollway.operations.orders.demo import fill, world_records
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import ORDERS
@@ -43,4 +44,5 @@ SUBJECT = Subject(
     ready=ReadyRecords(shop_order, _ready),
     retained=RETAINED_ORDERS,
     demo=DemoPart(fill, world_records),
+    companions=COMPANIONS,
 )

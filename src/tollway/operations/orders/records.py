@@ -75,6 +75,8 @@ class OrderRow(NamedTuple):
     remark: str | None
     remark_tag: int | None
     remark_tag_name: str | None
+    # 0 until it is stored.
+    change_no: int
     sealed: bytes
     ready: bytes
 
@@ -124,6 +126,7 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.remark or None,
         record.remark_tag,
         record.remark_tag_name,
+        0,
         sealer.seal(_pack(receiver), _context(record.owner_id, record.order_sn)),
         ready_order(record) if ready is None else ready,
     )

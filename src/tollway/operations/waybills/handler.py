@@ -16,13 +16,14 @@ from tollway.carriers.labels.layout import TEMPLATES_PATH
 from tollway.carriers.labels.print_data import (
     Address,
     Label,
+    Parcel,
     Party,
     ShippingOption,
     print_data,
-    route,
 )
 from tollway.carriers.pending import Draft, seal_draft
 from tollway.carriers.pools import TakeNumber
+from tollway.carriers.routes import find_routing
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
@@ -47,11 +48,6 @@ from tollway.store.schema.consent import owner
 _NO_NUMBERS = Phrase(
     "The carrier's waybill numbers are used up: load more numbers or choose another carrier.",
     "该快递公司的电子面单号已用完：请补充单号或更换快递公司。",
-)
-_NO_PARCELS = Phrase(
-    "This carrier gives its numbers itself, and none for further parcels of an order: ask for a "
-    "waybill of its own for each.",
-    "该快递公司自行分配单号，不支持子母件：请为每个包裹单独取号。",
 )
 _NO_PARENT = Phrase(
     "this shop has no such waybill of this carrier, or it is one of a further parcel",
@@ -123,11 +119,8 @@ class WaybillHandler:
             return refused(request.order_sn, refusal)
         opened = await find_link(transaction, self._vault.sealer, carrier.wp_code)
         parent = request.parentWaybillCode
-        if parent is not None:
-            if not await is_parent(transaction, parent, key):
-                raise _no_parent()
-            if opened is not None:
-                return refused(request.order_sn, _NO_PARCELS.fill(call.language, {}))
+        if parent is not None and not await is_parent(transaction, parent, key):
+            raise _no_parent()
         waybill = self._pending(request, key, charge)
         if opened is None:
             return await self._from_pool(request, call, waybill, carrier, transaction)
@@ -175,7 +168,10 @@ class WaybillHandler:
         made = msgspec.structs.replace(
             pending, state="issued", number=number, issued_at_s=pending.asked_at_s
         )
-        label = msgspec.structs.replace(_label(request, carrier), waybill_code=number)
+        draft = await _label(transaction, request, carrier)
+        label = msgspec.structs.replace(
+            draft, waybill_code=number, issued_at_s=made.issued_at_s or 0
+        )
         text = print_data(label, self._vault.label_signer, self._template_url(request))
         stored = self._stored(request, made, self._vault.seal(text, made.context))
         await store_waybill(transaction, stored)
@@ -191,7 +187,8 @@ class WaybillHandler:
         charge: Charge,
     ) -> ActResult:
         made = msgspec.structs.replace(pending, hold_id=self._runtime.new_id("hold_"))
-        draft = Draft(_label(request, carrier), self._template_url(request))
+        label = await _label(transaction, request, carrier)
+        draft = Draft(label, self._template_url(request))
         sealed = seal_draft(draft, self._vault, made.context)
         stored = self._stored(request, made, sealed)
         return await self._issuer.begin(transaction, stored, carrier, opened, charge)
@@ -218,8 +215,8 @@ def _content(request: WaybillRequest) -> dict[str, str]:
     }
 
 
-def _label(request: WaybillRequest, carrier: Carrier) -> Label:
-    """The label, but for the number."""
+async def _label(reader: Reader, request: WaybillRequest, carrier: Carrier) -> Label:
+    """The label, but for the number and the time."""
     sender = Address(
         request.sender_province, request.sender_city, request.sender_town, request.sender_detail
     )
@@ -229,11 +226,13 @@ def _label(request: WaybillRequest, carrier: Carrier) -> Label:
         request.receiver_town,
         request.receiver_address,
     )
+    parcel = Parcel(request.goods_name, request.weight_g, request.parentWaybillCode)
     return Label(
         waybill_code="",
         order_sn=request.order_sn,
         recipient=Party(request.receiver_name, request.receiver_phone, recipient),
         sender=Party(request.sender_name, request.sender_mobile, sender),
-        routing_info=route(sender, recipient),
+        routing_info=await find_routing(reader, carrier.wp_code, sender, recipient),
         shipping_option=ShippingOption(carrier.wp_code, carrier.name, request.waybill_type),
+        parcel=None if parcel == Parcel() else parcel,
     )

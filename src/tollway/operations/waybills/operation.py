@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.carriers.places import Finding, find_place
-from tollway.contract.fields import Choice, Code, Field, Phone, Text
+from tollway.contract.fields import Choice, Code, Field, Phone, Text, Whole
 from tollway.contract.language import Phrase
 from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
 from tollway.contract.reasons import Reason, Refusal
@@ -58,6 +58,12 @@ class WaybillRequest(msgspec.Struct, frozen=True):
     parentWaybillCode: Annotated[
         str | None,
         Field(_ID, "For a further parcel of an order: the waybill number of its first one."),
+    ] = None
+    goods_name: Annotated[
+        str | None, Field(Text(max_length=100), "What is in the parcel, for its label.")
+    ] = None
+    weight_g: Annotated[
+        int | None, Field(Whole(1, 1_000_000), "The parcel's weight in grams, for its label.")
     ] = None
 
 

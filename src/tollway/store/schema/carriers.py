@@ -27,6 +27,21 @@ carrier = Table(
     sqlite_with_rowid=False,
 )
 
+# What a carrier's sorters read, by the receiver's place. An empty city stands for all of a
+# province, an empty district for all of a city.
+carrier_route = Table(
+    "carrier_route",
+    metadata,
+    Column("wp_code", String, primary_key=True),
+    Column("province", String, primary_key=True),
+    Column("city", String, primary_key=True),
+    Column("district", String, primary_key=True),
+    Column("route_code", String, nullable=False),
+    Column("hub_name", String, nullable=False),
+    Column("hub_code", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # The pools. A number's row stays when it is taken: its key keeps it from ever being loaded again.
 # An empty owner_id is the pool that all shops share.
 waybill_number = Table(

@@ -30,7 +30,23 @@ token = Table(
     Column("revoked_at_s", BigInteger),
     Column("last_used_at_s", BigInteger),
     Column("client_id", String),
+    # What it is limited to, if it is: names and networks with commas between them.
+    Column("operations", String),
+    Column("networks", String),
+    Column("credits_per_day", BigInteger),
+    Column("calls_per_day", BigInteger),
     CheckConstraint("kind IN ('live', 'test')", name="token_kind"),
+    sqlite_with_rowid=False,
+)
+
+# What a token with a cap has spent in the day that began then.
+token_day = Table(
+    "token_day",
+    metadata,
+    Column("token_id", String, primary_key=True),
+    Column("day_at_ms", BigInteger, nullable=False),
+    Column("credits", BigInteger, nullable=False),
+    Column("calls", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -12,7 +12,7 @@ from tollway.identity.people import (
 )
 from tollway.ledger.tokens import Token, issue_token, list_tokens, revoke_token
 from tollway.ledger.usage import DAY_S
-from tollway.web.account_parts import token_form, tokens_table
+from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
@@ -61,6 +61,7 @@ async def issue_act(context: Context) -> Response:
         kind="test" if context.form.get("kind") == "test" else "live",
         label=context.form.get("label", "")[:100],
         lifetime_s=None if days is None else days * DAY_S,
+        limits=asked_limits(context),
     )
     note = say("Copy it now: it is not shown again.")
     return await _tokens_page(context, Secret(say("The new token"), issued.text, note))

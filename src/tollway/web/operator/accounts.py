@@ -20,6 +20,7 @@ from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
+    asked_limits,
     balance_figures,
     entries_table,
     token_form,
@@ -273,6 +274,7 @@ async def token_act(context: Context) -> Response:
         kind=kind,
         label=context.form.get("label", "")[:100],
         lifetime_s=None if days is None else days * DAY_S,
+        limits=asked_limits(context),
     )
     shown = Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
     return await account_page(context, account, shown)

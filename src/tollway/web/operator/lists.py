@@ -10,6 +10,7 @@ from starlette.responses import Response
 from tollway.carriers.carriers import list_carriers
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import WRITERS
+from tollway.carriers.labels.layout import style_of
 from tollway.carriers.labels.print_data import label_of
 from tollway.carriers.pools import Pool, list_pools
 from tollway.carriers.waybills import StoredWaybill, Waybill, find_by_number, list_waybills
@@ -212,8 +213,8 @@ async def waybill_label(context: Context) -> Response:
     stored, vault = await _waybill(context), context.services.vault
 
     def drawn() -> bytes:
-        label = label_of(stored.print_data(vault), vault.label_signer)
-        return WRITERS[f".{kind}"](label, find_fonts(None))
+        label = label_of(stored.own_print_data(vault), vault.label_signer)
+        return WRITERS[f".{kind}"](label, find_fonts(None), style_of(context.services.settings))
 
     async with context.web.aside():
         content = await asyncio.to_thread(drawn)

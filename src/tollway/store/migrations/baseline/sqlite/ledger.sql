@@ -67,6 +67,10 @@ CREATE TABLE token (
     revoked_at_s BIGINT,
     last_used_at_s BIGINT,
     client_id VARCHAR,
+    operations VARCHAR,
+    networks VARCHAR,
+    credits_per_day BIGINT,
+    calls_per_day BIGINT,
     PRIMARY KEY (hash),
     CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
     UNIQUE (id)
@@ -75,6 +79,15 @@ CREATE INDEX ix_token_account_id ON token (account_id);
 -- Most tokens come from the operator and are in neither of these.
 CREATE INDEX token_client ON token (client_id, issued_at_s) WHERE client_id IS NOT NULL;
 CREATE INDEX token_client_expiry ON token (kind, expires_at_s) WHERE client_id IS NOT NULL;
+
+-- What a token with a cap has spent in the day that began then.
+CREATE TABLE token_day (
+    token_id VARCHAR NOT NULL,
+    day_at_ms BIGINT NOT NULL,
+    credits BIGINT NOT NULL,
+    calls BIGINT NOT NULL,
+    PRIMARY KEY (token_id)
+) WITHOUT ROWID;
 
 -- The programs that obtain tokens themselves (OAuth 2 client credentials).
 CREATE TABLE client (

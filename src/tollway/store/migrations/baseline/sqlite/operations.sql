@@ -125,6 +125,7 @@ CREATE TABLE shop_order (
     remark VARCHAR,
     remark_tag INTEGER,
     remark_tag_name VARCHAR,
+    change_no BIGINT NOT NULL,
     sealed BLOB NOT NULL,
     ready BLOB NOT NULL,
     PRIMARY KEY (owner_id, newest_first, order_sn),
@@ -132,6 +133,8 @@ CREATE TABLE shop_order (
     CONSTRAINT shop_order_remark_tag CHECK (remark_tag BETWEEN 1 AND 5)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX shop_order_sn ON shop_order (owner_id, order_sn);
+-- In the order in which orders of a shop were changed.
+CREATE INDEX shop_order_change ON shop_order (owner_id, change_no);
 -- One index for each filter by tag, over the few orders that have one.
 CREATE INDEX shop_order_tag ON shop_order (owner_id, remark_tag, newest_first, order_sn)
     WHERE remark_tag IS NOT NULL;
@@ -157,6 +160,13 @@ CREATE TABLE order_count (
 ) WITHOUT ROWID;
 CREATE INDEX order_count_day ON order_count (bucket, owner_id)
     WHERE hours = 24 AND facet = '';
+
+-- The last change number that a shop's orders got.
+CREATE TABLE order_change (
+    owner_id VARCHAR NOT NULL,
+    change_no BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+) WITHOUT ROWID;
 
 -- Another number with every change of a shop's counts; only in an embedded database.
 CREATE TABLE order_version (
@@ -218,6 +228,19 @@ CREATE TABLE carrier_link (
     PRIMARY KEY (wp_code),
     CONSTRAINT carrier_link_deadline CHECK (deadline_ms > 0),
     CONSTRAINT carrier_link_settle_after CHECK (settle_after_s * 1000 > deadline_ms)
+) WITHOUT ROWID;
+
+-- What a carrier's sorters read, by the receiver's place. An empty `city` stands for all of a
+-- province, an empty `district` for all of a city.
+CREATE TABLE carrier_route (
+    wp_code VARCHAR NOT NULL,
+    province VARCHAR NOT NULL,
+    city VARCHAR NOT NULL,
+    district VARCHAR NOT NULL,
+    route_code VARCHAR NOT NULL,
+    hub_name VARCHAR NOT NULL,
+    hub_code VARCHAR NOT NULL,
+    PRIMARY KEY (wp_code, province, city, district)
 ) WITHOUT ROWID;
 
 -- The pools of numbers. A taken number stays, so that it can never be loaded again. An empty

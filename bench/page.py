@@ -1,0 +1,102 @@
+"""docs/performance.md: made wholly from the JSON files of the last runs and a template."""
+
+import ast
+import sys
+import textwrap
+from pathlib import Path
+
+import msgspec
+
+from bench import report
+from bench.charts import Series, bars, curves
+from bench.results import MAIN, Results
+
+RESULTS_FILE = Path("performance/calls.json")
+_HERE = Path(__file__).parent
+_TEMPLATE = _HERE / "performance.template.md"
+_PEERS = {
+    "bare": ("The bare server", _HERE / "peers/bare.py"),
+    "nginx": ("nginx + Lua + Redis", _HERE / "peers/nginx.py"),
+    "fastapi_sqlite": ("FastAPI + SQLAlchemy", _HERE / "peers/fastapi_app.py"),
+}
+
+
+def write_page(docs: Path) -> None:
+    found = msgspec.json.decode((docs / RESULTS_FILE).read_bytes(), type=Results)
+    _write_charts(found, docs / RESULTS_FILE.parent)
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    for name, value in _values(found).items():
+        text = text.replace("{{" + name + "}}", value)
+    (docs / "performance.md").write_text(text, encoding="utf-8")
+
+
+def _values(found: Results) -> dict[str, str]:
+    table = report.markdown
+    connections = "\n\n".join(
+        f"{found.contestants[name]}:\n\n{table(report.connections_table(found, name))}"
+        for name in (*report.OWN, "nginx")
+        if name in found.contestants
+    )
+    machine = ", ".join(f"{name} {value}" for name, value in found.machine.items())
+    missing = "\n".join(f"- {each}." for each in found.missing)
+    return {
+        "run": _wrapped(
+            f"Measured {found.made_at} by a {found.length} run of `make bench`, with "
+            f"{found.orders:,} orders in the shop that is read. Machine: {machine}."
+        ),
+        "missing": f"\n{missing}\n" if missing else "",
+        "comparison": table(report.comparison(found)),
+        "connections": connections,
+        "paced": table(report.paced_table(found)),
+        "costs": table(report.cost_table(found)),
+        "memory": table(report.memory_table(found)),
+        "peers": "\n".join(
+            _bullet(f"**{title}**: {_docstring(path)}")
+            for name, (title, path) in _PEERS.items()
+            if name in found.contestants
+        ),
+        "goals": "\n".join(_bullet(each) for each in report.goals(found)),
+    }
+
+
+def _write_charts(found: Results, folder: Path) -> None:
+    scenarios = list(found.scenarios)
+    series = [
+        Series(title, [found.rate(each, name) for each in scenarios])
+        for name, title in found.contestants.items()
+    ]
+    titles = list(found.scenarios.values())
+    chart = bars(f"Calls a second on one core, {MAIN} connections", titles, series)
+    (folder / "calls.svg").write_text(chart, encoding="utf-8")
+    counts = sorted({count for row in found.rows for count in row.by_connections})
+    lines = [
+        Series(title, [found.rate(name, "sqlite", count) for count in counts])
+        for name, title in list(found.scenarios.items())[:6]
+    ]
+    curve = curves("Calls a second, Tollway on SQLite", "connections", counts, lines)
+    (folder / "connections.svg").write_text(curve, encoding="utf-8")
+
+
+def _docstring(path: Path) -> str:
+    """What a peer is and what it leaves out, from its own words."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split())
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
+def _bullet(text: str) -> str:
+    return textwrap.fill(
+        text,
+        100,
+        initial_indent="- ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+if __name__ == "__main__":
+    write_page(Path(sys.argv[1] if len(sys.argv) > 1 else "docs"))

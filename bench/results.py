@@ -1,0 +1,110 @@
+"""What `make bench` found: the types of its JSON file, and the machine that it ran on."""
+
+import os
+import platform
+import statistics
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import msgspec
+
+# The connections at which operations are compared.
+MAIN = 64
+
+
+class Measured(msgspec.Struct):
+    """One kind of call, one server, one number of connections: medians of the rounds."""
+
+    calls_a_s: float
+    p50_ms: float
+    p99_ms: float
+    cpu_us: float
+    database_cpu_us: float = 0.0
+
+
+class Paced(msgspec.Struct):
+    """The same at a fixed rate, 70 % of the highest."""
+
+    calls_a_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Row(msgspec.Struct):
+    """All that was measured of one kind of call on one server."""
+
+    scenario: str
+    contestant: str
+    by_connections: dict[int, Measured]
+    paced: Paced | None = None
+
+
+class Results(msgspec.Struct):
+    """One run."""
+
+    made_at: str
+    length: str
+    machine: dict[str, str]
+    orders: int
+    scenarios: dict[str, str]
+    contestants: dict[str, str]
+    rows: list[Row]
+    memory_mib: dict[str, float]
+    missing: list[str]
+
+    def find(self, scenario: str, contestant: str) -> Row | None:
+        for row in self.rows:
+            if (row.scenario, row.contestant) == (scenario, contestant):
+                return row
+        return None
+
+    def rate(self, scenario: str, contestant: str, connections: int = MAIN) -> float | None:
+        row = self.find(scenario, contestant)
+        found = row.by_connections.get(connections) if row else None
+        return found.calls_a_s if found else None
+
+
+def median_of(rounds: list[Measured]) -> Measured:
+    columns = [[getattr(each, name) for each in rounds] for name in Measured.__struct_fields__]
+    return Measured(*map(statistics.median, columns))
+
+
+def now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def machine() -> dict[str, str]:
+    """What the figures depend on."""
+    memory_kib = int(Path("/proc/meminfo").read_text().split()[1])
+    found = {
+        "processor": f"{os.cpu_count()} × {_processor()}",
+        "memory": f"{memory_kib / 2**20:.0f} GiB",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "Python": platform.python_version(),
+        "SQLite": apsw.sqlite_lib_version(),
+    }
+    for name, command in {
+        "nginx": ["nginx", "-v"],
+        "Redis": ["redis-server", "--version"],
+        "wrk": ["wrk", "-v"],
+    }.items():
+        found[name] = _version(command)
+    return {name: value for name, value in found.items() if value}
+
+
+def _processor() -> str:
+    shown = subprocess.run(["lscpu"], check=False, capture_output=True, text=True).stdout
+    names = [line.partition(":")[2].strip() for line in shown.splitlines() if "Model name" in line]
+    return names[0] if names else platform.machine()
+
+
+def _version(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    words = (done.stdout + done.stderr).replace("v=", " ").replace("/", " ").split()
+    numbers = [word for word in words if word[0].isdigit()]
+    return numbers[0] if numbers else ""

@@ -1,0 +1,174 @@
+"""Routing tables: the sorting codes of a carrier by the receiver's place, for waybills whose
+carrier does not send them itself.
+
+A row is for a district, for all of a city or for all of a province; the narrowest one counts.
+Places are stored by the names of the list in `places.py`, so that every spelling finds its row.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from sqlalchemy import and_, bindparam, func, or_, select
+
+from tollway.carriers.carriers import known_carrier
+from tollway.carriers.labels.print_data import Address, Place, RoutingInfo, route
+from tollway.carriers.places import ListedPlace, find_place, listed_place
+from tollway.ledger.runtime import UNATTENDED, Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.many_rows import upserts
+from tollway.store.query import Query
+from tollway.store.schema.carriers import carrier_route
+
+_CODE_MAX, _NAME_MAX = 24, 40
+# The columns of a file, and what Chinese spreadsheets call them.
+COLUMNS = {
+    "province": ("省", "省份"),
+    "city": ("市", "城市"),
+    "district": ("区县", "区", "县"),
+    "route_code": ("三段码",),
+    "consolidation": ("集包地",),
+    "consolidation_code": ("集包码", "集包编码"),
+}
+_BY_NAME = {name: column for column, also in COLUMNS.items() for name in (column, *also)}
+
+
+class RouteError(Exception):
+    """A row of a routing table that cannot be used; the text says why."""
+
+
+class Route(msgspec.Struct, frozen=True):
+    """What the sorters of a carrier read on parcels for one place."""
+
+    province: str
+    city: str
+    district: str
+    route_code: str
+    consolidation: str
+    consolidation_code: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.province, self.city, self.district
+
+
+class RoutesChange(msgspec.Struct, frozen=True):
+    """How many rows a carrier's table was given, and how many it has now."""
+
+    wp_code: str
+    stored: int
+    in_all: int
+
+
+_route_columns = tuple(carrier_route.c)[1:]
+_place = carrier_route.c
+_of_carrier = _place.wp_code == bindparam("of_carrier")
+_FIND = Query(
+    select(*_route_columns)
+    .where(
+        _of_carrier,
+        _place.province == bindparam("of_province"),
+        or_(
+            and_(
+                _place.city == bindparam("of_city"),
+                _place.district.in_((bindparam("of_district"), "")),
+            ),
+            and_(_place.city == "", _place.district == ""),
+        ),
+    )
+    .order_by(_place.city.desc(), _place.district.desc())
+    .limit(1)
+)
+_ALL = Query(
+    select(*_route_columns)
+    .where(_of_carrier)
+    .order_by(_place.province, _place.city, _place.district)
+)
+_COUNT = Query(select(func.count()).select_from(carrier_route).where(_of_carrier))
+_CLEAR = Query(carrier_route.delete().where(_of_carrier))
+
+
+def read_route(values: Mapping[str, object]) -> Route:
+    """One row of a file."""
+    cells = {
+        _BY_NAME[name]: str(value).strip() for name, value in values.items() if name in _BY_NAME
+    }
+    for needed in ("province", "route_code"):
+        if not cells.get(needed):
+            raise RouteError(f"{needed} is missing")
+    for name, most in (("route_code", _CODE_MAX), ("consolidation", _NAME_MAX)):
+        text = cells.get(name, "")
+        if len(text) > most or not text.isprintable():
+            raise RouteError(f"{name} is longer than {most} characters, or not printable")
+    code = cells.get("consolidation_code", "")
+    if len(code) > _CODE_MAX or not code.isprintable():
+        raise RouteError(
+            f"consolidation_code is longer than {_CODE_MAX} characters, or not printable"
+        )
+    place = _listed(cells["province"], cells.get("city", ""), cells.get("district", ""))
+    return Route(*place, cells["route_code"], cells.get("consolidation", ""), code)
+
+
+def _listed(province: str, city: str, district: str) -> ListedPlace:
+    if district and not city:
+        raise RouteError("a district is named, but no city")
+    # A part that is left out stands for all: for the check, any that exists.
+    wrong = find_place(province, city or "市辖区", district or "市辖区").wrong
+    if wrong is not None:
+        raise RouteError(f"there is no such {'district' if wrong == 'town' else wrong}")
+    place = listed_place(province, city or "市辖区", district or "市辖区")
+    return ListedPlace(place.province, place.city if city else "", place.town if district else "")
+
+
+async def put_routes(
+    database: Database,
+    wp_code: str,
+    routes: Iterable[Route],
+    *,
+    replace: bool = False,
+    runtime: Runtime = UNATTENDED,
+) -> RoutesChange:
+    """Adds rows to a carrier's table, in place of those for the same places or of all."""
+    rows = {each.key: each for each in routes}
+
+    async def work(transaction: Transaction) -> RoutesChange:
+        await known_carrier(transaction, wp_code)
+        if replace:
+            await transaction.execute(_CLEAR, of_carrier=wp_code)
+        values = [(wp_code, *msgspec.structs.astuple(each)) for each in rows.values()]
+        await transaction.put_rows(upserts(carrier_route), values)
+        ((in_all,),) = await transaction.fetch_all(_COUNT, of_carrier=wp_code)
+        change = RoutesChange(wp_code, len(rows), int(in_all))
+        act, subject = "carrier routes", f"carrier {wp_code}"
+        await record_act(transaction, runtime, act, subject, after=change)
+        return change
+
+    return await database.write(work)
+
+
+async def list_routes(reader: Reader, wp_code: str) -> list[Route]:
+    return [Route(*row) for row in await reader.fetch_all(_ALL, of_carrier=wp_code)]
+
+
+async def find_routing(
+    reader: Reader, wp_code: str, sender: Address, recipient: Address
+) -> RoutingInfo:
+    """What a label says of the route: from the carrier's table, or else the names of the places."""
+    named = route(sender, recipient)
+    place = listed_place(recipient.province, recipient.city, recipient.district)
+    row = await reader.fetch_one(
+        _FIND,
+        of_carrier=wp_code,
+        of_province=place.province,
+        of_city=place.city,
+        of_district=place.town,
+    )
+    if row is None:
+        return named
+    found = Route(*row)
+    hub = found.consolidation or named.consolidation.name
+    return msgspec.structs.replace(
+        named,
+        consolidation=Place(hub, found.consolidation_code),
+        route_code=found.route_code,
+    )

@@ -1,0 +1,197 @@
+"""What a token may be limited to: operations, addresses, and credits and calls a day.
+
+What a capped token has spent today is one row, changed by one conditional statement in the
+transaction of the charge: so the cap is exact, however many calls and nodes there are at once. A
+day begins at midnight in the gateway's time zone.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import msgspec
+from sqlalchemy import BigInteger, and_, bindparam, case, select
+
+from tollway.contract.addresses import Network, is_within, networks
+from tollway.ledger import LedgerError
+from tollway.store.database import Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.ledger import token_day
+
+# What a token names to use the account API, beside the names of operations.
+ACCOUNT_API = "account"
+NETWORKS_MAX = 50
+AMOUNT_MAX = 10**15
+# A node's clock that is ahead has begun the next day already: it is the same day for all. A day on
+# which clocks change is an hour longer.
+_AHEAD_MS = 25 * 3_600_000
+
+
+class TokenLimits(msgspec.Struct, frozen=True):
+    """What a token is limited to; None where it is not."""
+
+    operations: list[str] | None = None
+    networks: list[str] | None = None
+    credits_per_day: int | None = None
+    calls_per_day: int | None = None
+
+    @property
+    def is_capped(self) -> bool:
+        return self.credits_per_day is not None or self.calls_per_day is not None
+
+    def in_words(self) -> str:
+        """What it is limited to, for people; empty if it is not."""
+        parts = [", ".join(self.operations or ())]
+        if self.networks is not None:
+            parts.append(f"from {', '.join(self.networks)}")
+        if self.credits_per_day is not None:
+            parts.append(f"{self.credits_per_day} credits a day")
+        if self.calls_per_day is not None:
+            parts.append(f"{self.calls_per_day} calls a day")
+        return "; ".join(each for each in parts if each)
+
+    def allows(self, name: str) -> bool:
+        return self.operations is None or name in self.operations
+
+    def allows_address(self, address: str) -> bool:
+        return self.networks is None or is_within(address, _parsed(tuple(self.networks)))
+
+
+NO_LIMITS = TokenLimits()
+
+
+@lru_cache(maxsize=1024)
+def _parsed(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    return networks(texts)
+
+
+def read_limits(
+    operations: Iterable[str],
+    addresses: Iterable[str],
+    credits_per_day: int | None,
+    calls_per_day: int | None,
+    *,
+    known: Sequence[str],
+) -> TokenLimits:
+    """Limits as they were asked for; a LedgerError names what is wrong with them."""
+    names = sorted({each.strip() for each in operations if each.strip()})
+    for name in names:
+        if name not in known and name != ACCOUNT_API:
+            listed = ", ".join([*known, ACCOUNT_API])
+            raise LedgerError(f"There is no operation {name!r}: a token can be for {listed}.")
+    try:
+        found = networks(addresses)
+    except ValueError as error:
+        raise LedgerError(f"Addresses are like 203.0.113.7 or 203.0.113.0/24: {error}.") from None
+    if len(found) > NETWORKS_MAX:
+        raise LedgerError(f"A token can have at most {NETWORKS_MAX} addresses or networks.")
+    return TokenLimits(
+        names or None, [str(each) for each in found] or None, credits_per_day, calls_per_day
+    )
+
+
+class DayCap(msgspec.Struct, frozen=True, gc=False):
+    """What a token may spend in the day that began at `day_at_ms`."""
+
+    credits_max: int | None
+    calls_max: int | None
+    day_at_ms: int
+
+
+class DayCapError(Exception):
+    """A charge was refused, because its token has spent what it may spend in a day."""
+
+    def __init__(self, unit: str, left: int, most: int) -> None:
+        super().__init__(unit, left, most)
+        self.unit = unit
+        self.left = left
+        self.most = most
+
+
+_day = bindparam("of_day_ms", type_=BigInteger)
+_is_its_day = token_day.c.day_at_ms.between(_day, _day + _AHEAD_MS)
+_credits = case((_is_its_day, token_day.c.credits), else_=0)
+_calls = case((_is_its_day, token_day.c.calls), else_=0)
+_new_credits = _credits + bindparam("amount", type_=BigInteger)
+_BEGIN = Query(
+    token_day.insert().values(token_id=bindparam("of_token"), day_at_ms=0, credits=0, calls=0)
+)
+_SPENT = Query(select(_credits, _calls).where(token_day.c.token_id == bindparam("of_token")))
+_SPEND = Query(
+    token_day.update()
+    .where(
+        token_day.c.token_id == bindparam("of_token"),
+        _new_credits <= bindparam("credits_max", type_=BigInteger),
+        _calls + 1 <= bindparam("calls_max", type_=BigInteger),
+    )
+    .values(
+        day_at_ms=case((_is_its_day, token_day.c.day_at_ms), else_=_day),
+        credits=_new_credits,
+        calls=_calls + 1,
+    )
+)
+_GIVE_BACK = Query(
+    token_day.update()
+    .where(
+        and_(
+            token_day.c.token_id == bindparam("of_token"),
+            token_day.c.day_at_ms <= bindparam("at_ms", type_=BigInteger),
+            token_day.c.credits >= bindparam("amount", type_=BigInteger),
+            token_day.c.calls > 0,
+        )
+    )
+    .values(
+        credits=token_day.c.credits - bindparam("amount", type_=BigInteger),
+        calls=token_day.c.calls - 1,
+    )
+)
+_LOCK = Query(
+    select(token_day.c.token_id)
+    .where(token_day.c.token_id == bindparam("of_token"))
+    .with_for_update()
+)
+
+
+async def begin_days(transaction: Transaction, token_id: str) -> None:
+    """Begins to count for a new token that has a cap."""
+    await transaction.execute(_BEGIN, of_token=token_id)
+
+
+async def lock_days(transaction: Transaction, token_ids: Iterable[str]) -> None:
+    """Locks what tokens have spent, in a fixed order, which prevents deadlocks."""
+    for token_id in sorted(set(token_ids)):
+        await transaction.fetch_one(_LOCK, of_token=token_id)
+
+
+async def spend(
+    transaction: Transaction, token_id: str, cap: DayCap, unit: str, amount: int
+) -> None:
+    """Counts one call and its credits against the cap, or raises DayCapError."""
+    taken = amount if unit == "credits" else 0
+    is_spent = await transaction.execute(
+        _SPEND,
+        of_token=token_id,
+        of_day_ms=cap.day_at_ms,
+        amount=taken,
+        credits_max=AMOUNT_MAX if cap.credits_max is None else cap.credits_max,
+        calls_max=AMOUNT_MAX if cap.calls_max is None else cap.calls_max,
+    )
+    if not is_spent:
+        await check_cap(transaction, token_id, cap, unit, amount)
+        raise AssertionError(f"token {token_id} has a cap and no count")
+
+
+async def check_cap(reader: Reader, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
+    """Raises DayCapError if a call cannot be counted against the cap now."""
+    row = await reader.fetch_one(_SPENT, of_token=token_id, of_day_ms=cap.day_at_ms)
+    credits_spent, calls_spent = row or (0, 0)
+    taken = amount if unit == "credits" else 0
+    if cap.calls_max is not None and calls_spent + 1 > cap.calls_max:
+        raise DayCapError("calls", cap.calls_max - calls_spent, cap.calls_max)
+    if cap.credits_max is not None and credits_spent + taken > cap.credits_max:
+        raise DayCapError("credits", cap.credits_max - credits_spent, cap.credits_max)
+
+
+async def give_back(transaction: Transaction, token_id: str, amount: int, at_ms: int) -> None:
+    """Uncounts a call that was counted at this time and is not charged after all, if its day is
+    not over; does nothing for a token without a cap."""
+    await transaction.execute(_GIVE_BACK, of_token=token_id, amount=amount, at_ms=at_ms)

@@ -1,0 +1,221 @@
+"""Limited tokens: operations, addresses, and credits and calls a day, exact also under races."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.support.all_operations import all_operations_caller, ask, good_request
+from tests.support.fake_carrier import ISSUE, FakeCarrier
+from tests.support.gateway import Gateway
+from tests.support.ledger import calls_left, credits_left, new_caller
+from tests.support.load import fire
+from tests.support.remote import connected_carrier
+from tests.support.stores import Store
+from tests.support.waybills import request
+from tollway.audit.report import audit
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_limits import TokenLimits, read_limits
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.waybills.operation import WAYBILLS
+
+ORDERS, CLAIMS, ANALYSIS = (BY_NAME[n] for n in ("orders", "coupon_claims", "product_analysis"))
+
+
+def audited(store: Store) -> int:
+    return len(store.do(lambda database: audit(database, Runtime().at_ms())).breaches)
+
+
+def test_a_token_for_some_operations_is_refused_by_the_others(
+    served: Gateway, world: Store, today: date
+) -> None:
+    limits = TokenLimits(operations=["coupon_claims", "orders"])
+    for kind in ("live", "test"):
+        caller = all_operations_caller(world, limits=limits, kind=kind)
+        for operation in OPERATIONS:
+            reply = ask(served, operation, caller.token, good_request(operation, today))
+            if operation in (CLAIMS, ORDERS):
+                assert reply.code in (0, 103) if kind == "test" else reply.code == 0
+                continue
+            assert (reply.code, reply.headers["x-tollway-reason"]) == (204, "TOKEN_NOT_FOR_THIS")
+            assert "coupon_claims, orders" in reply.msg
+        reply = served.get("/account/v1/balance", token=caller.token)
+        assert reply.code == 204
+    assert credits_left(world, all_operations_caller(world, limits=limits)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("networks", "is_allowed"),
+    [
+        (["127.0.0.0/8"], True),
+        (["203.0.113.7/32", "127.0.0.1/32"], True),
+        (["203.0.113.0/24"], False),
+        (["::/0"], False),
+    ],
+)
+def test_a_token_is_refused_from_other_addresses(
+    served: Gateway, world: Store, networks: list[str], is_allowed: bool, today: date
+) -> None:
+    caller = all_operations_caller(world, limits=TokenLimits(networks=networks))
+    # No proxy is trusted, so what a client claims does not count.
+    claimed = {"X-Forwarded-For": "203.0.113.9"}
+    for headers in ({}, claimed):
+        reply = ask(served, ORDERS, caller.token, good_request(ORDERS, today), headers)
+        if is_allowed:
+            assert reply.code == 0
+        else:
+            assert (reply.code, reply.headers["x-tollway-reason"]) == (204, "TOKEN_NOT_FROM_HERE")
+            assert "127.0.0.1" in reply.msg
+    assert (served.get("/account/v1/balance", token=caller.token).code == 0) is is_allowed
+
+
+def test_behind_a_trusted_proxy_the_clients_own_address_counts(
+    own_store: Store, question: dict[str, str]
+) -> None:
+    caller = new_caller(own_store, limits=TokenLimits(networks=["203.0.113.0/24"]))
+    gateway = Gateway(own_store, trusted_proxies="127.0.0.1")
+    for sent, code in (("203.0.113.9", 0), ("198.51.100.1, 203.0.113.9", 0), ("198.51.100.1", 204)):
+        reply = gateway.get(token=caller.token, query=question, headers={"X-Forwarded-For": sent})
+        assert reply.code == code
+    assert gateway.get(token=caller.token, query=question).code == 204
+    assert gateway.stop() == 0
+
+
+@pytest.fixture
+def nodes(own_store: Store) -> Iterator[list[Gateway]]:
+    """Two gateways where the engine has them, otherwise one."""
+    started = [Gateway(own_store) for _ in range(2 if own_store.is_shared else 1)]
+    yield started
+    assert {node.stop() for node in started} == {0}
+
+
+def test_a_cap_of_calls_is_exact_over_all_nodes(
+    own_store: Store, nodes: list[Gateway], question: dict[str, str]
+) -> None:
+    limits = TokenLimits(calls_per_day=60)
+    capped = new_caller(own_store, calls=500, rate_limit=100_000, limits=limits)
+
+    async def all_nodes() -> Counter[int]:
+        fired = (fire(node, capped.token, question, clients=16, calls_each=5) for node in nodes)
+        return sum(await asyncio.gather(*fired), Counter())
+
+    codes = asyncio.run(all_nodes())
+    assert codes == {0: 60, 204: 80 * len(nodes) - 60}
+    assert calls_left(own_store, capped) == 440
+    reply = nodes[0].get(token=capped.token, query=question)
+    assert (reply.code, reply.headers["x-tollway-reason"]) == (204, "TOKEN_DAY_USED_UP")
+    assert "60 calls a day: 0 left" in reply.msg
+    # The cap is of one day: a row of yesterday counts nothing.
+    own_store.run("UPDATE token_day SET day_at_ms = day_at_ms - 86400000")
+    assert nodes[0].get(token=capped.token, query=question).code == 0
+    assert own_store.run("SELECT calls FROM token_day") == [(1,)]
+    assert audited(own_store) == 0
+    own_store.run("UPDATE token_day SET calls = 61")
+    assert audited(own_store) == 1
+
+
+def test_a_cap_of_credits_counts_what_is_charged_and_nothing_else(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world, limits=TokenLimits(credits_per_day=3))
+    orders = good_request(ORDERS, today)
+    assert ask(served, ORDERS, caller.token, {"owner_id": "no shop"}).code == 103
+    key = {"Idempotency-Key": "one"}
+    assert ask(served, ORDERS, caller.token, orders, key).code == 0
+    assert ask(served, ORDERS, caller.token, orders, key).code == 0
+    # Calls of the allowance are no credits.
+    assert ask(served, ANALYSIS, caller.token, good_request(ANALYSIS, today)).code == 0
+    for _ in range(2):
+        assert ask(served, ORDERS, caller.token, orders).code == 0
+    for headers in ({}, {"Idempotency-Key": "two"}):
+        reply = ask(served, ORDERS, caller.token, orders, headers)
+        assert reply.headers["x-tollway-reason"] == "TOKEN_DAY_USED_UP"
+        assert "3 credits a day: 0 left, this call takes 1" in reply.msg
+    # A waybill costs more than is left, and is not issued; one that is repeated is free.
+    waybill = ask(served, WAYBILLS, caller.token, good_request(WAYBILLS, today))
+    assert waybill.headers["x-tollway-reason"] == "TOKEN_DAY_USED_UP"
+    assert ask(served, ORDERS, caller.token, orders, key).code == 0
+    assert credits_left(world, caller) == 997
+
+
+def test_what_a_carrier_refuses_is_given_back_to_the_cap(
+    own_store: Store, tmp_path: Path, today: date
+) -> None:
+    carrier = FakeCarrier(tmp_path)
+    wp_code = connected_carrier(own_store, carrier, deadline_ms=5000, settle_after_s=60)
+    caller = all_operations_caller(own_store, limits=TokenLimits(credits_per_day=10))
+    gateway = Gateway(own_store)
+    try:
+        carrier.misbehave("refuse")
+        refused = ask(gateway, WAYBILLS, caller.token, request(wp_code))
+        assert (refused.code, refused.data["code"]) == (0, 0)
+        assert own_store.run("SELECT credits, calls FROM token_day") == [(0, 0)]
+        carrier.misbehave("none")
+        assert ask(gateway, WAYBILLS, caller.token, request(wp_code)).data["code"] == 1
+        assert own_store.run("SELECT credits, calls FROM token_day") == [(10, 1)]
+        reply = ask(gateway, WAYBILLS, caller.token, request(wp_code))
+        assert reply.headers["x-tollway-reason"] == "TOKEN_DAY_USED_UP"
+        assert carrier.received(ISSUE) == 2
+    finally:
+        carrier.stop()
+        assert gateway.stop() == 0
+    assert audited(own_store) == 0
+
+
+def test_a_limited_token_makes_no_other(served: Gateway, world: Store) -> None:
+    limits = TokenLimits(operations=["account"], calls_per_day=5)
+    caller = all_operations_caller(world, limits=limits)
+    assert served.get("/account/v1/balance", token=caller.token).code == 0
+    for path, sent in (
+        ("make", {"label": "wider"}),
+        ("rotate", {"token_id": caller.token_id}),
+    ):
+        reply = served.post_json(f"/account/v1/tokens/{path}", sent, token=caller.token)
+        assert (reply.code, reply.headers["x-tollway-reason"]) == (204, "TOKEN_CANNOT_MAKE")
+
+
+def test_the_account_api_makes_limited_tokens_and_rotating_keeps_the_limits(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world)
+    sent = {
+        "label": "till",
+        "operations": "orders, account",
+        "addresses": "127.0.0.1, 10.0.0.0/8",
+        "credits_per_day": 1,
+        "calls_per_day": 7,
+    }
+    made = served.post_json("/account/v1/tokens/make", sent, token=caller.token).data
+    limits = {
+        "operations": ["account", "orders"],
+        "networks": ["127.0.0.1/32", "10.0.0.0/8"],
+        "credits_per_day": 1,
+        "calls_per_day": 7,
+    }
+    assert made["token"]["limits"] == limits
+    rotated = {"token_id": made["token"]["id"]}
+    new = served.post_json("/account/v1/tokens/rotate", rotated, token=caller.token).data
+    assert new["token"]["limits"] == limits
+    orders = good_request(ORDERS, today)
+    assert [ask(served, ORDERS, new["text"], orders).code for _ in range(2)] == [0, 204]
+    for wrong in (
+        {"operations": "orders,nothing"},
+        {"addresses": "here"},
+        {"addresses": ","},
+        {"calls_per_day": -1},
+        {"kind": "test", "calls_per_day": 1},
+    ):
+        reply = served.post_json(
+            "/account/v1/tokens/make", {"label": "x"} | wrong, token=caller.token
+        )
+        assert reply.code == 100
+
+
+def test_limits_that_mean_nothing_are_refused() -> None:
+    for operations, addresses in ((["everything"], []), ([], ["300.1.2.3"]), ([], ["::1"] * 51)):
+        with pytest.raises(LedgerError):
+            read_limits(operations, addresses, None, None, known=list(BY_NAME))
