@@ -1,4 +1,4 @@
-"""Two workers of one gateway: what one of them charged or was told, the other knows."""
+"""Two workers of one gateway: what one of them has charged or changed, the other knows."""
 
 import asyncio
 import os
