@@ -54,14 +54,11 @@ class Decode:
 
     def decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
         """The request, and which parameters were ignored."""
-        decoder = self._decoders[operation_name]
-        # Before the others are read: a misspelled one is named as such, and not as missing.
-        ignored = decoder.ignored(raw)
-        request = decoder.decode(raw)
+        request, ignored = self._decoders[operation_name].read(raw)
         check = self._checks[operation_name]
         if check is not None:
             check(request, self._zone)
-        return request, _listed(ignored)
+        return request, _listed(ignored) if ignored else ""
 
 
 def _listed(names: list[str]) -> str:
