@@ -54,7 +54,7 @@ class Caller:
         self._top_ups = 0
         # The calls of this minute that were not charged.
         self._minute = 0
-        self._uncharged: Counter[tuple[str, int]] = Counter()
+        self._not_charged: Counter[tuple[str, int]] = Counter()
 
     def begin(self) -> None:
         """The first credits and calls."""
@@ -132,12 +132,12 @@ class Caller:
         only the first have."""
         minute = answer.at.first_ms // 60_000
         if minute != self._minute:
-            self._minute, self._uncharged = minute, Counter()
+            self._minute, self._not_charged = minute, Counter()
         kind = (operation, int(answer.body["code"]))
-        self._uncharged[kind] += 1
+        self._not_charged[kind] += 1
         is_certain = answer.at.last_ms // 60_000 == minute
-        few = self._uncharged[kind] <= _OF_KIND_MAX
-        return is_certain and few and self._uncharged.total() <= _OF_ACCOUNT_MAX
+        few = self._not_charged[kind] <= _OF_KIND_MAX
+        return is_certain and few and self._not_charged.total() <= _OF_ACCOUNT_MAX
 
     def _amount_of(self, client: Client, answer: Answer) -> int:
         """What a call took, where its answer does not show by itself which price it had."""
