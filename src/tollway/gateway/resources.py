@@ -18,7 +18,7 @@ from tollway.pipeline.call import AnswerStore, Side
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.key_check import files_of
-from tollway.store.keys import load_secret, load_signer
+from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import open_database, open_reading
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.replica import ReadingDatabase
@@ -40,7 +40,7 @@ class Resources:
         key_file, secret_file = self.files = files_of(settings)
         self.secret = load_secret(secret_file.present())
         self.vault = load_vault(key_file.present())
-        self.fingerprinter = load_signer(key_file.path, "request fingerprint")
+        self.fingerprinter = load_signer(key_file.path, REQUESTS)
         self.versions = Versions(self.database)
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
