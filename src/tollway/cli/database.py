@@ -11,7 +11,6 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
-from tollway.gateway.resealing import Rotation
 from tollway.ledger.trail import record_act
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.retention.retention import Dropped, Retention
@@ -85,6 +84,9 @@ async def rotate(
     Gateways need not stop, but must be restarted in between: each run says what to do next. A run
     that was interrupted is simply started again.
     """
+    # It knows every table with sealed records, and loads most of the gateway for that.
+    from tollway.gateway.resealing import Rotation  # noqa: PLC0415
+
     path = key_file_of(session.settings).present()
     database = await session.open()
     rotation = Rotation(database, path, session.runtime.at_ms)
