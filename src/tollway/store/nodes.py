@@ -4,6 +4,8 @@ Every serving process has a row, refreshed twice a minute and removed when it st
 process counts as serving until its row is too old, by the clock that all nodes share.
 """
 
+from typing import TYPE_CHECKING
+
 from sqlalchemy import bindparam, func, select
 
 import tollway
@@ -11,7 +13,9 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.database import node
-from tollway.store.sealing import Sealer
+
+if TYPE_CHECKING:
+    from tollway.store.sealing import Sealer
 
 ALIVE_S = 90
 _KEPT_S = 24 * 3600
@@ -39,7 +43,7 @@ class Presence:
     """The row of one serving process."""
 
     def __init__(
-        self, database: Database, node_id: str, name: str, knows_schema: str, sealer: Sealer
+        self, database: Database, node_id: str, name: str, knows_schema: str, sealer: "Sealer"
     ) -> None:
         self._database = database
         self._sealer = sealer
