@@ -87,7 +87,7 @@ class Receiver(NamedTuple):
     address: str
 
 
-_pack: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
+packed: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
 
@@ -104,7 +104,6 @@ def checked_record(values: dict[str, object]) -> OrderRecord:
 
 def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> OrderRow:
     """The record as it is stored; `ready` if it is known already."""
-    receiver = Receiver(record.receiver_name, record.receiver_phone, record.receiver_address)
     return OrderRow(
         record.owner_id,
         -record.confirm_time,
@@ -124,9 +123,14 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.remark or None,
         record.remark_tag,
         record.remark_tag_name,
-        sealer.seal(_pack(receiver), _context(record.owner_id, record.order_sn)),
+        sealer.seal(packed(receiver_of(record)), context_of(record.owner_id, record.order_sn)),
         ready_order(record) if ready is None else ready,
     )
+
+
+def receiver_of(record: OrderRecord) -> Receiver:
+    """What is sealed of a record."""
+    return Receiver(record.receiver_name, record.receiver_phone, record.receiver_address)
 
 
 def ready_order(record: OrderRecord) -> bytes:
@@ -188,9 +192,9 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
 
 def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -> Receiver:
     """The receiver of an order."""
-    return _unpack(sealer.open(sealed, _context(owner_id, order_sn)))
+    return _unpack(sealer.open(sealed, context_of(owner_id, order_sn)))
 
 
-def _context(owner_id: str, order_sn: str) -> bytes:
+def context_of(owner_id: str, order_sn: str) -> bytes:
     """What the seal is bound to. No id has a NUL, so no two orders have the same."""
     return f"{owner_id}\0{order_sn}".encode()
