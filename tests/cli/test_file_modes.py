@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.ports import free_port
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.sqlite
@@ -69,6 +70,32 @@ def test_a_backup_with_an_added_part_is_not_restored(
     assert refused.status == 1
     assert f"the {kind} 'gift', which Tollway did not make" in refused.err
     assert not (workplace / "again.db").exists()
+
+
+CHANGED = {
+    "the index 'waybill_number_once' is missing": "DROP INDEX waybill_number_once",
+    "the table 'account' is not as Tollway made it": "ALTER TABLE account ADD COLUMN extra VARCHAR",
+    "the trigger 'operator_act_is_not_deleted' is missing": (
+        "DROP TRIGGER operator_act_is_not_deleted"
+    ),
+    "the index 'gift', which Tollway did not make": "CREATE INDEX gift ON entry (account_id)",
+    "the trigger 'gift', which Tollway did not make": STRANGE["trigger"],
+}
+
+
+@pytest.mark.parametrize("difference", CHANGED)
+def test_a_file_with_a_changed_schema_is_neither_served_nor_swept_nor_passes_the_audit(
+    tollway: Command, process: Command, ledger_store: Store, difference: str
+) -> None:
+    assert tollway("retention", "apply").status == 0
+    ledger_store.run(CHANGED[difference])
+    serve = process("serve", "--port", str(free_port()))
+    for refused in (serve, tollway("retention", "apply")):
+        assert refused.status == 1
+        assert difference in refused.err and "changed by another program" in refused.err
+    failed = tollway("audit")
+    assert failed.status == 1
+    assert difference in failed.out + failed.err
 
 
 @pytest.mark.parametrize("kind", STRANGE)

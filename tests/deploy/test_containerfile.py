@@ -37,7 +37,7 @@ def _copied() -> list[str]:
 
 
 def test_only_known_instructions_are_used() -> None:
-    known = "FROM WORKDIR RUN COPY ENV USER VOLUME EXPOSE STOPSIGNAL HEALTHCHECK ENTRYPOINT"
+    known = "ARG FROM WORKDIR RUN COPY ENV USER VOLUME EXPOSE STOPSIGNAL HEALTHCHECK ENTRYPOINT"
     assert {name for name, _ in STEPS} == set(known.split())
 
 
@@ -60,7 +60,8 @@ def test_everything_is_installed_from_the_lock_by_its_hash() -> None:
 
 
 def test_it_is_two_stages_and_ends_without_root() -> None:
-    assert [value.partition(" AS ")[0] for value in _all("FROM")] == ["python:3.11-slim"] * 2
+    assert _all("ARG") == ["BASE=python:3.11-slim"]
+    assert [value.partition(" AS ")[0] for value in _all("FROM")] == ["${BASE}"] * 2
     assert _all("USER") == ["tollway"]
     assert "tollway" in next(step for step in _all("RUN") if "useradd" in step)
     assert _all("VOLUME") == ["/data"]

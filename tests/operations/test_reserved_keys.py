@@ -123,9 +123,9 @@ _NEVER_RESERVED = {
 def test_without_the_reservation_several_would_be_issued_and_paid(
     own_store: Store, carrier: FakeCarrier, engine: str
 ) -> None:
+    gateway = Gateway(own_store)
     for statement in _NEVER_RESERVED[engine]:
         own_store.run(statement)
-    gateway = Gateway(own_store)
     with pytest.raises(AssertionError, match=r"== 1"):
         assert_only_one_of_different_ones_is_issued(own_store, carrier, [gateway])
     assert gateway.stop() == 0

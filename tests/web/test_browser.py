@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -162,6 +163,9 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     page.goto(f"/account/enter?link={member.link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/account")
+    other = date.fromisoformat(question["query_date"]) - timedelta(days=7)
+    analysis = f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
+    analysis += f"&other={other.isoformat()}&data=sandbox"
     wrong = {}
     for path in (
         *("/", "/owner", "/operator", "/operator/accounts", "/operator/requests"),
@@ -170,6 +174,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         *("/operator/nodes", "/operator/trail", "/operator/settings"),
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
         *("/account/ledger", "/account/tokens", "/account/shops", "/account/members"),
+        *("/account/analysis", analysis),
     ):
         page.goto(path)
         page.evaluate(_AXE)
@@ -187,6 +192,8 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         if found:
             wrong[path] = [(each["id"], [n["html"][:90] for n in each["nodes"]]) for each in found]
     assert wrong == {}
+    page.goto(analysis)
+    assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == 1
 
 
 def test_hostile_names_are_shown_as_text(

@@ -1,12 +1,16 @@
 """The pages of an account's members: their own account, and never a row of another."""
 
+import html
+import re
 import time
+from datetime import date, timedelta
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.support.browsers import Browser
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME, Caller, new_caller
+from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.stores import Store
 from tests.web.test_operator import shown_secret
 from tollway.identity.people import Invitation, Role, invite
@@ -53,6 +57,43 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in ledger and request_id in log
 
 
+def test_an_analysis_is_paid_for_once_and_shown_again(
+    member: Browser, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    asked = {"product": question["product_id"], "day": question["query_date"]}
+    before = calls_left(store, caller)
+    offer = member.open(f"/account/analysis?{urlencode(asked)}").text
+    assert "costs 1 call if it succeeds" in offer and calls_left(store, caller) == before
+    shown = member.send("/account/analysis/pay")
+    assert shown.url.path == "/account/analysis" and "Traffic sources" in shown.text
+    for _ in range(2):
+        assert "Keywords" in member.open(str(shown.url)).text
+    assert calls_left(store, caller) == before - 1
+    assert asked["product"] in member.open("/account/analysis").text
+    # The first day is paid for: only the second is in the price.
+    other = (date.fromisoformat(asked["day"]) - timedelta(days=7)).isoformat()
+    member.open(f"{shown.url}&other={other}")
+    both = member.send("/account/analysis/pay").text
+    assert f"to {other}" in both and calls_left(store, caller) == before - 2
+
+
+def test_an_analysis_of_the_sandbox_and_a_refused_one_cost_nothing(
+    member: Browser, store: Store, caller: Caller
+) -> None:
+    before = calls_left(store, caller)
+    sample = re.search(
+        r"/account/analysis\?product=[^\"]+sandbox", member.open("/account/analysis").text
+    )
+    assert sample is not None
+    page = member.open(html.unescape(sample[0])).text
+    assert "nothing was charged" in page and "Search terms" in page
+    member.open("/account/analysis?product=unknown&day=2026-01-31")
+    refused = member.send("/account/analysis/pay")
+    assert refused.status_code == 409 and "(100)" in refused.text
+    assert member.open("/account/analysis?product=1&day=soon").status_code == 400
+    assert calls_left(store, caller) == before
+
+
 def test_a_member_issues_a_limited_token(
     member: Browser, gateway: Gateway, question: dict[str, str]
 ) -> None:
@@ -81,6 +122,7 @@ def test_no_page_shows_or_changes_a_row_of_another_account(
         f"/account/tokens?account={other.account_id}",
         "/account/shops",
         "/account/members",
+        f"/account/analysis?account={other.account_id}",
         "/account/requests.csv",
         f"/account/ledger.csv?account={other.account_id}&unit=calls:product_analysis",
     ):

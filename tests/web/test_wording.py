@@ -12,7 +12,7 @@ from jinja2 import Environment, nodes
 import tollway.web
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import declared_fields
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.web.wording import catalogue, is_own_address
 
 _WEB = Path(tollway.web.__file__).parent
@@ -45,9 +45,9 @@ def _in_template(path: Path) -> Iterator[str]:
 def sentences() -> frozenset[str]:
     found = {each for path in _WEB.rglob("*.py") for each in _in_code(path)}
     found |= {each for path in _WEB.rglob("*.html") for each in _in_template(path)}
-    found |= {operation.title for operation in OPERATIONS}
-    found |= {operation.consent.asks for operation in OPERATIONS if operation.consent}
-    for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+    found |= {operation.title for operation in WITH_COMPANIONS}
+    found |= {operation.consent.asks for operation in WITH_COMPANIONS if operation.consent}
+    for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
         found.add(operation.title)
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     return frozenset(found)
@@ -85,12 +85,15 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark", "chosen dark"])
+_THEMES = ("light", "dark", "chosen dark", "print")
+
+
+@pytest.mark.parametrize("theme", _THEMES)
 def test_a_state_can_be_read_in_every_theme(theme: str) -> None:
     style = (_WEB / "pages.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root[^{]*\{([^}]*--ground[^}]*)\}", style)
-    assert len(blocks) == 3
-    block = blocks[("light", "dark", "chosen dark").index(theme)]
+    assert len(blocks) == len(_THEMES)
+    block = blocks[_THEMES.index(theme)]
     colours = dict(re.findall(r"--([\w-]+): (#\w+)", block))
     for tone, ground in (("good", "good-soft"), ("soon", "soon-soft"), ("bad", "bad-soft")):
         lighter, darker = sorted(map(_luminance, (colours[tone], colours[ground])), reverse=True)

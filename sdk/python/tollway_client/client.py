@@ -17,6 +17,8 @@ from tollway_client.types import (
     Material,
     OrderEntry,
     OrderPage,
+    OrdersByNumber,
+    OrdersChanged,
     ProductAnalysis,
     PromotionMaterial,
     WaybillResult,
@@ -31,6 +33,8 @@ _PROMOTION_MATERIAL = Operation(
 )
 _WAYBILLS = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn", "json")
 _ORDERS = Operation("orders", "POST", "/papi/tool/erps/paging-orders", "form")
+_ORDERS_BY_NUMBER = Operation("orders", "POST", "/papi/tool/erps/paging-orders/by-number", "json")
+_ORDERS_CHANGED = Operation("orders", "POST", "/papi/tool/erps/paging-orders/changed", "json")
 
 
 class Client(SyncDriver):
@@ -293,6 +297,55 @@ class Client(SyncDriver):
                     "remarkTag": remarkTag,
                     "remarkTagName": remarkTagName,
                 },
+                idempotency_key,
+                headers,
+            )
+        )
+
+    def orders_by_number(
+        self,
+        *,
+        owner_id: str,
+        order_sn: list[str],
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> OrdersByNumber:
+        """Orders by their numbers.
+
+        owner_id: Shop owner id. Send a text of 1 to 64 characters.
+        order_sn: The order numbers. Send a list of 1 to 100, each a text of 1 to 64 characters.
+        """
+        return self._run(
+            self._core.call(
+                _ORDERS_BY_NUMBER,
+                OrdersByNumber,
+                {"owner_id": owner_id, "order_sn": order_sn},
+                idempotency_key,
+                headers,
+            )
+        )
+
+    def orders_changed(
+        self,
+        *,
+        owner_id: str,
+        cursor: Optional[str] = None,
+        pageSize: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> OrdersChanged:
+        """Orders changed since a cursor.
+
+        owner_id: Shop owner id. Send a text of 1 to 64 characters.
+        cursor: The next_cursor of the answer before; all orders if left out. Send a text of 1
+            to 64 characters.
+        pageSize: Orders per page; 100 if left out. Send a whole number from 1 to 100.
+        """
+        return self._run(
+            self._core.call(
+                _ORDERS_CHANGED,
+                OrdersChanged,
+                {"owner_id": owner_id, "cursor": cursor, "pageSize": pageSize},
                 idempotency_key,
                 headers,
             )

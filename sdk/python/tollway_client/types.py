@@ -230,3 +230,22 @@ class OrderPage(Payload):
     totalElements: int
     total_elements: int
     withholding_money: int
+
+
+@dataclass(frozen=True)
+class OrdersByNumber(Payload):
+    """The orders in the order of the numbers asked for; `missing` are the numbers without one."""
+
+    content: list[OrderEntry]
+    missing: list[str]
+    withholding_money: int
+
+
+@dataclass(frozen=True)
+class OrdersChanged(Payload):
+    """The orders changed after the cursor, in the order of their changes."""
+
+    content: list[OrderEntry]
+    next_cursor: str
+    has_more: bool
+    withholding_money: int

@@ -192,3 +192,18 @@ export interface OrderPage {
   total_elements: number;
   withholding_money: number;
 }
+
+/** The orders in the order of the numbers asked for; `missing` are the numbers without one. */
+export interface OrdersByNumber {
+  content: OrderEntry[];
+  missing: string[];
+  withholding_money: number;
+}
+
+/** The orders changed after the cursor, in the order of their changes. */
+export interface OrdersChanged {
+  content: OrderEntry[];
+  next_cursor: string;
+  has_more: boolean;
+  withholding_money: number;
+}

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from tollway.audit.carrier_journal import audit_journal
-from tollway.audit.check import Breach
+from tollway.audit.check import Breach, CheckFigures
 from tollway.audit.report import AuditReport
 from tollway.audit.report import audit as audit_all
 from tollway.carriers.carriers import known_carrier
@@ -18,6 +18,8 @@ from tollway.cli.output import Output, Table
 from tollway.cli.parameters import option
 from tollway.store.clock import common_ms
 from tollway.store.open import OpenDatabase, sqlite_path
+from tollway.store.sqlite.files import changes_of
+from tollway.store.sqlite.schema_check import schema_parts
 
 commands = typer.Typer()
 
@@ -42,9 +44,21 @@ async def audit(
         # What a damaged file says cannot be held against what it says elsewhere.
         refuse_damaged(file, file, " Keep it as it is, and restore a backup.")
     report = await audit_all(database, await common_ms(database, session.runtime.at_ms()))
+    if not database.is_shared:
+        report = _with_schema(report, Path(sqlite_path(session.settings.database)))
     if journal is not None and carrier is not None:
         report = await _with_journal(database, report, journal, carrier)
     return Output(report, *_shown(report), failure=_failure(report))
+
+
+def _with_schema(report: AuditReport, file: Path) -> AuditReport:
+    changes = changes_of(file)
+    holds = "tables, indexes and triggers are as Tollway made them"
+    figures = CheckFigures("schema", holds, schema_parts(), len(changes))
+    breaches = [Breach("schema_changed", None, None, each) for each in changes]
+    return msgspec.structs.replace(
+        report, checks=[*report.checks, figures], breaches=[*report.breaches, *breaches]
+    )
 
 
 async def _with_journal(

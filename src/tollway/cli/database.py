@@ -15,8 +15,8 @@ from tollway.ledger.trail import record_act
 from tollway.retention.retention import Dropped, Retention
 from tollway.store.database import Transaction
 from tollway.store.key_check import SECRET_FILE, accept_file, files_of
+from tollway.store.migrate import check_unchanged, newest_revision
 from tollway.store.migrate import migrate as migrate_schema
-from tollway.store.migrate import newest_revision
 from tollway.store.open import without_password
 
 commands = typer.Typer()
@@ -77,7 +77,9 @@ async def apply(
     dry_run: Annotated[bool, option("Only show what would be dropped.", "--dry-run")] = False,
 ) -> Output:
     """Drop old orders, claims, entries, reads and receipts now; a server does it by itself."""
-    rules = Retention(await session.open(), session.settings)
+    database = await session.open()
+    await check_unchanged(database)
+    rules = Retention(database, session.settings)
     now_ms = session.runtime.at_ms()
     dropped = await rules.plan(now_ms) if dry_run else await _apply_all(rules, now_ms)
     table = Table(

@@ -22,7 +22,7 @@ from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
 from tollway.store.durable_files import to_disk
 from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
-from tollway.store.migrate import check_known, migrate, newest_revision
+from tollway.store.migrate import check_known, check_unchanged, migrate, newest_revision
 from tollway.store.open import is_shared, sqlite_path
 from tollway.store.sqlite.files import ServingLock, put_in_place, side_files_of
 
@@ -173,6 +173,7 @@ def _check_copy(
                     f"{backup} is at schema {schema}, this version needs {newest_revision()}: "
                     "restore it with --migrate, which leaves the backup itself as it is."
                 )
+            await check_unchanged(database)
             # The output names the files that did not come along.
             await refuse_others(database, [file for file in files if file.path.exists()])
             return schema, await audit(database, session.runtime.at_ms(), advance)

@@ -29,7 +29,7 @@ from tollway.ledger.accounts import search_accounts
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
-from tollway.store.migrate import check_current, migrate
+from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
 from tollway.store.postgresql.pool import crowding
 from tollway.store.sqlite.files import ServingLock
@@ -147,6 +147,7 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     await refuse_others(database, files)
     await migrate(database, is_alone=is_alone)
     await check_current(database)
+    await check_unchanged(database)
     await use_files(database, files, ALL_TABLES)
     now_ms = session.runtime.at_ms()
     return await crowding(database, settings.workers, settings.database_connections, now_ms)

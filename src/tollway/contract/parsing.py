@@ -11,6 +11,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn, TypeVar
 
+import msgspec
 from multipart import MultipartError, PushMultipartParser, parse_options_header
 
 from tollway.contract.language import Phrase
@@ -186,9 +187,13 @@ def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, b
 _NOT_JSON = Phrase("it is not valid JSON", "不是有效的 JSON")
 _NOT_OBJECT = Phrase("it is not a JSON object", "不是 JSON 对象")
 JSON_TYPE = "application/json"
+_decode_json = msgspec.json.Decoder().decode
 
 
 def read_json(body: bytes, charset: str = UTF8) -> dict[str, object]:
+    plain = _plain_members(body) if charset == UTF8 else None
+    if plain is not None:
+        return plain
     text = _text(body, charset, BODY)
     try:
         values = json.loads(text, object_pairs_hook=_Members(), parse_constant=_no_constant)
@@ -198,6 +203,34 @@ def read_json(body: bytes, charset: str = UTF8) -> dict[str, object]:
     if not isinstance(values, dict):
         raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_OBJECT)
     return values
+
+
+_PLAIN_JSON_MAX = 4096
+
+
+def _plain_members(body: bytes) -> dict[str, object] | None:
+    """The members of an object as most clients send it, with plain values and nothing escaped. It
+    is read in a quarter of the time that the reader of all JSON takes, which reads whatever is None
+    here.
+
+    The faster reader does not tell a name that was sent twice. But each name and each text has two
+    quotes, and of a name that was sent twice one is lost: then there are more than were counted.
+    """
+    if len(body) > _PLAIN_JSON_MAX or b"\\" in body:
+        return None
+    try:
+        values = _decode_json(body)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+    if not isinstance(values, dict) or len(values) > PARAMETERS_MAX:
+        return None
+    quoted = len(values)
+    for value in values.values():
+        if isinstance(value, str):
+            quoted += 1
+        elif isinstance(value, (dict, list)):
+            return None
+    return values if body.count(b'"') == 2 * quoted else None
 
 
 class _Members:
@@ -231,6 +264,10 @@ _PLAIN_MULTIPART = re.compile(rb"--([ -~]{0,69}[!-~])\r\n")
 def read_body(content_type: str, body: bytes) -> Mapping[str, object]:
     """The values of a body: as its Content-Type has it, or as it plainly is itself. Clients often
     send JSON as a form or as text, which is what their libraries declare by default."""
+    if content_type.startswith("multipart/form-data"):
+        plain = _plain_pairs(content_type, body)
+        if plain is not None:
+            return collect(plain)
     kind, options = _kind_of(content_type)
     if kind == "multipart/form-data":
         return read_form(content_type, body)

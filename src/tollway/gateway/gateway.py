@@ -16,6 +16,7 @@ from tollway.demo.world import curl_line, saved_world, world_path
 from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
+from tollway.gateway.own_calls import OwnCalls
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
@@ -25,7 +26,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
-from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS
+from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS, WITH_COMPANIONS
 from tollway.pipeline.bodies import (
     BodyShare,
     ByteBudget,
@@ -235,7 +236,7 @@ class Gateway:
         settings, resources, database = self._settings, self._resources, self._database
         sealer, metrics = resources.vault.sealer, self._metrics
         mapped = settings.http_status == "mapped"
-        description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
+        description = openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)
         return [
             *probe_routes(self._worker.metrics, self.readiness, description),
             *web_routes(self._web_parts()),
@@ -267,6 +268,7 @@ class Gateway:
             is_ready=is_ready,
             demo=_demo_hints(self._settings),
             sandbox=_sandbox_rows(),
+            calls=OwnCalls(self._edge),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

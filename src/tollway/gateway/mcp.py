@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any
-from urllib.parse import urlencode
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -19,11 +18,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from tollway import __version__
-from tollway.contract.operation import Encoding, Operation, Unit
+from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.openapi import parameters_schema
+from tollway.gateway.own_calls import OwnCalls
 from tollway.ledger.agent_sessions import give_back, reserve
-from tollway.pipeline.bodies import Message, Receive, Scope, Send
+from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.http import Edge
 from tollway.pipeline.pipeline import Pipeline
@@ -51,7 +51,7 @@ class AgentTools:
     ) -> None:
         self._operations = {each.name: each for each in operations}
         self._pipeline = pipeline
-        self._edge = edge
+        self._calls = OwnCalls(edge)
         self._database = database
         self._messages = SlidingSecond()
         self._stopping = asyncio.Event()
@@ -168,21 +168,9 @@ class AgentTools:
         self, operation: Operation, values: Mapping[str, Any], request: Request
     ) -> types.CallToolResult:
         """Runs the operation as if its own HTTP request had come in."""
-        headers = _own_headers(request)
-        query, body = b"", b""
-        sent = {name: value for name, value in values.items() if value is not None}
-        if operation.encoding is Encoding.QUERY:
-            query = urlencode({name: _as_text(value) for name, value in sent.items()}).encode()
-        else:
-            # Every operation with a body also reads JSON.
-            body = json.dumps(sent).encode()
-            headers += [(b"content-type", b"application/json")]
-            headers += [(b"content-length", str(len(body)).encode())]
-        answer = _Collected()
-        scope = _scope(operation, query, headers, request.scope["client"])
-        await self._edge(scope, _received(body), answer.send)
-        envelope = json.loads(answer.body)
-        request_id = dict(answer.headers).get(b"x-request-id", b"").decode()
+        client = request.scope["client"]
+        envelope, headers = await self._calls(operation, values, _own_headers(request), client)
+        request_id = headers.get(b"x-request-id", b"").decode()
         text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
         return _result(text, envelope | {"request_id": request_id}, is_error=envelope["code"] != 0)
 
@@ -207,18 +195,6 @@ class _Budget:
         return cls(session, int(most))
 
 
-class _Collected:
-    """An answer of the pipeline, as ASGI messages bring it."""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.body = b""
-
-    async def send(self, message: Message) -> None:
-        self.headers = message.get("headers", self.headers)
-        self.body += message.get("body", b"")
-
-
 def _request_of(context: ServerRequestContext[Any, Any]) -> Request:
     assert isinstance(context.request, Request), "over HTTP, every message comes in a request"
     return context.request
@@ -228,38 +204,11 @@ async def _no_body(_limit: int, _sender: str) -> bytes:
     return b""
 
 
-def _received(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
-
-
-def _scope(
-    operation: Operation,
-    query: bytes,
-    headers: list[tuple[bytes, bytes]],
-    client: tuple[str, int],
-) -> Scope:
-    return {
-        "type": "http",
-        "method": operation.method,
-        "raw_path": operation.path.encode(),
-        "query_string": query,
-        "headers": headers,
-        "client": client,
-    }
-
-
 _CARRIED = (b"authorization", b"accept-language", b"x-forwarded-for")
 
 
 def _own_headers(request: Request) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in request.headers.raw if name in _CARRIED]
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _charged(operation: Operation, result: types.CallToolResult, price: int) -> int:

@@ -102,5 +102,8 @@ def _side(
         take_number=take_number,
     )
     handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
+    for subject in SUBJECTS:
+        for each in subject.companions:
+            handlers[each.operation.name] = each.make_handler(services)
     answers = AnswerStore(database, vault.sealer, resources.fingerprinter)
     return Side(handlers, GrantCache(database, versions), batcher, answers)

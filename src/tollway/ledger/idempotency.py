@@ -57,6 +57,17 @@ _KEEP = Query(
         where=or_(idempotency_key.c.at_ms <= bindparam("older_ms"), _is_reserved_by),
     )
 )
+_KEYS = Query(
+    select(idempotency_key.c.key, idempotency_key.c.request_id, idempotency_key.c.at_ms)
+    .where(
+        idempotency_key.c.account_id == bindparam("of_account"),
+        idempotency_key.c.key >= bindparam("first"),
+        idempotency_key.c.key < bindparam("end"),
+        idempotency_key.c.at_ms > bindparam("older_ms"),
+    )
+    .order_by(idempotency_key.c.key.desc())
+    .limit(bindparam("most", type_=Integer))
+)
 _OLDEST = Query(select(func.min(idempotency_key.c.at_ms)))
 _FREE = Query(idempotency_key.delete().where(*_of_key, _is_reserved_by))
 _primary_key = tuple_(idempotency_key.c.account_id, idempotency_key.c.key)
@@ -79,6 +90,22 @@ async def find_kept(reader: Reader, account_id: str, key: str, now_ms: int) -> K
         _FIND, of_account=account_id, of_key=key, older_ms=now_ms - KEPT_MS
     )
     return None if row is None else KeptAnswer(*row)
+
+
+async def kept_keys(
+    reader: Reader, account_id: str, prefix: str, now_ms: int, most: int
+) -> list[tuple[str, str, int]]:
+    """The last of an account's keys that begin so and whose answers are kept, each with the
+    request that paid and when."""
+    rows = await reader.fetch_all(
+        _KEYS,
+        of_account=account_id,
+        first=prefix,
+        end=prefix + "\x7f",
+        older_ms=now_ms - KEPT_MS,
+        most=most,
+    )
+    return [(key, request_id, int(at_ms)) for key, request_id, at_ms in rows]
 
 
 async def keep(

@@ -71,9 +71,17 @@ class Retained:
 
 
 @dataclass(frozen=True)
+class Companion:
+    """Another call on the data of an operation, paid as that operation, and its handler."""
+
+    operation: Operation
+    make_handler: Callable[[Services], Handler]
+
+
+@dataclass(frozen=True)
 class Subject:
     """One operation, its handler, its records, how they are made ready, how long they are kept,
-    and its demo data."""
+    its demo data, and its companions."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]
@@ -81,3 +89,4 @@ class Subject:
     ready: ReadyRecords | None = None
     retained: Retained | None = None
     demo: DemoPart | None = None
+    companions: tuple[Companion, ...] = ()

@@ -22,7 +22,7 @@ from tollway.ledger.idempotency import KeptAnswer
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.call import Answer, Call, Side, Stage
@@ -95,12 +95,12 @@ class Pipeline:
         self._settle = Settle(parts.settings.zone)
         self._to_operation = _Route(
             (
-                Route(OPERATIONS),
+                Route(WITH_COMPANIONS),
                 self.authenticate,
                 permit,
                 throttle,
                 Simulate(parts.links),
-                Decode(OPERATIONS, parts.settings.zone),
+                Decode(WITH_COMPANIONS, parts.settings.zone),
                 Consent(parts.links),
                 DryRun(parts.directory),
                 self._replay,

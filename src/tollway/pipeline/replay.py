@@ -66,7 +66,7 @@ class Replay:
 
 def _asked(call: Call) -> bytes:
     """What a request asks for, however it was spelled and encoded."""
-    return msgspec.json.encode((call.operation_name, call.request))
+    return msgspec.json.encode((call.operation.name, call.request))
 
 
 def _fingerprint(asked: bytes, signer: KeyedSigner, key_id: int) -> bytes:

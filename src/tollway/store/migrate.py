@@ -38,6 +38,9 @@ class Migratable(Reader, Protocol):
     async def schema_revision(self) -> str | None:
         """The revision the database is at; None when it is empty."""
 
+    async def strange_parts(self) -> list[str]:
+        """What the schema has that no migration made, or has not as a migration made it."""
+
     async def unfinished_move(self) -> str | None:
         """What is being moved into the database; None if nothing is."""
 
@@ -94,6 +97,18 @@ async def check_current(database: Migratable) -> None:
     if (source := await database.unfinished_move()) is not None:
         raise SchemaError(
             f"A move of {source} into the database is not finished: run `tollway move` again."
+        )
+
+
+async def check_unchanged(database: Migratable) -> None:
+    """Refuses a database whose schema another program has changed: what it does would not be what
+    is written here. Of a schema newer than this version's nothing is known."""
+    if await database.schema_revision() != newest_revision():
+        return
+    if strange := await database.strange_parts():
+        raise SchemaError(
+            f"The database was changed by another program: {'; '.join(strange)}. Undo that, or "
+            "restore a backup."
         )
 
 

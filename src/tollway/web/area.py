@@ -25,6 +25,7 @@ from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.blocks import Block, Cell, Link
 from tollway.web.entrance import Entrance
+from tollway.web.page_calls import PageCalls
 from tollway.web.pages import PageError, Web
 from tollway.web.sign_in import Visit
 from tollway.web.wording import Say, amount, exact_time, grouped, relative_time
@@ -40,6 +41,7 @@ class Services:
     settings: Settings
     runtime: Runtime
     vault: Vault
+    calls: PageCalls
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Context:
         crumbs: Sequence[Link] = (),
         actions: Sequence[Link] = (),
         live_s: int = 0,
+        is_printable: bool = False,
     ) -> Response:
         return self.web.page(
             self.visit,
@@ -95,6 +98,7 @@ class Context:
             crumbs=crumbs,
             actions=actions,
             live_s=live_s,
+            is_printable=is_printable,
         )
 
     def go(self, path: str, **query: str) -> Response:

@@ -58,7 +58,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Form:
-    """A form that is sent by POST; `tone` is act or warn."""
+    """A form that is sent by POST, or by GET if it only chooses; `tone` is act or warn."""
 
     kind: ClassVar[str] = "form"
     action: str
@@ -71,6 +71,7 @@ class Form:
     tone: str = "act"
     is_line: bool = False
     is_folded: bool = False
+    method: str = "post"
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Filters:
 
 @dataclass(frozen=True)
 class Table:
+    """Rows; on a phone each becomes a card, but those of a ranking stay beside each other."""
+
     kind: ClassVar[str] = "table"
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -94,6 +97,7 @@ class Table:
     older: str = ""
     newest: str = ""
     note: str = ""
+    is_ranked: bool = False
 
 
 class Figure(NamedTuple):

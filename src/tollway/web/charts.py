@@ -9,8 +9,10 @@ from markupsafe import Markup, escape
 
 from tollway.web.wording import grouped
 
-_WIDTH, _HEIGHT = 960, 220
+_HEIGHT = 220
 _TOP, _BOTTOM, _LEFT = 24, 24, 44
+# Across a page, and two beside each other. Texts have one size in both.
+WIDE, HALF = 960, 480
 
 
 class Series(NamedTuple):
@@ -22,11 +24,11 @@ class Series(NamedTuple):
 
 
 def stacked_columns(labels: Sequence[str], series: Sequence[Series], title: str) -> Markup:
-    """Columns of several kinds of value, one on the other."""
+    """Columns of several kinds of value, one on the other, across a page."""
     totals = [sum(each.values[index] for each in series) for index in range(len(labels))]
     most = _nice(max(totals, default=0))
-    width = (_WIDTH - _LEFT) / max(1, len(labels))
-    drawn = [_axis(most)]
+    width = (WIDE - _LEFT) / max(1, len(labels))
+    drawn = [_axis(most, WIDE)]
     for index, label in enumerate(labels):
         x, y = _LEFT + index * width, float(_HEIGHT - _BOTTOM)
         bars = []
@@ -40,24 +42,29 @@ def stacked_columns(labels: Sequence[str], series: Sequence[Series], title: str)
                 )
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
         shown = [part for part, each in zip(parts, series, strict=True) if each.values[index]]
-        drawn.append(_column(x, width, label, shown or [grouped(0)], "".join(bars)))
+        anchor = _anchor(x, width, WIDE)
+        drawn.append(_column(x, width, anchor, label, shown or [grouped(0)], "".join(bars)))
         if index % max(1, len(labels) // 8) == 0:
             drawn.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>')
-    return _svg(drawn, title)
+    return _svg(drawn, title, WIDE)
 
 
 def lines(
-    labels: Sequence[str], series: Sequence[Series], title: str, marked: int | None = None
+    labels: Sequence[str],
+    series: Sequence[Series],
+    title: str,
+    marked: int | None = None,
+    whole: int = HALF,
 ) -> Markup:
     """Lines over time; one position can be marked."""
     most = _nice(max((value for each in series for value in each.values), default=0))
-    width = (_WIDTH - _LEFT) / max(1, len(labels))
+    width = (whole - _LEFT) / max(1, len(labels))
     scale = (_HEIGHT - _TOP - _BOTTOM) / most
-    drawn = [_axis(most)]
+    drawn = [_axis(most, whole)]
     if marked is not None:
         x = _LEFT + (marked + 0.5) * width
         drawn.append(
-            f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
+            f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
         )
     for each in series:
         points = [
@@ -68,11 +75,11 @@ def lines(
         drawn.append(f'<path class="{each.kind}" d="{path}"/>')
     for index, label in enumerate(labels):
         parts = [f"{each.name} {grouped(each.values[index])}" for each in series]
-        drawn.append(_column(_LEFT + index * width, width, label, parts, ""))
-        if index % max(1, len(labels) // 8) == 0:
-            x = _LEFT + index * width
+        x = _LEFT + index * width
+        drawn.append(_column(x, width, _anchor(x, width, whole), label, parts, ""))
+        if index % max(1, len(labels) * 120 // whole) == 0 and x < whole - _LEFT:
             drawn.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6}">{escape(label)}</text>')
-    return _svg(drawn, title)
+    return _svg(drawn, title, whole)
 
 
 def spark(values: Sequence[float], kind: str = "bar1") -> Markup:
@@ -90,26 +97,37 @@ def spark(values: Sequence[float], kind: str = "bar1") -> Markup:
     )
 
 
-def _column(x: float, width: float, label: str, parts: Sequence[str], inner: str) -> str:
+def _anchor(x: float, width: float, whole: int) -> tuple[float, str]:
+    """Where the values of a column are written, so that they stay within the chart."""
+    return (x + width, "end") if x > whole * 0.5 else (x, "start")
+
+
+def _column(
+    x: float,
+    width: float,
+    anchor: tuple[float, str],
+    label: str,
+    parts: Sequence[str],
+    inner: str,
+) -> str:
     text = escape(f"{label}: {', '.join(parts)}")
-    anchor = "end" if x > _WIDTH * 0.6 else "start"
-    at = x + width if anchor == "end" else x
     return (
         f'<g class="column" tabindex="0" role="img" aria-label="{text}">{inner}'
         f'<rect class="hit" x="{x:.1f}" y="{_TOP}" width="{width:.1f}" '
         f'height="{_HEIGHT - _TOP - _BOTTOM}"/>'
-        f'<g class="tip"><text x="{at:.1f}" y="14" text-anchor="{anchor}">{text}</text></g></g>'
+        f'<g class="tip"><text x="{anchor[0]:.1f}" y="14" text-anchor="{anchor[1]}">{text}</text>'
+        "</g></g>"
     )
 
 
-def _axis(most: float) -> str:
+def _axis(most: float, whole: int) -> str:
     drawn = []
     for share in (0, 0.5, 1):
         y = _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
         label = most * share
         shown = grouped(int(label) if label == int(label) else round(label, 1))
         drawn.append(
-            f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<line class="axis" x1="{_LEFT}" x2="{whole}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{shown}</text>'
         )
     return "".join(drawn)
@@ -125,8 +143,8 @@ def _nice(most: float) -> float:
         step *= 10
 
 
-def _svg(drawn: Sequence[str], title: str) -> Markup:
+def _svg(drawn: Sequence[str], title: str, whole: int) -> Markup:
     return Markup(  # noqa: S704 - every text in it is escaped
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" '
+        f'<svg class="chart" viewBox="0 0 {whole} {_HEIGHT}" role="group" '
         f'aria-label="{escape(title)}">{"".join(drawn)}</svg>'
     )

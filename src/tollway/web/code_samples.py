@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from tollway.contract.operation import Encoding, Operation
 
-Request = Mapping[str, str | int]
+Request = Mapping[str, Any]
 # Methods of the SDKs that are not called like their operation.
 _METHODS = {"waybills": "issue_waybill"}
 
@@ -79,7 +80,9 @@ def _php(operation: Operation, request: Request, base: str) -> str:
     )
 
 
-def _php_value(value: str | int) -> str:
+def _php_value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_php_value, value))}]"
     return str(value) if isinstance(value, int) else f"'{value}'"
 
 

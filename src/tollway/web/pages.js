@@ -1,4 +1,4 @@
-// Makes pages nicer; none needs it. `/` searches, `?` lists the keys, a press copies, live pages
+// Makes pages nicer; none needs it. `/` searches, `?` lists the keys, a press copies or prints, live pages
 // refresh themselves, and an act that cannot be undone is asked for once more.
 "use strict";
 
@@ -41,7 +41,11 @@ document.addEventListener("change", (event) => {
   if (form && event.target.matches("select")) form.requestSubmit();
 });
 
-for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-print]")) print();
+});
+
+for (const button of document.querySelectorAll("[data-copy], [data-print]")) button.hidden = false;
 
 // A live part is fetched again from the page's own address.
 const live = document.querySelector("[data-live]");

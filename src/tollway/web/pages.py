@@ -165,6 +165,7 @@ class Web(Generic[P]):
         crumbs: Sequence[Link] = (),
         actions: Sequence[Link] = (),
         live_s: int = 0,
+        is_printable: bool = False,
     ) -> Response:
         """A page that is made of blocks."""
         return self.render(
@@ -177,6 +178,7 @@ class Web(Generic[P]):
             actions=actions,
             shown=blocks,
             live_s=live_s,
+            is_printable=is_printable,
         )
 
     def ask_once(

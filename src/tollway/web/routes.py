@@ -25,6 +25,7 @@ from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS
 from tollway.web.front import DemoHints, FrontPage
 from tollway.web.operator import pages as operator_pages
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
+from tollway.web.page_calls import Make, PageCalls
 from tollway.web.pages import HEADERS, Named, Page, Web
 from tollway.web.password import PasswordPages
 from tollway.web.reference import ReferencePages, SandboxRow
@@ -54,6 +55,8 @@ class Parts:
     demo: DemoHints | None
     # What the sandbox has, by language.
     sandbox: dict[str, list[SandboxRow]]
+    # Makes a call of this gateway's own.
+    calls: Make
 
 
 def web_routes(parts: Parts) -> list[Route]:
@@ -114,7 +117,7 @@ def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
 
 def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
     """The areas of operators and of account members."""
-    routes = []
+    routes, calls = [], PageCalls(parts.database, parts.calls)
     for area, home, frame, pages, lead, forgotten in (
         (
             OPERATORS,
@@ -138,7 +141,9 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
         sessions = _sessions(parts, area)
         web = front.beside(sessions, frame)
         entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
-        services = Services(parts.database, parts.settings, Runtime(now_s=web.now_s), parts.vault)
+        services = Services(
+            parts.database, parts.settings, Runtime(now_s=web.now_s), parts.vault, calls
+        )
         routes += area_routes(web, entrance, services, pages)
     return routes
 

@@ -1,8 +1,7 @@
 """The sentences of the pages in each language, and how numbers and times are written.
 
 A sentence is written in English where it is used, as `_("...")` in a template or `say("...")` in
-code. `words/` has each of them in Chinese, those of the reference in a file of their own; a test
-fails on one that is missing or unused.
+code. `words/` has each of them in Chinese, by area; a test fails on one that is missing or unused.
 """
 
 import tomllib
@@ -30,9 +29,9 @@ def catalogue(language: str) -> dict[str, str]:
     if language == "en":
         return {}
     words: dict[str, str] = {}
-    for name in (f"{language}_reference", language):
-        text = files("tollway.web").joinpath(f"words/{name}.toml").read_text(encoding="utf-8")
-        words |= tomllib.loads(text)
+    for part in ("", "_reference", "_caller", "_operator"):
+        path = files("tollway.web").joinpath(f"words/{language}{part}.toml")
+        words |= tomllib.loads(path.read_text(encoding="utf-8"))
     return words
 
 

@@ -43,7 +43,7 @@ from tollway.operations.orders.records import (
     row_of,
 )
 from tollway.operations.orders.schema import shop_order
-from tollway.operations.orders.storage import OrderLoader
+from tollway.operations.orders.storage import OrderLoader, numbered
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -134,6 +134,7 @@ class RowMaker:
             remark,
             tag,
             tag_name,
+            0,
             sealed,
             b"".join((head, order_sn.encode(), middle, times, before, amount, after)),
         )
@@ -168,7 +169,7 @@ class _FirstOrders(OrderLoader):
     """Where no order is stored yet: these are made once each, and in the order of the key."""
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
-        await transaction.insert_rows(shop_order, records)
+        await transaction.insert_rows(shop_order, await numbered(transaction, records))
         await recount(transaction, counted(records))
         return len(records)
 

@@ -75,6 +75,8 @@ class OrderRow(NamedTuple):
     remark: str | None
     remark_tag: int | None
     remark_tag_name: str | None
+    # 0 until it is stored.
+    change_no: int
     sealed: bytes
     ready: bytes
 
@@ -85,6 +87,8 @@ class Receiver(NamedTuple):
     name: str
     phone: str
     address: str
+    # As it was written; the column of this name has what may be shown and searched.
+    remark: str | None = None
 
 
 packed: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
@@ -120,9 +124,10 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.is_pre_sale,
         record.last_ship_time or 0,
         fen_of(record.pay_amount),
-        record.remark or None,
+        shown_remark(record),
         record.remark_tag,
         record.remark_tag_name,
+        0,
         sealer.seal(packed(receiver_of(record)), context_of(record.owner_id, record.order_sn)),
         ready_order(record) if ready is None else ready,
     )
@@ -130,7 +135,14 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
 
 def receiver_of(record: OrderRecord) -> Receiver:
     """What is sealed of a record."""
-    return Receiver(record.receiver_name, record.receiver_phone, record.receiver_address)
+    return Receiver(
+        record.receiver_name, record.receiver_phone, record.receiver_address, record.remark or None
+    )
+
+
+def shown_remark(record: OrderRecord) -> str | None:
+    """The remark without what is masked, which a search must not find either."""
+    return masked_remark(record.remark) if record.remark else None
 
 
 def ready_order(record: OrderRecord) -> bytes:
@@ -151,7 +163,7 @@ def ready_order(record: OrderRecord) -> bytes:
         is_pre_sale=record.is_pre_sale,
         last_ship_time=record.last_ship_time or 0,
         confirm_time=record.confirm_time,
-        remark=masked_remark(record.remark) if record.remark else "",
+        remark=shown_remark(record) or "",
         goods_count=record.goods_count,
         pay_amount=fen_of(record.pay_amount) / 100,
         order_status=record.order_status,
@@ -184,7 +196,7 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
         town=row.town,
         is_pre_sale=bool(row.is_pre_sale),
         last_ship_time=row.last_ship_ms,
-        remark=row.remark,
+        remark=receiver.remark,
         remark_tag=row.remark_tag,
         remark_tag_name=row.remark_tag_name,
     )

@@ -77,6 +77,9 @@ class Connection:
             self.raw = apsw.Connection(path, statementcachesize=256)
             try:
                 self.raw.set_busy_timeout(busy_timeout_ms)
+                # One plan for a query, whatever its values: otherwise SQLite plans it again for
+                # each execution, which takes as long as to read a page of rows.
+                self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 pragmas = _PRAGMAS_UNFINISHED if is_unfinished else _PRAGMAS
                 self.raw.execute(pragmas).fetchall()
             except apsw.Error:

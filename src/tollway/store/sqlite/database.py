@@ -22,6 +22,7 @@ from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Row, StoreError, Timings, Transaction
 from tollway.store.query import Query, StepsQuery
 from tollway.store.sqlite.connection import Connection, our_errors
+from tollway.store.sqlite.schema_check import added_parts, changed_parts
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
@@ -152,6 +153,10 @@ class SqliteDatabase:
                 return None
             row = self._reader.raw.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row else None
+
+    async def strange_parts(self) -> list[str]:
+        with our_errors():
+            return added_parts(self._reader.raw) + changed_parts(self._reader.raw)
 
     async def unfinished_move(self) -> str | None:
         return None  # Nothing is ever moved into a file.

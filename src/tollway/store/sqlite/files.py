@@ -4,13 +4,13 @@ import fcntl
 import os
 import shutil
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
 import apsw
 
 from tollway.store.database import StoreError, StoreUnavailableError
 from tollway.store.sqlite.connection import our_errors
+from tollway.store.sqlite.schema_check import added_parts, changed_parts
 
 # What may lie beside a database. The first has commits that are not yet in the database itself.
 SIDE_FILES = ("-wal", "-shm")
@@ -27,7 +27,7 @@ def problems_of(path: Path) -> list[str]:
     try:
         with our_errors(), closing(apsw.Connection(str(path))) as connection:
             found = connection.execute(f"PRAGMA integrity_check({_PROBLEMS_MAX})").fetchall()
-            strange = _strange_parts(connection)
+            strange = added_parts(connection)
     except StoreUnavailableError as error:
         return [str(error)]
     texts = [str(text) for (text,) in found]
@@ -35,21 +35,10 @@ def problems_of(path: Path) -> list[str]:
     return damage + strange
 
 
-def _strange_parts(connection: apsw.Connection) -> list[str]:
-    """Triggers and views that no migration made: they would run with the next write, or answer in
-    place of a table."""
-    made_here = " ".join(
-        file.read_text(encoding="utf-8")
-        for file in files("tollway.store.migrations").joinpath("baseline/sqlite").iterdir()
-    )
-    parts = connection.execute(
-        "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')"
-    ).fetchall()
-    return [
-        f"it has the {kind} {name!r}, which Tollway did not make"
-        for kind, name, text in parts
-        if str(text) not in made_here
-    ]
+def changes_of(path: Path) -> list[str]:
+    """What is not as Tollway made it in the schema of a sound file."""
+    with our_errors(), closing(apsw.Connection(str(path))) as connection:
+        return changed_parts(connection)
 
 
 def side_files_of(path: Path) -> list[Path]:

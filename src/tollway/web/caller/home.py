@@ -43,9 +43,7 @@ async def show_home(context: Context) -> Response:
     blocks.append(balance_figures(context, balances, used, f"{PATH}/ledger"))
     blocks.append(usage_chart(context, used, since_s))
     units = [each.unit for each in balances]
-    blocks.append(
-        Columns([await _operations(context, account), await _refused(context, account, units)])
-    )
+    blocks.append(Columns([await _operations(context), await _refused(context, account, units)]))
     return context.page(account.name, blocks)
 
 
@@ -58,11 +56,14 @@ def _first_call(context: Context, *, has_token: bool) -> Notice:
     return Notice(text, link=Link(say("Issue a token"), f"{PATH}/tokens"))
 
 
-async def _operations(context: Context, account: Account) -> Table:
-    say = context.say
-    held = {each.operation: each for each in await list_permissions(context.database, account.id)}
+async def own_prices(context: Context) -> dict[str, int | None]:
+    """What each operation costs the account; None if it may not call it now."""
+    held = {
+        each.operation: each
+        for each in await list_permissions(context.database, account_id(context.person))
+    }
     states = await operation_states(context.database)
-    rows = []
+    prices: dict[str, int | None] = {}
     for operation in OPERATIONS:
         permission, state = held.get(operation.name), states.get(operation.name)
         price = operation.default_price
@@ -71,6 +72,16 @@ async def _operations(context: Context, account: Account) -> Table:
         if permission is not None and permission.price is not None:
             price = permission.price
         is_open = permission is not None and not (state is not None and state.is_closed)
+        prices[operation.name] = price if is_open else None
+    return prices
+
+
+async def _operations(context: Context) -> Table:
+    say, prices = context.say, await own_prices(context)
+    rows = []
+    for operation in OPERATIONS:
+        price = prices[operation.name]
+        is_open = price is not None
         rows.append(
             [
                 Cell(say(operation.title), href=f"/docs/{operation.name}"),
@@ -78,7 +89,7 @@ async def _operations(context: Context, account: Account) -> Table:
                     say("may call") if is_open else say("not enabled"),
                     tone="good" if is_open else "bad",
                 ),
-                Cell(amount(say, operation.balance_unit, price), "number"),
+                Cell("" if price is None else amount(say, operation.balance_unit, price), "number"),
             ]
         )
     return Table(

@@ -1,7 +1,7 @@
 """All pages of the area of an account's members, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.caller import home, records, tokens
+from tollway.web.caller import analysis, home, records, tokens
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -10,6 +10,7 @@ FRAME = Frame(
     sentence("Your account"),
     (
         RailLink(home.PATH, "Overview", "overview"),
+        RailLink(analysis.ANALYSIS, "Product analysis", "analysis"),
         RailLink(records.REQUESTS, "Requests", "requests"),
         RailLink(records.LEDGER, "Ledger", "ledger"),
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
@@ -25,6 +26,8 @@ FRAME = Frame(
 PAGES = (
     PageSpec(home.PATH, home.show_home),
     PageSpec("/account/search", records.search),
+    PageSpec(analysis.ANALYSIS, analysis.show_analysis),
+    PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),
     PageSpec(records.REQUESTS, records.show_requests),
     PageSpec(f"{records.REQUESTS}.csv", records.requests_csv),
     PageSpec(records.ONE, records.show_request),

@@ -1,0 +1,77 @@
+"""Calls that the gateway makes to itself, for an agent or a page: as if one had come in by HTTP.
+
+They pass through the same edge and pipeline, with the same limits, price and receipt.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from tollway.contract.operation import Encoding, Operation
+from tollway.pipeline.bodies import Message, Receive, Scope
+from tollway.pipeline.http import Edge
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class OwnCalls:
+    """Makes calls on the edge of this process."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    async def __call__(
+        self,
+        operation: Operation,
+        values: Mapping[str, Any],
+        headers: Headers,
+        client: tuple[str, int],
+    ) -> tuple[dict[str, Any], dict[bytes, bytes]]:
+        """The envelope of the answer, and its headers."""
+        sent = {name: value for name, value in values.items() if value is not None}
+        query, body, added = b"", b"", [*headers]
+        if operation.encoding is Encoding.QUERY:
+            query = urlencode({name: _as_text(value) for name, value in sent.items()}).encode()
+        else:
+            # Every operation with a body also reads JSON.
+            body = json.dumps(sent).encode()
+            added += [(b"content-type", b"application/json")]
+            added += [(b"content-length", str(len(body)).encode())]
+        answer = _Collected()
+        await self._edge(_scope(operation, query, added, client), _received(body), answer.send)
+        return json.loads(answer.body), dict(answer.headers)
+
+
+def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[str, int]) -> Scope:
+    return {
+        "type": "http",
+        "method": operation.method,
+        "raw_path": operation.path.encode(),
+        "query_string": query,
+        "headers": headers,
+        "client": client,
+    }
+
+
+class _Collected:
+    """An answer of the pipeline, as ASGI messages bring it."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = b""
+
+    async def send(self, message: Message) -> None:
+        self.headers = message.get("headers", self.headers)
+        self.body += message.get("body", b"")
+
+
+def _received(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

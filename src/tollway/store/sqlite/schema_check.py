@@ -1,0 +1,68 @@
+"""Whether the schema of a file is the one that Tollway made.
+
+A file is copied, kept and brought back, and on its way more than rows can be changed: a trigger
+runs with the next write, a view answers in place of a table, and without its unique index a table
+takes a number twice. SQLite keeps the text of every part as it was made, so the texts are compared.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+
+import apsw
+
+_Parts = dict[tuple[str, str], tuple[str, str]]
+_READ = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+_CAN_ACT = ("trigger", "view")
+
+
+def added_parts(connection: apsw.Connection) -> list[str]:
+    """Triggers and views that no migration made, and indexes of a table that one made."""
+    made = _made()
+    tables = {name for kind, name in made if kind == "table"}
+    return [
+        f"it has the {kind} {name!r}, which Tollway did not make"
+        for (kind, name), (table, _) in _parts(connection).items()
+        if (kind, name) not in made and (kind in _CAN_ACT or (kind == "index" and table in tables))
+    ]
+
+
+def changed_parts(connection: apsw.Connection) -> list[str]:
+    """What is missing of what the migrations made, or is not as they made it."""
+    return list(_changed(_parts(connection)))
+
+
+def _changed(found: _Parts) -> Iterator[str]:
+    for (kind, name), made in _made().items():
+        if (kind, name) not in found:
+            yield f"the {kind} {name!r} is missing"
+        elif found[kind, name] != made:
+            yield f"the {kind} {name!r} is not as Tollway made it"
+
+
+def schema_parts() -> int:
+    """How many parts there are to compare."""
+    return len(_made())
+
+
+@cache
+def _made() -> _Parts:
+    """Every part by its kind and name, from a database that is made for this and thrown away."""
+    connection = apsw.Connection(":memory:")
+    for file in sorted(
+        files("tollway.store.migrations").joinpath("baseline/sqlite").iterdir(),
+        key=lambda file: file.name,
+    ):
+        connection.execute(file.read_text(encoding="utf-8")).fetchall()
+    made = _parts(connection)
+    connection.close()
+    return made
+
+
+def _parts(connection: apsw.Connection) -> _Parts:
+    rows = [map(str, row) for row in connection.execute(_READ).fetchall()]
+    return {
+        (kind, name): (table, re.sub(r"\s+", " ", text).replace('"', ""))
+        for kind, name, table, text in rows
+    }

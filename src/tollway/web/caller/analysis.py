@@ -1,0 +1,301 @@
+"""Product analysis for people: what the API answers for a product and a day, as pictures.
+
+A page asks through the same pipeline as a program, so an answer costs the same. It is paid for by a
+form that shows the price; the answer is then kept for a day under an idempotency key, and the page,
+which can be loaded again and shared within the account, shows it from there for nothing.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+from starlette.responses import Response
+
+from tollway.ledger.entries import list_balances
+from tollway.ledger.idempotency import find_kept, kept_keys
+from tollway.operations.examples import EXAMPLES
+from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Table
+from tollway.web.caller.analysis_pictures import DayAnswer, pictures
+from tollway.web.caller.home import PATH, account_id, own_prices
+from tollway.web.page_calls import PageAnswer
+from tollway.web.pages import PageError
+from tollway.web.wording import amount
+
+ANALYSIS = f"{PATH}/analysis"
+_KEY = "pages:product_analysis:"
+_KEY_MAX = 200
+_HASHED = "~"
+# An answer that is about to expire counts as gone: looking at it must never pay for it again.
+_MARGIN_MS = 60_000
+_RECENT = 20
+
+
+class Wanted(NamedTuple):
+    """What an address asks for. `asked` is when today was asked for, because today changes."""
+
+    product: str
+    days: tuple[date, ...]
+    asked: str
+    is_test: bool
+
+    @property
+    def href(self) -> str:
+        return address(ANALYSIS, **self.query)
+
+    @property
+    def query(self) -> dict[str, str]:
+        other = self.days[1].isoformat() if len(self.days) > 1 else ""
+        return {
+            "product": self.product,
+            "day": self.days[0].isoformat() if self.days else "",
+            "other": other,
+            "asked": self.asked,
+            "data": "sandbox" if self.is_test else "",
+        }
+
+    def key(self, day: date, today: date) -> str:
+        product = quote(self.product, safe="")
+        if len(product) > _KEY_MAX:
+            product = _HASHED + hashlib.sha256(self.product.encode()).hexdigest()
+        asked = self.asked if day == today else ""
+        return f"{_KEY}{day.isoformat()}:{asked}:{product}"
+
+
+def _today(context: Context) -> date:
+    return datetime.fromtimestamp(context.now_s, context.web.zone).date()
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise PageError(400, "This is not a day", "Write it as 2026-01-31.") from None
+
+
+def _wanted(context: Context) -> Wanted:
+    """From the address, or from the form that pays."""
+    values = {name: context.form.get(name, "").strip() for name in ("product", "asked", "data")}
+    days = [_day(context.form.get(name, "").strip()) for name in ("day", "other")]
+    product = values["product"]
+    if len(product) > 64 or not product.isprintable():
+        product = ""
+    asked = values["asked"] if values["asked"].isdigit() and len(values["asked"]) == 4 else ""
+    chosen = tuple(dict.fromkeys(each for each in days if each is not None))
+    return Wanted(product, chosen, asked, values["data"] == "sandbox")
+
+
+async def show_analysis(context: Context) -> Response:
+    wanted = _wanted(context)
+    if not wanted.product or not wanted.days:
+        first: list[Block] = [_form(context, wanted), await _paid_for(context)]
+        return context.page(context.say("Product analysis"), first)
+    unpaid = [] if wanted.is_test else await _unpaid(context, wanted)
+    if unpaid:
+        return await _offer(context, wanted, unpaid)
+    answers = await _ask(context, wanted)
+    return _shown(context, wanted, answers)
+
+
+async def pay_act(context: Context) -> Response:
+    """Asks for every day, and goes to where the answers are shown."""
+    wanted = _wanted(context)
+    if not wanted.product or not wanted.days:
+        return context.go(ANALYSIS)
+    now = datetime.fromtimestamp(context.now_s, context.web.zone)
+    if now.date() in wanted.days:
+        wanted = wanted._replace(asked=now.strftime("%H%M"))
+    answers = await _ask(context, wanted)
+    refused = next((each for each in answers if each.code), None)
+    return _refused(context, wanted, refused) if refused else context.go(ANALYSIS, **wanted.query)
+
+
+async def _unpaid(context: Context, wanted: Wanted) -> list[date]:
+    """The days that the account has not paid for, or whose answers are no longer kept."""
+    own, today = account_id(context.person), _today(context)
+    now_ms = int(context.now_s * 1000) + _MARGIN_MS
+    return [
+        day
+        for day in wanted.days
+        if await find_kept(context.database, own, wanted.key(day, today), now_ms) is None
+    ]
+
+
+async def _ask(context: Context, wanted: Wanted) -> list[PageAnswer]:
+    today, answers = _today(context), []
+    async with context.web.aside():
+        for day in wanted.days:
+            answers.append(
+                await context.services.calls(
+                    context.runtime,
+                    account_id(context.person),
+                    PRODUCT_ANALYSIS,
+                    {"product_id": wanted.product, "query_date": day.isoformat()},
+                    kind="test" if wanted.is_test else "live",
+                    language=context.visit.view.language,
+                    key="" if wanted.is_test else wanted.key(day, today),
+                )
+            )
+            if answers[-1].code:
+                break
+    return answers
+
+
+def _shown(context: Context, wanted: Wanted, answers: Sequence[PageAnswer]) -> Response:
+    say = context.say
+    refused = next((each for each in answers if each.code), None)
+    if refused is not None:
+        return _refused(context, wanted, refused)
+    shown = [
+        DayAnswer(day, msgspec.convert(answer.data, ProductAnalysis))
+        for day, answer in zip(wanted.days, answers, strict=True)
+    ]
+    first = shown[0].answer
+    days = say("{first} and {second}", first=shown[0].name, second=shown[-1].name)
+    lead = f"{first.shopName} · {first.itemId} · {days if shown[1:] else shown[0].name}"
+    if wanted.is_test:
+        blocks: list[Block] = [
+            Notice(say("This is the sandbox: the figures are made up, and nothing was charged."))
+        ]
+    else:
+        blocks = []
+    blocks += pictures(context, shown)
+    if not wanted.is_test:
+        blocks.append(_receipts(context, shown, answers))
+    blocks.append(_form(context, wanted, is_folded=True))
+    return context.page(
+        first.itemName,
+        blocks,
+        lead=lead,
+        crumbs=[Link(say("Product analysis"), ANALYSIS)],
+        is_printable=True,
+    )
+
+
+def _receipts(context: Context, shown: Sequence[DayAnswer], answers: Sequence[PageAnswer]) -> Block:
+    say = context.say
+    rows = [
+        [Cell(day.name), Cell(each.paid_by, "mono", address(f"{PATH}/request", id=each.paid_by))]
+        for day, each in zip(shown, answers, strict=True)
+    ]
+    note = say("Each answer was paid for once, and is shown again for a day without a charge.")
+    return Table([Column(say("Day")), Column(say("Receipt"))], rows, Empty(""), note=note)
+
+
+def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
+    say = context.say
+    receipt = Link(say("Receipt"), address(f"{PATH}/request", id=answer.paid_by))
+    blocks: list[Block] = [
+        Notice(f"{answer.msg} ({answer.code})", "bad", None if wanted.is_test else receipt),
+        _form(context, wanted),
+    ]
+    crumbs = [Link(say("Product analysis"), ANALYSIS)]
+    return context.page(say("Product analysis"), blocks, status=409, crumbs=crumbs)
+
+
+async def _offer(context: Context, wanted: Wanted, unpaid: Sequence[date]) -> Response:
+    """What it costs, before anything is asked for."""
+    say, own, unit = context.say, account_id(context.person), PRODUCT_ANALYSIS.balance_unit
+    price = (await own_prices(context))[PRODUCT_ANALYSIS.name]
+    crumbs = [Link(say("Product analysis"), ANALYSIS)]
+    if price is None:
+        text = say("Your account may not call this operation: ask the operator to enable it.")
+        blocks: list[Block] = [Notice(text, "soon"), _form(context, wanted)]
+        return context.page(say("Product analysis"), blocks, crumbs=crumbs)
+    balances = {each.unit: each.amount for each in await list_balances(context.database, own)}
+    cost = price * len(unpaid)
+    note = say(
+        "This asks for {days} and costs {price} if it succeeds. The balance is {balance}.",
+        days=", ".join(each.isoformat() for each in unpaid),
+        price=amount(say, unit, cost),
+        balance=amount(say, unit, balances.get(unit, 0)),
+    )
+    hidden = {name: value for name, value in wanted.query.items() if value and name != "asked"}
+    paying = Form(
+        f"{ANALYSIS}/pay",
+        say("Ask for {price}", price=amount(say, unit, cost)),
+        hidden=hidden,
+        title=wanted.product,
+        note=note,
+    )
+    shown: list[Block] = [paying] if context.person.may_change else [Notice(note, "soon")]
+    shown.append(_form(context, wanted, is_folded=True))
+    return context.page(say("Product analysis"), shown, crumbs=crumbs)
+
+
+def _form(context: Context, wanted: Wanted, *, is_folded: bool = False) -> Form:
+    say = context.say
+    yesterday = _today(context) - timedelta(days=1)
+    example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(_today(context)))
+    days = [each.isoformat() for each in wanted.days] or [yesterday.isoformat()]
+    return Form(
+        ANALYSIS,
+        say("Show"),
+        [
+            Field(
+                "product",
+                say("Product id"),
+                value=wanted.product,
+                is_required=True,
+                length_max=64,
+                placeholder=str(example["product_id"]),
+            ),
+            Field("day", say("Day"), "date", days[0], is_required=True),
+            Field("other", say("Compare with"), "date", days[1] if days[1:] else ""),
+            Field(
+                "data",
+                say("Data"),
+                "select",
+                "sandbox" if wanted.is_test else "",
+                [("", say("live, paid")), ("sandbox", say("sandbox, made up, free"))],
+            ),
+        ],
+        title=say("Another product or day") if is_folded else say("A product and a day"),
+        note="" if is_folded else say("The price is shown before anything is charged."),
+        is_line=True,
+        is_folded=is_folded,
+        method="get",
+    )
+
+
+async def _paid_for(context: Context) -> Table:
+    """What was asked for on this page and is kept, to be looked at again."""
+    say = context.say
+    now_ms = int(context.now_s * 1000) + _MARGIN_MS
+    kept = await kept_keys(context.database, account_id(context.person), _KEY, now_ms, _RECENT)
+    rows = []
+    for key, request_id, at_ms in kept:
+        day, asked, product = key.removeprefix(_KEY).split(":", 2)
+        if product.startswith(_HASHED):
+            continue
+        wanted = Wanted(unquote(product), (date.fromisoformat(day),), asked, is_test=False)
+        rows.append(
+            [
+                Cell(wanted.product, "mono", wanted.href),
+                Cell(day),
+                context.time(at_ms / 1000),
+                Cell(request_id, "mono", address(f"{PATH}/request", id=request_id)),
+            ]
+        )
+    example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(_today(context)))
+    sample = address(
+        ANALYSIS, product=example["product_id"], day=example["query_date"], data="sandbox"
+    )
+    return Table(
+        [
+            Column(say("Product id")),
+            Column(say("Day")),
+            Column(say("Asked for")),
+            Column(say("Receipt")),
+        ],
+        rows,
+        Empty(
+            say("Nothing was asked for in the last 24 hours."),
+            Link(say("See one from the sandbox, for nothing"), sample),
+        ),
+        title=say("Paid for, and shown again without a charge"),
+    )

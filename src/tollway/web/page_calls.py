@@ -1,0 +1,98 @@
+"""Calls that a page makes for the account of its reader: through the same pipeline, with the same
+price, limits and receipt as any other."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tollway.contract.operation import Operation
+from tollway.contract.reasons import Reason
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import issue_token
+from tollway.store.database import Database
+
+# Calls of pages can be recognised by it in the list of tokens.
+TOKEN_LABEL = "pages"  # noqa: S105 - a label
+_TOKEN_LIFETIME_S = 12 * 3600
+_TOKEN_MARGIN_S = 60
+_TOKENS_MAX = 1000
+
+# Where these calls come from: the token of pages is not limited to addresses.
+_CLIENT = ("127.0.0.1", 0)
+
+Make = Callable[
+    [Operation, Mapping[str, Any], Sequence[tuple[bytes, bytes]], tuple[str, int]],
+    Awaitable[tuple[dict[str, Any], dict[bytes, bytes]]],
+]
+
+
+class PageAnswer(NamedTuple):
+    """What came back. `paid_by` is the request whose receipt says what it cost."""
+
+    code: int
+    msg: str
+    data: Any
+    paid_by: str
+
+
+class PageCalls:
+    """Makes calls with a token that the account gets for them, and that ends by itself."""
+
+    def __init__(self, database: Database, make: Make) -> None:
+        self._database = database
+        self._make = make
+        self._tokens: dict[tuple[str, str], tuple[str, float]] = {}
+
+    async def __call__(
+        self,
+        runtime: Runtime,
+        account_id: str,
+        operation: Operation,
+        values: Mapping[str, Any],
+        *,
+        kind: str,
+        language: str,
+        key: str = "",
+    ) -> PageAnswer:
+        """One call, with a live or a test token; `key` makes its repetition free."""
+        answer = await self._call(runtime, account_id, operation, values, kind, language, key)
+        if answer.code == Reason.CREDENTIAL_INVALID.value.code:
+            # A member may have revoked the token, like any other of the account.
+            self._tokens.pop((account_id, kind), None)
+            answer = await self._call(runtime, account_id, operation, values, kind, language, key)
+        return answer
+
+    async def _call(
+        self,
+        runtime: Runtime,
+        account_id: str,
+        operation: Operation,
+        values: Mapping[str, Any],
+        kind: str,
+        language: str,
+        key: str,
+    ) -> PageAnswer:
+        token = await self._token(runtime, account_id, kind)
+        headers = [(b"authorization", b"Bearer " + token.encode())]
+        headers.append((b"accept-language", language.encode()))
+        if key:
+            headers.append((b"idempotency-key", key.encode("ascii")))
+        envelope, sent = await self._make(operation, values, headers, _CLIENT)
+        paid_by = sent.get(b"x-replay-of") or sent.get(b"x-request-id", b"")
+        return PageAnswer(envelope["code"], envelope["msg"], envelope["data"], paid_by.decode())
+
+    async def _token(self, runtime: Runtime, account_id: str, kind: str) -> str:
+        text, ends_at_s = self._tokens.get((account_id, kind), ("", 0.0))
+        if ends_at_s - _TOKEN_MARGIN_S > runtime.now_s():
+            return text
+        issued = await issue_token(
+            self._database,
+            runtime,
+            account_id,
+            kind=kind,
+            label=TOKEN_LABEL,
+            lifetime_s=_TOKEN_LIFETIME_S,
+        )
+        if len(self._tokens) >= _TOKENS_MAX:
+            self._tokens.clear()
+        self._tokens[account_id, kind] = (issued.text, float(issued.token.expires_at_s or 0))
+        return issued.text
