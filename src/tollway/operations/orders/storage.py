@@ -187,7 +187,9 @@ async def numbered(transaction: Transaction, rows: Sequence[OrderRow]) -> list[O
             number = max(found[0] if found else 0, time_ns() // 1000)
         last[row.owner_id] = number + 1
         # Not `_replace`, which takes three times as long.
-        changed.append(OrderRow(*row[:_CHANGE_AT], number + 1, *row[_CHANGE_AT + 1 :]))
+        changed.append(
+            OrderRow._make((*row[:_CHANGE_AT], last[row.owner_id], *row[_CHANGE_AT + 1 :]))
+        )
     await transaction.put_rows(upserts(order_change), sorted(last.items()))
     return changed
 
