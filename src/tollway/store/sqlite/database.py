@@ -23,6 +23,7 @@ from tollway.store.database import Row, StoreError, Timings, Transaction
 from tollway.store.query import Query, StepsQuery
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.schema_check import added_parts, changed_parts
+from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
@@ -63,6 +64,7 @@ class SqliteDatabase:
         path: str,
         busy_timeout_s: float,
         metrics: Timings,
+        turns: WriteTurns | None = None,
         *,
         is_unfinished: bool = False,
     ) -> None:
@@ -74,7 +76,7 @@ class SqliteDatabase:
         self._long_read = threading.Lock()
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
-        self._writer = Writer(path, busy_timeout_ms, metrics, is_unfinished=is_unfinished)
+        self._writer = Writer(path, busy_timeout_ms, metrics, turns, is_unfinished=is_unfinished)
         self._log = Path(f"{path}-wal")
         self._log_max_bytes = _LOG_MAX_BYTES
         # The index exists once something was read.
