@@ -36,9 +36,9 @@ from tollway.operations.orders.made_orders import (
 )
 from tollway.operations.orders.records import (
     OrderRow,
-    context_of,
     packed,
     ready_order,
+    receiver_context,
     receiver_of,
     row_of,
 )
@@ -84,7 +84,7 @@ class RowMaker:
             plain = [
                 (
                     each.buyer.packed if each.note is None else packed(receiver_of(each.record)),
-                    context_of(each.owner_id, each.order_sn),
+                    receiver_context(each.owner_id, each.order_sn),
                 )
                 for each in some
             ]

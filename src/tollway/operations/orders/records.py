@@ -128,7 +128,9 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.remark_tag,
         record.remark_tag_name,
         0,
-        sealer.seal(packed(receiver_of(record)), context_of(record.owner_id, record.order_sn)),
+        sealer.seal(
+            packed(receiver_of(record)), receiver_context(record.owner_id, record.order_sn)
+        ),
         ready_order(record) if ready is None else ready,
     )
 
@@ -204,9 +206,9 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
 
 def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -> Receiver:
     """The receiver of an order."""
-    return _unpack(sealer.open(sealed, context_of(owner_id, order_sn)))
+    return _unpack(sealer.open(sealed, receiver_context(owner_id, order_sn)))
 
 
-def context_of(owner_id: str, order_sn: str) -> bytes:
+def receiver_context(owner_id: str, order_sn: str) -> bytes:
     """What the seal is bound to. No id has a NUL, so no two orders have the same."""
     return f"{owner_id}\0{order_sn}".encode()
