@@ -89,10 +89,10 @@ def test_0_an_answer_that_broke_off_goes_on_after_its_last_whole_line(served: Ga
     assert got + rest == numbers_in(whole)
 
 
-def test_0_the_price_is_told_before_and_a_repetition_is_free(served: Gateway) -> None:
+def test_0_the_price_is_known_before_and_a_repetition_is_free(served: Gateway) -> None:
     shopper = new_shopper(served.store)
-    told = export(served, shopper.token, headers={"X-Tollway-Dry-Run": "1"})
-    assert (told.data["dry_run"], told.data["cost"]) == (True, 24)
+    asked = export(served, shopper.token, headers={"X-Tollway-Dry-Run": "1"})
+    assert (asked.data["dry_run"], asked.data["cost"]) == (True, 24)
     assert credits_left(served.store, shopper) == CREDITS
     key = {"Idempotency-Key": "export-1"}
     first, again = (export(served, shopper.token, headers=key) for _ in range(2))
