@@ -52,7 +52,8 @@ def test_the_companions_answer(world: Gateway, today: date) -> None:
         assert issued is not None and issued.code == 1 and batch.results[1].waybill is None
         labels = client.account.waybills_labels(object_ids=[issued.objectId])
         assert labels.waybill_codes == [issued.waybillCode]
-        exported = client.orders_export(owner_id=shop, start_time="2020-01-01", end_time=today)
+        window: Any = {"start_time": "2020-01-01", "end_time": today.isoformat()}
+        exported = client.orders_export(owner_id=shop, **window)
         assert exported.records > 0
 
 

@@ -125,7 +125,8 @@ def test_the_account_and_the_companions_answer(world: Gateway, today: date, run:
     const numbers = changed.content.map((order) => order.order_sn);
     const found = await client.ordersByNumber({ owner_id: shop, order_sn: [...numbers, "none"] });
     print([found.content.map((order) => order.order_sn), found.missing, numbers]);
-    const batch = await client.issueWaybills({ waybills: [waybill, { ...waybill, order_sn: "x" }] });
+    const wrong = { ...waybill, order_sn: "x" };
+    const batch = await client.issueWaybills({ waybills: [waybill, wrong] });
     print(batch.results.map((each) => each.code));
     const ids = [batch.results[0].waybill.objectId];
     const labels = await client.account.waybillsLabels({ object_ids: ids });
