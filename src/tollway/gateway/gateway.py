@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import time
@@ -69,11 +70,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tollway.gateway")
 
 
-# Of larger answers a few are in memory at once. After one of them the connection ends: a stranger
-# that sends a hundred requests and reads nothing then holds no connection with the other answers.
+# Of larger answers a few are begun at once, and one for each address, so that a stranger who asks
+# for thousands does not take the processor. After one of them the connection ends: a stranger that
+# sends a hundred requests and reads nothing then holds no connection with the other answers.
 _LARGE_ANSWER_BYTES = 65_536
-_LARGE_AT_ONCE = 16
-_LARGE_ANSWER_S = 0.01
+_LARGE_AT_ONCE = 4
+_LARGE_ANSWER_S = 0.03
+# More requests of one address than this are not worked on at once, other than calls: each that
+# waits takes memory, and a connection that others may need.
+OF_ADDRESS_MAX = 512
+_CROWDED = b"Too many requests from this address at once: retry in a second.\n"
+_CROWDED_HEADERS = [
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"content-length", b"%d" % len(_CROWDED)),
+    (b"retry-after", b"1"),
+    (b"connection", b"close"),
+]
 
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
@@ -111,7 +123,7 @@ def _sandbox_rows() -> dict[str, list[SandboxRow]]:
     }
 
 
-class _Pages:
+class Pages:
     """The application of all paths but the operations: every answer gets an id, and the one that
     the client sent."""
 
@@ -125,6 +137,7 @@ class _Pages:
         self._common_headers = common_headers(settings)
         self._budget = budget
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
+        self._of_address: Counter[str] = Counter()
         paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
         # Below these every path is a page, if only one that says there is none.
@@ -135,6 +148,22 @@ class _Pages:
         return raw_path in self._paths or raw_path.startswith(self._areas)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = scope["client"][0]
+        if self._of_address[address] >= OF_ADDRESS_MAX:
+            # With as little work as possible: there may be thousands of them a second.
+            headers = [*_CROWDED_HEADERS, (ID_HEADER, new_request_id(time()).encode("ascii"))]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": _CROWDED})
+            return
+        self._of_address[address] += 1
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._of_address[address] -= 1
+            if not self._of_address[address]:
+                del self._of_address[address]
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
         context = RequestContext(new_request_id(time()), client)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
@@ -146,7 +175,7 @@ class _Pages:
                 headers = message["headers"]
                 if _content_length(headers) > _LARGE_ANSWER_BYTES:
                     added.append((b"connection", b"close"))
-                    await held.enter_async_context(self._one_large())
+                    await held.enter_async_context(self._one_large(scope["client"][0]))
                 message = {**message, "headers": [*headers, *added]}
             await send(message)
 
@@ -157,8 +186,8 @@ class _Pages:
             await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
 
     @asynccontextmanager
-    async def _one_large(self) -> AsyncIterator[None]:
-        async with self._large.taken(None):
+    async def _one_large(self, address: str) -> AsyncIterator[None]:
+        async with self._large.taken(None, by=address):
             yield
             # The server has a copy of its own now, and needs a moment to pass it on.
             await asyncio.sleep(_LARGE_ANSWER_S)
@@ -197,7 +226,7 @@ class Gateway:
             settings.port, settings.connections_max, settings.read_timeout_s, self._edge.in_hand
         )
         routes = self._routes(RequestLog(log, settings.log_calls))
-        self._pages = _Pages(routes, settings, budget)
+        self._pages = Pages(routes, settings, budget)
         self.upkeep = Upkeep(
             settings,
             self._resources,
