@@ -104,6 +104,7 @@ def _side(
     handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
     for subject in SUBJECTS:
         for each in subject.companions:
-            handlers[each.operation.name] = each.make_handler(services)
+            if each.make_handler is not None:
+                handlers[each.operation.name] = each.make_handler(services)
     answers = AnswerStore(database, vault.sealer, resources.fingerprinter)
     return Side(handlers, GrantCache(database, versions), batcher, answers)

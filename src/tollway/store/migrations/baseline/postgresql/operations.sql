@@ -71,6 +71,14 @@ CREATE TABLE coupon_claim_hour (
 );
 CREATE INDEX coupon_claim_hour_at ON coupon_claim_hour (hour);
 
+-- Another number with every change of the counts; only in an embedded database.
+CREATE TABLE coupon_claim_version (
+    sid VARCHAR COLLATE "C" NOT NULL,
+    claim_type INTEGER NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (sid, claim_type)
+);
+
 
 -- Promotion material -------------------------------------------------------------------------
 
