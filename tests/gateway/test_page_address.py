@@ -1,4 +1,4 @@
-"""One address cannot take the memory and the connections of a gateway with requests for pages."""
+"""One address cannot take the memory and the connections of a gateway with large answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests.support.gateway import Gateway
-from tollway.gateway.gateway import OF_ADDRESS_MAX, Pages
+from tollway.gateway.gateway import LARGE_OF_ADDRESS_MAX, Pages
 from tollway.pipeline.bodies import ByteBudget
 from tollway.settings import Settings
 
@@ -19,16 +19,17 @@ MANY = 3
 
 
 class Held:
-    """Pages whose answers wait until they are let go, each held by its own request."""
+    """A large page, whose answers wait until they are let go once the first was sent."""
 
     def __init__(self) -> None:
         self._may_go = asyncio.Event()
+        self._may_go.set()
         self._pages = Pages([Route("/slow", self._slow)], Settings(), ByteBudget())
         self._under_way: list[asyncio.Task[int]] = []
 
     async def _slow(self, _: Request) -> Response:
         await self._may_go.wait()
-        return PlainTextResponse("here")
+        return PlainTextResponse("here" * 20_000)
 
     async def ask(self, address: str) -> int:
         """The status that a request of this address gets."""
@@ -46,6 +47,7 @@ class Held:
         return int(sent[0]["status"])
 
     async def hold(self, address: str, count: int) -> None:
+        self._may_go.clear()
         self._under_way += [asyncio.create_task(self.ask(address)) for _ in range(count)]
         for _ in range(10):
             await asyncio.sleep(0)
@@ -55,13 +57,14 @@ class Held:
         return await asyncio.gather(*self._under_way)
 
 
-def test_more_requests_of_one_address_are_refused_and_those_of_others_are_not() -> None:
+def test_more_large_answers_of_one_address_are_refused_and_those_of_others_are_not() -> None:
     async def work() -> None:
         held = Held()
-        await held.hold("192.0.2.1", OF_ADDRESS_MAX)
+        assert await held.ask("192.0.2.1") == 200
+        await held.hold("192.0.2.1", LARGE_OF_ADDRESS_MAX)
         assert [await held.ask("192.0.2.1") for _ in range(MANY)] == [503] * MANY
         await held.hold("192.0.2.2", 1)
-        assert await held.let_go() == [200] * (OF_ADDRESS_MAX + 1)
+        assert await held.let_go() == [200] * (LARGE_OF_ADDRESS_MAX + 1)
         assert await held.ask("192.0.2.1") == 200, "once the others are answered"
 
     asyncio.run(work())

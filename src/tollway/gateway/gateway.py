@@ -76,9 +76,9 @@ logger = logging.getLogger("tollway.gateway")
 _LARGE_ANSWER_BYTES = 65_536
 _LARGE_AT_ONCE = 4
 _LARGE_ANSWER_S = 0.03
-# More requests of one address than this are not worked on at once, other than calls: each that
-# waits takes memory, and a connection that others may need.
-OF_ADDRESS_MAX = 512
+# More requests of one address for such answers are refused: each that waits takes memory, and a
+# connection that others may need.
+LARGE_OF_ADDRESS_MAX = 32
 _CROWDED = b"Too many requests from this address at once: retry in a second.\n"
 _CROWDED_HEADERS = [
     (b"content-type", b"text/plain; charset=utf-8"),
@@ -137,6 +137,8 @@ class Pages:
         self._common_headers = common_headers(settings)
         self._budget = budget
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
+        # The paths whose answers were large, and how many requests for them each address has.
+        self._large_paths: set[bytes] = set()
         self._of_address: Counter[str] = Counter()
         paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
@@ -148,8 +150,11 @@ class Pages:
         return raw_path in self._paths or raw_path.startswith(self._areas)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["raw_path"] not in self._large_paths:
+            await self._answer(scope, receive, send)
+            return
         address = scope["client"][0]
-        if self._of_address[address] >= OF_ADDRESS_MAX:
+        if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
             # With as little work as possible: there may be thousands of them a second.
             headers = [*_CROWDED_HEADERS, (ID_HEADER, new_request_id(time()).encode("ascii"))]
             await send({"type": "http.response.start", "status": 503, "headers": headers})
@@ -175,6 +180,8 @@ class Pages:
                 headers = message["headers"]
                 if _content_length(headers) > _LARGE_ANSWER_BYTES:
                     added.append((b"connection", b"close"))
+                    if scope["raw_path"] in self._paths:
+                        self._large_paths.add(scope["raw_path"])
                     await held.enter_async_context(self._one_large(scope["client"][0]))
                 message = {**message, "headers": [*headers, *added]}
             await send(message)
