@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests.support.gateway import Gateway
-from tollway.gateway.gateway import LARGE_OF_ADDRESS_MAX, Pages
+from tollway.gateway.pages import LARGE_OF_ADDRESS_MAX, Pages
 from tollway.pipeline.bodies import ByteBudget
 from tollway.settings import Settings
 

@@ -16,6 +16,7 @@ from tollway.store.concurrency import SingleFlight
 from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
 from tollway.store.versions import write_nothing_new
 
+DESCRIPTION_PATH = "/openapi.json"
 _REMEMBERED_S = 1.0
 
 
@@ -83,6 +84,34 @@ _SENTENCES = {
 _SHORT = "Connections to the database are short: calls may wait for one."
 
 
+def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) -> list[Route]:
+    # They take the event loop as long as a few calls, so they are rendered once for all requests at
+    # the same time.
+    shared_metrics = SingleFlight(metrics)
+
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        reason = await readiness.problem()
+        if reason is not None:
+            content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
+            return JSONResponse(content, status_code=503)
+        # Not a reason to get no calls: all nodes are short at the same time.
+        if readiness.is_short_of_connections:
+            return JSONResponse({"status": "ready", "warning": _SHORT})
+        return JSONResponse({"status": "ready"})
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
+
+    return [
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", show_metrics),
+    ]
+
+
 _PATHSEND = "http.response.pathsend"
 
 
@@ -110,36 +139,11 @@ class DescriptionResponse(Response):
         await send({"type": _PATHSEND, "path": f"/proc/self/fd/{self._file}"})
 
 
-def probe_routes(
-    metrics: Callable[[], Awaitable[bytes]], readiness: Readiness, description: dict[str, Any]
-) -> list[Route]:
-    # Both take the event loop as long as a few calls. So the metrics are rendered once for all
-    # requests at the same time, and the description once for the whole run.
-    shared_metrics = SingleFlight(metrics)
+def description_route(description: dict[str, Any]) -> Route:
+    # Rendered once for the whole run.
     described = DescriptionResponse(JSONResponse(description).body)
-
-    async def healthz(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
-    async def readyz(_: Request) -> Response:
-        reason = await readiness.problem()
-        if reason is not None:
-            content = {"status": "not ready", "reason": reason, "message": _SENTENCES[reason]}
-            return JSONResponse(content, status_code=503)
-        # Not a reason to get no calls: all nodes are short at the same time.
-        if readiness.is_short_of_connections:
-            return JSONResponse({"status": "ready", "warning": _SHORT})
-        return JSONResponse({"status": "ready"})
-
-    async def show_metrics(_: Request) -> Response:
-        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
 
     async def show_description(_: Request) -> Response:
         return described
 
-    return [
-        Route("/openapi.json", show_description),
-        Route("/healthz", healthz),
-        Route("/readyz", readyz),
-        Route("/metrics", show_metrics),
-    ]
+    return Route(DESCRIPTION_PATH, show_description)

@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
 from tollway.intake.record_problems import read_object
 from tollway.intake.sources import find_source
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
