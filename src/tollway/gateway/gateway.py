@@ -17,6 +17,7 @@ from tollway.gateway.connections import Connections
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
 from tollway.gateway.own_calls import OwnCalls
+from tollway.gateway.page_work import page_work
 from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
@@ -44,7 +45,7 @@ from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
-from tollway.store.nodes import Presence
+from tollway.store.nodes import NodeLoad, Presence
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
 from tollway.telemetry.metrics import Metrics
@@ -183,7 +184,7 @@ class Gateway:
         metrics.levels.unready = self.readiness.by_reason
         metrics.levels.schema = newest_revision()
         name, node_id = node_name(settings.port), Runtime().new_id("node_")
-        self._presence = Presence(database, node_id, name, newest_revision())
+        self._presence = Presence(database, node_id, name, newest_revision(), self._load)
         self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
         self._links = ConsentLinks(
@@ -207,6 +208,9 @@ class Gateway:
             self.readiness,
             is_first=number == 1,
         )
+
+    def _load(self) -> NodeLoad:
+        return NodeLoad(self.connections.count(), self._resources.lag_ms())
 
     def _pipeline(self) -> Pipeline:
         settings, resources = self._settings, self._resources
@@ -269,6 +273,8 @@ class Gateway:
             demo=_demo_hints(self._settings),
             sandbox=_sandbox_rows(),
             calls=OwnCalls(self._edge),
+            metrics=self._worker.metrics,
+            work=page_work(self._settings, self._resources),
         )
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

@@ -54,6 +54,10 @@ class Resources:
             levels.connections["replica"] = reading.connection_use
             levels.replica_used = lambda: reading.is_used
 
+    def lag_ms(self) -> int | None:
+        """How far the replica is behind, if there is one."""
+        return self.reading.lag_ms if isinstance(self.reading, ReadingDatabase) else None
+
     def is_crowded(self) -> bool:
         """Whether connections to the database are missing at the moment."""
         return isinstance(self.database, PostgresqlDatabase) and self.database.is_crowded

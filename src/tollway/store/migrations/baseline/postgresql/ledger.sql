@@ -33,7 +33,17 @@ CREATE TABLE node (
     version VARCHAR COLLATE "C" NOT NULL,
     knows_schema VARCHAR COLLATE "C" NOT NULL,
     seen_at_ms BIGINT NOT NULL,
+    connections BIGINT,
+    lag_ms BIGINT,
     PRIMARY KEY (id)
+);
+
+CREATE TABLE last_run (
+    name VARCHAR COLLATE "C" NOT NULL,
+    at_s BIGINT NOT NULL,
+    is_good INTEGER NOT NULL,
+    result VARCHAR COLLATE "C" NOT NULL,
+    PRIMARY KEY (name)
 );
 
 -- One row: the oldest schema whose gateways can serve on this one.
@@ -279,6 +289,7 @@ CREATE TABLE consent (
 );
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id);
+CREATE INDEX consent_granted ON consent (granted_at_s, id);
 
 -- Every successful call under a grant. A repetition names the request that it repeats.
 CREATE TABLE consent_use (

@@ -22,7 +22,17 @@ CREATE TABLE node (
     version VARCHAR NOT NULL,
     knows_schema VARCHAR NOT NULL,
     seen_at_ms BIGINT NOT NULL,
+    connections BIGINT,
+    lag_ms BIGINT,
     PRIMARY KEY (id)
+) WITHOUT ROWID;
+
+CREATE TABLE last_run (
+    name VARCHAR NOT NULL,
+    at_s BIGINT NOT NULL,
+    is_good INTEGER NOT NULL,
+    result VARCHAR NOT NULL,
+    PRIMARY KEY (name)
 ) WITHOUT ROWID;
 
 -- One row: the oldest schema whose gateways can serve on this one.
@@ -270,6 +280,7 @@ CREATE TABLE consent (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id);
+CREATE INDEX consent_granted ON consent (granted_at_s, id);
 
 -- Every successful call under a grant. A repetition names the request that it repeats.
 CREATE TABLE consent_use (
