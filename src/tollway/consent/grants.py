@@ -96,7 +96,8 @@ _PAGE_OF_ACCOUNT = Query(
 )
 _PAGE_OF_OWNER = Query(
     _page.where(
-        consent.c.owner_kind.in_(["shop", "user"]), consent.c.owner_id == bindparam("wanted")
+        or_(consent.c.owner_kind == "shop", consent.c.owner_kind == "user"),
+        consent.c.owner_id == bindparam("wanted"),
     )
 )
 _FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))

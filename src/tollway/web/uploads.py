@@ -1,8 +1,9 @@
 """A form with a file, read as it arrives: the file goes to the disk, and not into memory."""
 
 import asyncio
+import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
 from typing import BinaryIO
 
 from multipart import MultipartError, PushMultipartParser, parse_options_header
@@ -28,11 +29,10 @@ class Upload:
 
     def begin_file(self, name: str) -> None:
         self.name = Path(name.replace("\\", "/")).name[-100:]
-        # Only this user can read it; whoever starts the work removes it.
-        made = NamedTemporaryFile(  # noqa: SIM115 - closed by `end_file`
-            prefix="tollway-upload-", suffix="".join(Path(self.name).suffixes[-2:]), delete=False
-        )
-        self.path, self._file = Path(made.name), made.file  # type: ignore[assignment]
+        # Only this user can read it. The work that uses it removes it.
+        suffix = "".join(Path(self.name).suffixes[-2:])
+        descriptor, made = mkstemp(prefix="tollway-upload-", suffix=suffix)
+        self.path, self._file = Path(made), os.fdopen(descriptor, "wb")
 
     def write(self, content: bytes) -> None:
         assert self._file is not None
