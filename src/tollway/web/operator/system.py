@@ -3,14 +3,14 @@
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator, Callable
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from tempfile import mkdtemp
 
 import msgspec
-from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response, StreamingResponse
 
 from tollway.ledger.trail import newest_acts
 from tollway.settings import Settings
@@ -30,6 +30,7 @@ BACKUPS = "/operator/backup"
 TRAIL = "/operator/trail"
 SETTINGS = "/operator/settings"
 _SHOWN_MAX = 200
+_PIECE_BYTES = 1024 * 1024
 _LIVE_S = 2
 _ORIGINS = {
     "command line": sentence("command line"),
@@ -210,13 +211,24 @@ async def backup_act(context: Context) -> Response:
         drop()
         raise
     day = datetime.fromtimestamp(context.now_s, context.web.zone).strftime("%Y%m%d-%H%M")
-    name = f"{database.stem}-{day}.db"
-    return FileResponse(
-        path,
-        filename=name,
-        media_type="application/octet-stream",
-        background=BackgroundTask(drop),
+    headers = {
+        "Content-Disposition": f'attachment; filename="tollway-{day}.db"',
+        "Content-Length": str(size),
+    }
+    return StreamingResponse(
+        _pieces(path, drop), media_type="application/octet-stream", headers=headers
     )
+
+
+async def _pieces(path: Path, drop: Callable[[], None]) -> AsyncIterator[bytes]:
+    """The content of a file, which is removed at the end. Not by its path: the server would open it
+    later, when it may be gone."""
+    try:
+        with path.open("rb") as file:
+            while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+                yield piece
+    finally:
+        drop()
 
 
 async def show_trail(context: Context) -> Response:

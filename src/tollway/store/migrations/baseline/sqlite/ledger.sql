@@ -386,7 +386,7 @@ CREATE TABLE usage (
     amount BIGINT NOT NULL,
     PRIMARY KEY (span_s, start_s, account_id, unit, operation)
 ) WITHOUT ROWID;
-CREATE INDEX usage_account ON usage (account_id, span_s, start_s);
+CREATE INDEX usage_account ON usage (account_id, span_s, start_s, calls, amount);
 
 -- Up to which number the entries of a balance are in the sums.
 CREATE TABLE usage_cursor (
