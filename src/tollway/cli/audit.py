@@ -1,7 +1,6 @@
 """`tollway audit`: does everything that the database says twice say the same?"""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -18,13 +17,9 @@ from tollway.cli.files import refuse_damaged
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import option
 from tollway.store.clock import common_ms
-from tollway.store.database import StoreError
-from tollway.store.last_runs import AUDIT, note_run
 from tollway.store.open import OpenDatabase, sqlite_path
 from tollway.store.sqlite.files import changes_of
 from tollway.store.sqlite.schema_check import schema_parts
-
-_BREACHES_KEPT = 200
 
 commands = typer.Typer()
 
@@ -51,7 +46,6 @@ async def audit(
     report = await audit_all(database, await common_ms(database, session.runtime.at_ms()))
     if not database.is_shared:
         report = _with_schema(report, Path(sqlite_path(session.settings.database)))
-    await _note(session, database, report)
     if journal is not None and carrier is not None:
         report = await _with_journal(database, report, journal, carrier)
     return Output(report, *_shown(report), failure=_failure(report))
@@ -65,19 +59,6 @@ def _with_schema(report: AuditReport, file: Path) -> AuditReport:
     return msgspec.structs.replace(
         report, checks=[*report.checks, figures], breaches=[*report.breaches, *breaches]
     )
-
-
-async def _note(session: Session, database: OpenDatabase, report: AuditReport) -> None:
-    """For the page of the audit. A database that cannot be written to can be audited too."""
-    shown = msgspec.structs.replace(report, breaches=report.breaches[:_BREACHES_KEPT])
-    with suppress(StoreError):
-        await note_run(
-            database,
-            AUDIT,
-            session.runtime.at_s(),
-            is_good=not report.breaches,
-            result=msgspec.json.encode(shown).decode(),
-        )
 
 
 async def _with_journal(

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.database import last_run
+from tollway.store.sqlite.database import write_if_free
 
 AUDIT, BACKUP = "audit", "backup"
 PUSH_PREFIX, IMPORT_PREFIX = "push ", "import "
@@ -44,6 +45,11 @@ async def note_run_in(
 ) -> None:
     """Within a transaction that does the work."""
     await transaction.execute(_NOTE, name=name, at_s=at_s, is_good=int(is_good), result=result)
+
+
+def note_run_if_free(path: str, name: str, at_s: int) -> bool:
+    """Notes a good run in a SQLite file, unless another program writes to it at this moment."""
+    return write_if_free(path, _NOTE, name=name, at_s=at_s, is_good=1, result="{}")
 
 
 async def last_runs(reader: Reader) -> dict[str, LastRun]:

@@ -177,6 +177,16 @@ def back_up_file(path: str, destination: str) -> None:
         _copy(source, destination, lambda *_: None)
 
 
+def write_if_free(path: str, query: Query, **values: object) -> bool:
+    """Executes one statement, if no other program writes at this moment."""
+    with closing(apsw.Connection(path)) as connection:
+        try:
+            connection.execute(query.sqlite.text, query.sqlite.arguments(values)).fetchall()
+        except apsw.BusyError:
+            return False
+    return True
+
+
 def _copy(source: apsw.Connection, destination: str, progress: Callable[[int, int], None]) -> None:
     # One read transaction around it all: otherwise each commit by others between two steps would
     # make the copy begin again, and on a busy database it would never end.
