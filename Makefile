@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
 BENCH_TOOLS := $(VENV)/.bench-installed
-# How long `make bench` measures: full or quick.
+# How long `make bench` and `make growth` measure: full or quick.
 BENCH ?= full
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-dep
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
-.PHONY: help install run test coverage torture check format sdk pictures bench costs lock clean
+.PHONY: help install run test coverage torture check format sdk pictures bench growth costs lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ pictures: $(TOOLS)  ## take the pictures of docs/pictures from the demo world; n
 
 bench: $(BENCH_TOOLS)  ## measure every operation beside its peers; needs wrk; BENCH=quick takes 2 min
 	@$(BIN)/python -m bench.performance $(BENCH)
+
+growth: $(TOOLS)  ## measure how costs grow with data and traffic; needs wrk; BENCH=quick for a short one
+	@$(BIN)/python -m bench.growth $(BENCH)
 
 costs: $(TOOLS)  ## measure what a paid call costs either database; needs wrk
 	$(BIN)/python -m bench.database_cost

@@ -22,12 +22,19 @@ class Series(NamedTuple):
     values: Sequence[float | None]
 
 
-def bars(title: str, groups: Sequence[str], series: Sequence[Series]) -> str:
-    """Horizontal bars, on a logarithmic scale: contestants differ by a factor of a hundred."""
+def bars(
+    title: str, groups: Sequence[str], series: Sequence[Series], *, is_log: bool = True
+) -> str:
+    """Horizontal bars; on a logarithmic scale where they differ by a factor of a hundred."""
     values = [value for each in series for value in each.values if value]
     low = 10 ** math.floor(math.log10(min(values, default=1)))
-    high = max(values, default=10)
-    scale = (_WIDTH - _LEFT - _RIGHT) / max(1e-9, math.log10(high / low))
+    high, across = max(values, default=10.0), _WIDTH - _LEFT - _RIGHT
+
+    def length(value: float) -> float:
+        if is_log:
+            return max(1.0, math.log10(value / low) / max(1e-9, math.log10(high / low)) * across)
+        return value / high * across
+
     drawn, y = [], float(_TOP)
     for index, group in enumerate(groups):
         shown = [(n, each) for n, each in enumerate(series) if each.values[index]]
@@ -37,7 +44,7 @@ def bars(title: str, groups: Sequence[str], series: Sequence[Series]) -> str:
         )
         for number, each in shown:
             value = each.values[index] or low
-            width = max(1.0, math.log10(value / low) * scale)
+            width = length(value)
             drawn.append(
                 f'<rect x="{_LEFT}" y="{y:.0f}" width="{width:.1f}" height="{_BAR}" '
                 f'fill="{_COLOURS[number]}"/><text class="v" x="{_LEFT + width + 4:.1f}" '

@@ -62,29 +62,31 @@ def order_sn(number: int) -> str:
     return f"25-{number:013}"
 
 
+def order_record(number: int, time_ms: int) -> OrderRecord:
+    return OrderRecord(
+        owner_id=OWNER,
+        order_sn=order_sn(number),
+        updated_at=time_ms,
+        confirm_time=time_ms,
+        order_status=3,
+        receiver_name="王小明",
+        receiver_phone="13812345678",
+        receiver_address="文三路478号3幢1201室",
+        goods_name="加厚纯棉四件套",
+        pay_amount=Decimal("259"),
+        goods_img="https://img.tollway.example/goods/1.jpg",
+        goods_spec="1.8m 床 雾蓝",
+        province="浙江省",
+        city="杭州市",
+        town="西湖区",
+        remark_tag=1,
+        remark_tag_name=TAG_NAME if number % _NAMED_EVERY == 0 else None,
+    )
+
+
 def rows(count: int, sealer: Sealer) -> Iterator[OrderRow]:
     for number in range(count):
-        time_ms = at_ms(number, count)
-        record = OrderRecord(
-            owner_id=OWNER,
-            order_sn=order_sn(number),
-            updated_at=time_ms,
-            confirm_time=time_ms,
-            order_status=3,
-            receiver_name="王小明",
-            receiver_phone="13812345678",
-            receiver_address="文三路478号3幢1201室",
-            goods_name="加厚纯棉四件套",
-            pay_amount=Decimal("259"),
-            goods_img="https://img.tollway.example/goods/1.jpg",
-            goods_spec="1.8m 床 雾蓝",
-            province="浙江省",
-            city="杭州市",
-            town="西湖区",
-            remark_tag=1,
-            remark_tag_name=TAG_NAME if number % _NAMED_EVERY == 0 else None,
-        )
-        yield row_of(record, sealer)
+        yield row_of(order_record(number, at_ms(number, count)), sealer)
 
 
 def cases(count: int) -> list[Case]:

@@ -9,11 +9,14 @@ import msgspec
 
 from bench import report
 from bench.charts import Series, bars, curves
+from bench.growth_curves import CURVES_FILE, Growth
 from bench.results import MAIN, Results
 
 RESULTS_FILE = Path("performance/calls.json")
 _HERE = Path(__file__).parent
 _TEMPLATE = _HERE / "performance.template.md"
+_PARTS = ("run", "missing", "comparison", "connections", "paced", "costs", "memory", "peers")
+_PARTS += ("goals", "growth")
 _PEERS = {
     "bare": ("The bare server", _HERE / "peers/bare.py"),
     "nginx": ("nginx + Lua + Redis", _HERE / "peers/nginx.py"),
@@ -22,10 +25,17 @@ _PEERS = {
 
 
 def write_page(docs: Path) -> None:
-    found = msgspec.json.decode((docs / RESULTS_FILE).read_bytes(), type=Results)
-    _write_charts(found, docs / RESULTS_FILE.parent)
+    """What was not measured yet is left out with a sentence."""
+    values = dict.fromkeys(_PARTS, "Not measured yet.")
+    if (docs / RESULTS_FILE).exists():
+        found = msgspec.json.decode((docs / RESULTS_FILE).read_bytes(), type=Results)
+        _write_charts(found, docs / RESULTS_FILE.parent)
+        values |= _values(found)
+    if (docs / CURVES_FILE).exists():
+        growth = msgspec.json.decode((docs / CURVES_FILE).read_bytes(), type=Growth)
+        values["growth"] = _growth(growth, docs)
     text = _TEMPLATE.read_text(encoding="utf-8")
-    for name, value in _values(found).items():
+    for name, value in values.items():
         text = text.replace("{{" + name + "}}", value)
     (docs / "performance.md").write_text(text, encoding="utf-8")
 
@@ -57,6 +67,21 @@ def _values(found: Results) -> dict[str, str]:
         ),
         "goals": "\n".join(_bullet(each) for each in report.goals(found)),
     }
+
+
+def _growth(found: Growth, docs: Path) -> str:
+    parts = [
+        _wrapped(
+            f"Measured {found.made_at} by a {found.length} run of `make growth`, on "
+            f"{found.machine['processor']}."
+        )
+    ]
+    for each in found.curves:
+        chart = CURVES_FILE.parent / f"growth-{each.name}.svg"
+        (docs / chart).write_text(each.drawn(), encoding="utf-8")
+        sentence = each.sentence[0].upper() + each.sentence[1:]
+        parts += [f"### {each.title}", f"![{each.title}]({chart})", _wrapped(sentence)]
+    return "\n\n".join(parts)
 
 
 def _write_charts(found: Results, folder: Path) -> None:

@@ -10,11 +10,11 @@ import msgspec
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import WITH_COMPANIONS
 
 
 class Parameter(NamedTuple):
-    """One parameter of a request. `kind` is text, whole, day or moment."""
+    """One parameter of a request. `kind` is text, texts, requests, whole, day or moment."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ class Loop(NamedTuple):
     fixed: frozenset[str]
 
 
-_METHODS = {"waybills": "issue_waybill"}
+_METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 _LOOPS = {
     "orders": Loop(
         "iter_orders", "order_pages", "OrderEntry", frozenset({"vvtype", "page", "pageSize"})
@@ -60,7 +60,7 @@ _LOOPS = {
 _KINDS: dict[Any, str] = {str: "text", int: "whole", date: "day", datetime: "moment"}
 
 
-def described(operations: Sequence[Operation] = OPERATIONS) -> list[Described]:
+def described(operations: Sequence[Operation] = WITH_COMPANIONS) -> list[Described]:
     return [
         Described(
             each,
@@ -82,11 +82,13 @@ def _parameters(operation: Operation) -> tuple[Parameter, ...]:
 
 
 def _kind(hint: Any) -> str:
+    if get_origin(hint) is list:
+        return "texts" if get_args(hint)[0] is str else "requests"
     members = [each for each in get_args(hint) or (hint,) if each is not NoneType]
     return "moment" if datetime in members else _KINDS[members[0]]
 
 
-def payload_types(operations: Sequence[Operation] = OPERATIONS) -> list[type[msgspec.Struct]]:
+def payload_types(operations: Sequence[Operation] = WITH_COMPANIONS) -> list[type[msgspec.Struct]]:
     """All types of the answers, each after those it contains."""
     found: dict[type[msgspec.Struct], None] = {}
     for each in operations:

@@ -17,11 +17,13 @@ from sdk.generator.model import (
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Operation
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import WITH_COMPANIONS
 
 _HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do not edit."""\n\n'
 _TYPES = {
     "text": "str",
+    "texts": "list[str]",
+    "requests": "Sequence[Mapping[str, object]]",
     "whole": "int",
     "day": "Union[date, str]",
     "moment": "Union[int, str, datetime]",
@@ -32,7 +34,7 @@ def files() -> dict[str, str]:
     """Every file by its path in the package; not yet formatted."""
     return {
         "types.py": _types(
-            OPERATIONS, "The answers of the operations, in the spellings of the wire."
+            WITH_COMPANIONS, "The answers of the operations, in the spellings of the wire."
         ),
         "account_types.py": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),
         "account.py": _account(is_async=False),
@@ -88,7 +90,7 @@ def _client(*, is_async: bool) -> str:
         [
             _HEAD.format(purpose=f"The client for {kind}."),
             "from datetime import date, datetime\n",
-            f"from collections.abc import {iterator}, Mapping\n",
+            f"from collections.abc import {iterator}, Mapping, Sequence\n",
             "from typing import Optional, Union\n\n",
             "from tollway_client._core import Operation\n",
             f"from tollway_client._drivers import {driver}\n",
@@ -141,7 +143,7 @@ def _endpoint(each: Described, *, is_async: bool) -> str:
 
 def _constant(each: Described) -> str:
     it = each.operation
-    values = [it.name, it.method, it.path, it.encoding.value]
+    values = [it.charged_as, it.method, it.path, it.encoding.value]
     if isinstance(it, AccountOperation):
         values.append("always" if it.method == "GET" else "unsent")
     return f"_{it.name.upper()} = Operation({', '.join(map(repr, values))})\n"

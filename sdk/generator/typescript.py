@@ -22,7 +22,14 @@ _HEAD = """\
  * Made by `make sdk` from the gateway's descriptors: do not edit.
  */
 """
-_SENT = {"text": "string", "whole": "Whole", "day": "Day", "moment": "Moment"}
+_SENT = {
+    "text": "string",
+    "texts": "readonly string[]",
+    "requests": "readonly WaybillsRequest[]",
+    "whole": "Whole",
+    "day": "Day",
+    "moment": "Moment",
+}
 _RECEIVED: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean"}
 _CARRIER_NOTE = "Throws CarrierRefusedError if the carrier issues none; nothing is charged then."
 _LOOP_NOTE = "all records, each once, also while others arrive."
@@ -102,7 +109,7 @@ def _constant(each: Described) -> str:
     it = each.operation
     return (
         f"const {it.name.upper()}: Operation = {{\n"
-        f'  name: "{it.name}",\n  method: "{it.method}",\n'
+        f'  name: "{it.charged_as}",\n  method: "{it.method}",\n'
         f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n}};\n'
     )
 

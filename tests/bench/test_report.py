@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from bench.growth_curves import CURVES_FILE, Curve, Growth
 from bench.page import RESULTS_FILE, write_page
 from bench.report import comparison, printed
 from bench.results import Measured, Paced, Results, Row, median_of
@@ -70,9 +71,25 @@ def test_the_page_is_made_wholly_from_the_file(tmp_path: Path) -> None:
     write_page(tmp_path)
     page = (tmp_path / "performance.md").read_text(encoding="utf-8")
     assert "{{" not in page
+    assert "Not measured yet." in page
     assert "| product analysis, kept ready | 20,000 | 9,000 |" in page
     assert "| 200 + 30 |" in page
     for chart in ("calls.svg", "connections.svg"):
         assert f"performance/{chart}" in page
         drawn = ElementTree.parse(tmp_path / "performance" / chart)
         assert drawn.getroot().tag.endswith("svg")
+
+
+def test_a_curve_becomes_a_chart_and_a_sentence(tmp_path: Path) -> None:
+    by_number = Curve("orders", "Orders", "orders", "Why.", [10, 1000], {"a page": [100.0, 120.0]})
+    by_name = Curve("filters", "Filters", "", "Why.", [], {"a page": [50.0, 55.0]}, ["no", "all"])
+    file = tmp_path / CURVES_FILE
+    file.parent.mkdir()
+    found = Growth("2026-01-02", "quick", {"processor": "2 × Example"}, [by_number, by_name])
+    file.write_bytes(msgspec.json.encode(found))
+    write_page(tmp_path)
+    page = " ".join((tmp_path / "performance.md").read_text(encoding="utf-8").split())
+    assert "A page: 100 µs per call at 10 orders, 120 at 1,000 orders (1.20 times)" in page
+    assert "50 µs per call at no, 55 at all (1.10 times)" in page
+    for curve in (by_number, by_name):
+        ElementTree.parse(tmp_path / "performance" / f"growth-{curve.name}.svg")

@@ -161,6 +161,11 @@ SABOTAGE = {
         "granted_at_s, expires_at_s, revoked_at_s FROM consent LIMIT 1",
         {"account_missing"},
     ),
+    "a change number is given again": (
+        "UPDATE order_change SET change_no = 0 WHERE owner_id = (SELECT min(owner_id) FROM "
+        "order_change)",
+        {"order_change_number"},
+    ),
     "a claim is deleted": (
         "DELETE FROM coupon_claim WHERE coupon_code = (SELECT min(coupon_code) FROM coupon_claim)",
         {"claims_miscounted"},
@@ -188,7 +193,10 @@ def test_what_is_there_twice_in_different_months_is_named(tollway: Command, worl
             f"FROM {table} AS r WHERE {row}"
         )
     breaches = {each["name"] for each in tollway("audit", "--json").json["breaches"]}
-    assert breaches == {"order_twice", "code_twice", "orders_miscounted", "claims_miscounted"}
+    assert breaches == {
+        *("order_twice", "order_change_number", "code_twice"),
+        *("orders_miscounted", "claims_miscounted"),
+    }
 
 
 @pytest.mark.parametrize("what", SABOTAGE)

@@ -11,6 +11,7 @@ import pytest
 from tests.docs.pages import (
     CALL,
     CALL_ZH,
+    DOCS,
     OPERATE_PAGES,
     PAGES,
     REFERENCE,
@@ -25,7 +26,7 @@ from tests.docs.pages import (
 from tests.support.commands import all_commands
 from tollway.contract.reasons import SUCCESS, Cause, Reason
 from tollway.gateway.token_request import Unobtained
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import COMPANIONS, OPERATIONS
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 
@@ -135,6 +136,17 @@ def test_every_operation_and_parameter_is_documented(page: Path) -> None:
         names += operation.response_type.__struct_fields__
         for name in names:
             assert f"`{name}" in text, name
+
+
+@pytest.mark.parametrize("page", (DOCS / "call/more.md", DOCS / "call/more.zh.md"), ids=name_of)
+def test_every_companion_is_documented_with_its_parameters_and_fields(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for operation in COMPANIONS:
+        assert f"`{operation.method} {operation.path}`" in text
+        for name in operation.request_type.__struct_fields__:
+            assert f"`{name}`" in text, name
+        for name in operation.response_type.__struct_fields__:
+            assert name in text, name
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{name_of(link.page)}:{link.target}")

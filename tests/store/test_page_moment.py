@@ -9,9 +9,9 @@ import pytest
 from tests.support.coupons import NOON_S, claim, load_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
-from tollway.operations.coupon_claims.queries import Window
-from tollway.operations.coupon_claims.queries import read_page as read_claims
-from tollway.operations.orders.queries import Filter, OrderPages
+from tollway.operations.coupon_claims.queries import ClaimPages, Window
+from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.queries import OrderPages
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.telemetry.metrics import Metrics
 
@@ -46,7 +46,7 @@ def test_a_page_of_claims_during_a_push_is_of_one_moment(own_store: Store, step:
         load_claims(own_store, [claim(f"new-{second}", NOON_S + second) for second in range(30)])
 
     total, listed = _read(
-        own_store, step, push, lambda db: read_claims(db, _HOUR_OF_CLAIMS, 0, 100)
+        own_store, step, push, lambda db: ClaimPages(db).read(_HOUR_OF_CLAIMS, 0, 100)
     )
     assert (total, listed) in [(2, 2), (32, 32)]
 

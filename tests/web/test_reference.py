@@ -20,12 +20,12 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
 from tollway.web.code_samples import samples_of
 
 pytestmark = pytest.mark.sqlite
-every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+every_operation = pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda each: each.name)
 ROOT = Path(__file__).parents[2]
 
 
@@ -48,7 +48,7 @@ def _page(served: Gateway, path: str, language: str = "en") -> str:
 
 
 @pytest.mark.parametrize(
-    "operation", (*OPERATIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
+    "operation", (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS), ids=lambda each: each.name
 )
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_parameter_field_and_code_is_shown(
@@ -68,7 +68,7 @@ def test_every_parameter_field_and_code_is_shown(
 
 def test_the_other_pages_list_operations_codes_and_the_sandbox(served: Gateway) -> None:
     index = _page(served, "/docs")
-    for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+    for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
         assert f'href="/docs/{operation.name}"' in index
     codes = _page(served, "/docs/codes")
     assert all(reason.name in codes for reason in Reason)

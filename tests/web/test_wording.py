@@ -12,7 +12,7 @@ from jinja2 import Environment, nodes
 import tollway.web
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import declared_fields
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.web.wording import catalogue, is_own_address
 
 _WEB = Path(tollway.web.__file__).parent
@@ -45,9 +45,9 @@ def _in_template(path: Path) -> Iterator[str]:
 def sentences() -> frozenset[str]:
     found = {each for path in _WEB.rglob("*.py") for each in _in_code(path)}
     found |= {each for path in _WEB.rglob("*.html") for each in _in_template(path)}
-    found |= {operation.title for operation in OPERATIONS}
-    found |= {operation.consent.asks for operation in OPERATIONS if operation.consent}
-    for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+    found |= {operation.title for operation in WITH_COMPANIONS}
+    found |= {operation.consent.asks for operation in WITH_COMPANIONS if operation.consent}
+    for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
         found.add(operation.title)
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     return frozenset(found)

@@ -2,7 +2,7 @@
 
 Made by `make sdk` from the gateway's descriptors: do not edit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Optional, Union
 
@@ -17,8 +17,11 @@ from tollway_client.types import (
     Material,
     OrderEntry,
     OrderPage,
+    OrdersByNumber,
+    OrdersChanged,
     ProductAnalysis,
     PromotionMaterial,
+    WaybillBatch,
     WaybillResult,
 )
 
@@ -31,6 +34,9 @@ _PROMOTION_MATERIAL = Operation(
 )
 _WAYBILLS = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn", "json")
 _ORDERS = Operation("orders", "POST", "/papi/tool/erps/paging-orders", "form")
+_WAYBILLS_BATCH = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn/batch", "json")
+_ORDERS_BY_NUMBER = Operation("orders", "POST", "/papi/tool/erps/paging-orders/by-number", "json")
+_ORDERS_CHANGED = Operation("orders", "POST", "/papi/tool/erps/paging-orders/changed", "json")
 
 
 class Client(SyncDriver):
@@ -293,6 +299,73 @@ class Client(SyncDriver):
                     "remarkTag": remarkTag,
                     "remarkTagName": remarkTagName,
                 },
+                idempotency_key,
+                headers,
+            )
+        )
+
+    def issue_waybills(
+        self,
+        *,
+        waybills: Sequence[Mapping[str, object]],
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> WaybillBatch:
+        """Up to 100 waybills in one call.
+
+        waybills: The waybills, each with the parameters of waybill issuing. Send a list of 1 to
+            100 objects.
+        """
+        return self._run(
+            self._core.call(
+                _WAYBILLS_BATCH, WaybillBatch, {"waybills": waybills}, idempotency_key, headers
+            )
+        )
+
+    def orders_by_number(
+        self,
+        *,
+        owner_id: str,
+        order_sn: list[str],
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> OrdersByNumber:
+        """Orders by their numbers.
+
+        owner_id: Shop owner id. Send a text of 1 to 64 characters.
+        order_sn: The order numbers. Send a list of 1 to 100, each a text of 1 to 64 characters.
+        """
+        return self._run(
+            self._core.call(
+                _ORDERS_BY_NUMBER,
+                OrdersByNumber,
+                {"owner_id": owner_id, "order_sn": order_sn},
+                idempotency_key,
+                headers,
+            )
+        )
+
+    def orders_changed(
+        self,
+        *,
+        owner_id: str,
+        cursor: Optional[str] = None,
+        pageSize: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> OrdersChanged:
+        """Orders changed since a cursor.
+
+        owner_id: Shop owner id. Send a text of 1 to 64 characters.
+        cursor: The next_cursor of the answer before; all orders if left out. Send a text of 1
+            to 64 characters.
+        pageSize: Orders per page; 100 if left out. Send a whole number from 1 to 100.
+        """
+        return self._run(
+            self._core.call(
+                _ORDERS_CHANGED,
+                OrdersChanged,
+                {"owner_id": owner_id, "cursor": cursor, "pageSize": pageSize},
                 idempotency_key,
                 headers,
             )

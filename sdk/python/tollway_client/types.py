@@ -230,3 +230,44 @@ class OrderPage(Payload):
     totalElements: int
     total_elements: int
     withholding_money: int
+
+
+@dataclass(frozen=True)
+class WaybillBatchItem:
+    """What became of one waybill: code, reason and msg as a call of its own would have them.
+    `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302."""
+
+    order_sn: Optional[str]
+    request_id: str
+    code: int
+    reason: str
+    msg: str
+    waybill: Optional[WaybillResult]
+    authorize_url: Optional[str]
+
+
+@dataclass(frozen=True)
+class WaybillBatch(Payload):
+    """The results in the order of the request, and what all of them took together."""
+
+    results: list[WaybillBatchItem]
+    withholding_money: int
+
+
+@dataclass(frozen=True)
+class OrdersByNumber(Payload):
+    """The orders in the order of the numbers asked for; `missing` are the numbers without one."""
+
+    content: list[OrderEntry]
+    missing: list[str]
+    withholding_money: int
+
+
+@dataclass(frozen=True)
+class OrdersChanged(Payload):
+    """The orders changed after the cursor, in the order of their changes."""
+
+    content: list[OrderEntry]
+    next_cursor: str
+    has_more: bool
+    withholding_money: int

@@ -14,8 +14,11 @@ import type {
   Material,
   OrderEntry,
   OrderPage,
+  OrdersByNumber,
+  OrdersChanged,
   ProductAnalysis,
   PromotionMaterial,
+  WaybillBatch,
   WaybillResult,
 } from "./types.js";
 
@@ -48,6 +51,24 @@ const ORDERS: Operation = {
   method: "POST",
   path: "/papi/tool/erps/paging-orders",
   encoding: "form",
+};
+const WAYBILLS_BATCH: Operation = {
+  name: "waybills",
+  method: "POST",
+  path: "/papi/tool/erps/getwaybillfreewn/batch",
+  encoding: "json",
+};
+const ORDERS_BY_NUMBER: Operation = {
+  name: "orders",
+  method: "POST",
+  path: "/papi/tool/erps/paging-orders/by-number",
+  encoding: "json",
+};
+const ORDERS_CHANGED: Operation = {
+  name: "orders",
+  method: "POST",
+  path: "/papi/tool/erps/paging-orders/changed",
+  encoding: "json",
 };
 
 export interface ProductAnalysisRequest {
@@ -189,6 +210,30 @@ export interface OrdersRequest {
   remarkTagName?: string;
 }
 
+export interface WaybillsBatchRequest {
+  /** The waybills, each with the parameters of waybill issuing. Send a list of 1 to 100 objects. */
+  waybills: readonly WaybillsRequest[];
+}
+
+export interface OrdersByNumberRequest {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /** The order numbers. Send a list of 1 to 100, each a text of 1 to 64 characters. */
+  order_sn: readonly string[];
+}
+
+export interface OrdersChangedRequest {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /**
+   * The next_cursor of the answer before; all orders if left out. Send a text of 1 to 64
+   * characters.
+   */
+  cursor?: string;
+  /** Orders per page; 100 if left out. Send a whole number from 1 to 100. */
+  pageSize?: Whole;
+}
+
 export interface CouponClaimsFilter {
   /**
    * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
@@ -295,6 +340,30 @@ export class Client extends Core {
     options?: CallOptions,
   ): Promise<Answer<OrderPage>> {
     return this.call<OrderPage>(ORDERS, request, options);
+  }
+
+  /** Up to 100 waybills in one call. */
+  issueWaybills(
+    request: WaybillsBatchRequest,
+    options?: CallOptions,
+  ): Promise<Answer<WaybillBatch>> {
+    return this.call<WaybillBatch>(WAYBILLS_BATCH, request, options);
+  }
+
+  /** Orders by their numbers. */
+  ordersByNumber(
+    request: OrdersByNumberRequest,
+    options?: CallOptions,
+  ): Promise<Answer<OrdersByNumber>> {
+    return this.call<OrdersByNumber>(ORDERS_BY_NUMBER, request, options);
+  }
+
+  /** Orders changed since a cursor. */
+  ordersChanged(
+    request: OrdersChangedRequest,
+    options?: CallOptions,
+  ): Promise<Answer<OrdersChanged>> {
+    return this.call<OrdersChanged>(ORDERS_CHANGED, request, options);
   }
 
   /** Coupon-claim query: all records, each once, also while others arrive. */

@@ -17,6 +17,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    or_,
     select,
     true,
     union_all,
@@ -24,7 +25,14 @@ from sqlalchemy import (
 from sqlalchemy.sql import Select
 
 from tollway.audit.check import NO_COUNT, Breach, Check, bucket_of, count_reporter, within
-from tollway.operations.orders.schema import ALL, DAY_HOURS, HOUR_MS, order_count, shop_order
+from tollway.operations.orders.schema import (
+    ALL,
+    DAY_HOURS,
+    HOUR_MS,
+    order_change,
+    order_count,
+    shop_order,
+)
 from tollway.store.database import Row
 
 _order, _count = shop_order.c, order_count.c
@@ -176,4 +184,37 @@ ORDERS_ONCE = Check(
         _numbers.c.order_sn == _numbers.c.before
     ),
     _tell_order,
+)
+
+
+# A caller that reads changes by their numbers would miss an order whose number is given again.
+_changes = select(
+    shop_order.c.owner_id,
+    shop_order.c.order_sn,
+    shop_order.c.change_no,
+    func.lag(shop_order.c.change_no)
+    .over(partition_by=shop_order.c.owner_id, order_by=shop_order.c.change_no)
+    .label("before"),
+).subquery("changes")
+
+
+def _tell_change(row: Row) -> Iterator[Breach]:
+    owner_id, order_sn = row
+    text = f"order {order_sn} of shop {owner_id} has a change number that is used or not given yet"
+    yield Breach("order_change_number", None, None, text)
+
+
+ORDER_CHANGES = Check(
+    "order_changes",
+    "every change of a shop's orders has a number of its own",
+    shop_order,
+    select(_changes.c.owner_id, _changes.c.order_sn)
+    .join_from(_changes, order_change, _changes.c.owner_id == order_change.c.owner_id, isouter=True)
+    .where(
+        or_(
+            _changes.c.change_no == _changes.c.before,
+            _changes.c.change_no > func.coalesce(order_change.c.change_no, 0),
+        )
+    ),
+    _tell_change,
 )

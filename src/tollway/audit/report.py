@@ -19,7 +19,7 @@ from tollway.audit.holds import (
     WAYBILL_HOLDS,
 )
 from tollway.audit.ledger import BALANCES, UnitFigures, unit_figures
-from tollway.audit.orders import ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
+from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
 from tollway.audit.trail import TRAIL
 from tollway.audit.usage import USAGE
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
@@ -50,6 +50,7 @@ CHECKS = (
     WAYBILLS_PAID,
     WAYBILL_CHARGES,
     ORDERS_ONCE,
+    ORDER_CHANGES,
     ORDER_HOURS,
     ORDER_DAYS,
     CODES_ONCE,

@@ -40,6 +40,8 @@ class Finding(NamedTuple):
     doubtful: tuple[str, ...] = ()
 
 
+# There are some three thousand districts, and most parcels go to the same few hundred.
+@lru_cache(maxsize=8192)
 def find_place(province: str, city: str, town: str) -> Finding:
     name = _province_named(province)
     if name is None:

@@ -76,6 +76,38 @@ class Decoder(Generic[R]):
         names = [(each, name) for name, _, _, others in self._fields for each in (name, *others)]
         self._known = {each for each, _ in names}
         self._alike = {_plain(each): name for each, name in names}
+        kinds = {name: field.kind for name, field, _, _ in self._fields}
+        self._readers = {each: (name, kinds[name].read) for each, name in names}
+        self._required = frozenset(name for name, _, required, _ in self._fields if required)
+
+    def read(self, raw: Mapping[str, object]) -> tuple[R, list[str]]:
+        """The request, and the names that were ignored."""
+        request = self._read_plain(raw)
+        if request is not None:
+            return request, []
+        # Before the others are read: a misspelled one is named as such, and not as missing.
+        ignored = self.ignored(raw)
+        return self.decode(raw), ignored
+
+    def _read_plain(self, raw: Mapping[str, object]) -> R | None:
+        """A request in which nothing is wrong, unknown or sent twice; None if something is, or may
+        be."""
+        values: dict[str, Any] = {}
+        readers = self._readers
+        for sent, value in raw.items():
+            reader = readers.get(sent)
+            if reader is None:
+                return None
+            if value is None or (isinstance(value, str) and not value.strip()):
+                continue
+            name, read = reader
+            if name in values:
+                return None
+            try:
+                values[name] = read(value)
+            except Unfit:
+                return None
+        return self._request_type(**values) if self._required <= values.keys() else None
 
     def ignored(self, raw: Mapping[str, object]) -> list[str]:
         """The names that mean nothing here. One that must be a slip of the pen is refused: the

@@ -50,6 +50,7 @@ class Field:
 _NOT_TEXT = Phrase("it is not a text", "不是字符串")
 _HAS_NUL = Phrase("it contains a NUL character", "包含 NUL 字符")
 _EMPTY = Phrase("it is empty", "为空")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = Phrase("it contains half of a surrogate pair", "包含不完整的代理字符")
 
 
@@ -80,7 +81,7 @@ class Text:
             raise Unfit(_EMPTY)
         if "\0" in raw:
             raise Unfit(_HAS_NUL)
-        if not raw.isascii() and any("\ud800" <= character <= "\udfff" for character in raw):
+        if not raw.isascii() and _SURROGATE.search(raw):
             raise Unfit(_NOT_UNICODE)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
@@ -89,6 +90,40 @@ class Text:
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "minLength": self.min_length, "maxLength": self.max_length}
+
+
+_NOT_LIST = Phrase("it is not a list", "不是列表")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A list of texts; one that is there twice counts once."""
+
+    each: Text
+    most: int
+
+    @property
+    def expected(self) -> Phrase:
+        one, most = self.each.expected, self.most
+        return Phrase(
+            f"a list of 1 to {most}, each {one.en}", f"1 到 {most} 项的列表，每项为{one.zh}"
+        )
+
+    def read(self, raw: object) -> list[str]:
+        if not isinstance(raw, list):
+            raise Unfit(_NOT_LIST)
+        if not 1 <= len(raw) <= self.most:
+            size = len(raw)
+            raise Unfit(Phrase(f"it has {size} items", f"有 {size} 项"))
+        return list(dict.fromkeys(map(self.each.read, raw)))
+
+    def schema(self) -> dict[str, object]:
+        return {
+            "type": "array",
+            "items": self.each.schema(),
+            "minItems": 1,
+            "maxItems": self.most,
+        }
 
 
 @dataclass(frozen=True)
@@ -122,7 +157,10 @@ class Phone(Text):
         )
 
     def read(self, raw: object) -> str:
-        text = normalize("NFKC", super().read(raw))
+        text = super().read(raw)
+        if text.isascii() and _PHONE.fullmatch(text):
+            return text
+        text = normalize("NFKC", text)
         extended = _EXTENSION.fullmatch(text)
         numbers = (text, extended[1]) if extended is not None else (text,)
         if not any(_PHONE.fullmatch(each.translate(_BETWEEN_DIGITS)) for each in numbers):

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason
 
 _OF_ANY_CALL = (
@@ -105,9 +106,15 @@ class Operation:
     own_reasons: tuple[Reason, ...] = ()
     # Whether a success can cost nothing: then an empty balance is no reason to refuse beforehand.
     may_be_free: bool = False
+    # A companion of another operation is permitted, priced, limited and counted as that one.
+    companion_of: str = ""
+    # The operation of which one call of this has many requests.
+    batch_of: "Operation | None" = None
     # A larger body is refused unread. The default holds every text of a usual request at its full
     # length, however it is escaped.
     body_max_bytes: int = 16_384
+    # How many members all objects of a JSON body may have together.
+    members_max: int = PARAMETERS_MAX
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
@@ -119,10 +126,15 @@ class Operation:
         consent = () if self.consent is None else _OF_CONSENT
         return (*_OF_ANY_CALL, *spellings, *body, *consent, used_up, *self.own_reasons)
 
+    @property
+    def charged_as(self) -> str:
+        """The name under which it is permitted, limited and in the ledger."""
+        return self.companion_of or self.name
+
     @cached_property
     def balance_unit(self) -> str:
         """Which balance pays: each operation has calls of its own, credits are common to all."""
-        return f"calls:{self.name}" if self.unit is Unit.CALLS else "credits"
+        return f"calls:{self.charged_as}" if self.unit is Unit.CALLS else "credits"
 
 
 class CallInfo(msgspec.Struct, frozen=True, gc=False):

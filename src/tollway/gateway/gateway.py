@@ -27,7 +27,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
-from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS
+from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, RECORD_KINDS, WITH_COMPANIONS
 from tollway.pipeline.bodies import (
     BodyShare,
     ByteBudget,
@@ -240,7 +240,7 @@ class Gateway:
         settings, resources, database = self._settings, self._resources, self._database
         sealer, metrics = resources.vault.sealer, self._metrics
         mapped = settings.http_status == "mapped"
-        description = openapi(OPERATIONS, settings.public_address, mapped=mapped)
+        description = openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)
         return [
             *probe_routes(self._worker.metrics, self.readiness, description),
             *web_routes(self._web_parts()),

@@ -106,5 +106,9 @@ def _side(
         take_number=take_number,
     )
     handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
+    for subject in SUBJECTS:
+        for each in subject.companions:
+            if each.make_handler is not None:
+                handlers[each.operation.name] = each.make_handler(services)
     answers = AnswerStore(database, vault.sealer, resources.fingerprinter)
     return Side(handlers, GrantCache(database, versions), batcher, answers)

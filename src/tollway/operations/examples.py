@@ -5,13 +5,14 @@ The requests work in the sandbox; a test sends them there. The answers are made 
 
 from collections.abc import Callable, Mapping
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponRecord
 from tollway.operations.demo_data import SHOPS
+from tollway.operations.orders.companions import OrdersByNumber, OrdersChanged
 from tollway.operations.orders.operation import OrderEntry, OrderPage
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.product_analysis.operation import (
@@ -34,6 +35,7 @@ from tollway.operations.promotion_material.operation import (
     RecommendedItems,
     Result,
 )
+from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
 from tollway.operations.waybills.demo import WP_CODE
 from tollway.operations.waybills.operation import WaybillResult
 
@@ -46,11 +48,11 @@ EXAMPLE_DAY = date(2026, 1, 31)
 class Example(NamedTuple):
     """A request by the day it is sent, and an answer."""
 
-    request: Callable[[date], Mapping[str, str | int]]
+    request: Callable[[date], Mapping[str, Any]]
     answer: msgspec.Struct
 
 
-def _claims_request(today: date) -> Mapping[str, str | int]:
+def _claims_request(today: date) -> Mapping[str, Any]:
     end_s = (today - _EPOCH).days * _DAY_S
     return {
         "startTime": str(end_s - 6 * _DAY_S),
@@ -201,5 +203,32 @@ EXAMPLES: Mapping[str, Example] = {
         _MATERIAL,
     ),
     "waybills": Example(lambda _: _WAYBILL_REQUEST, _WAYBILL),
+    "waybills_batch": Example(
+        lambda _: {"waybills": [{**_WAYBILL_REQUEST, "order_sn": "TRIAL-000002"}]},
+        WaybillBatch(
+            [
+                WaybillBatchItem(
+                    order_sn="TRIAL-000001",
+                    request_id="20260131040000-7f3k9d2m",
+                    code=0,
+                    reason="SUCCESS",
+                    msg="Success",
+                    waybill=_WAYBILL,
+                    authorize_url=None,
+                )
+            ],
+            10,
+        ),
+    ),
     "orders": Example(lambda _: {"owner_id": SHOPS[0].owner_id, "pageSize": "20"}, _ORDERS),
+    "orders_by_number": Example(
+        lambda _: {"owner_id": SHOPS[0].owner_id, "order_sn": ["260131-000000042"]},
+        OrdersByNumber(_ORDERS.content, [], 1),
+    ),
+    "orders_changed": Example(
+        lambda _: {"owner_id": SHOPS[0].owner_id, "pageSize": 20},
+        OrdersChanged(
+            _ORDERS.content, "65a4b1c2d3e4f-9ae0daaf", has_more=False, withholding_money=1
+        ),
+    ),
 }

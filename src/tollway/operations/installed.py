@@ -28,7 +28,7 @@ def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> 
     """The built-in subjects, and then the installed ones by name."""
     operations: list[Operation] = []
     for subject in built_in:
-        operations.append(subject.operation)
+        operations += _operations_of(subject)
         yield subject
     for entry_point in sorted(found):
         package = entry_point.dist.name if entry_point.dist else entry_point.name
@@ -41,8 +41,12 @@ def with_installed(built_in: Iterable[Subject], found: Iterable[EntryPoint]) -> 
                 f"The package {package} cannot be used, because {error}: "
                 "correct it or uninstall it."
             ) from error.__cause__
-        operations.append(subject.operation)
+        operations += _operations_of(subject)
         yield subject
+
+
+def _operations_of(subject: Subject) -> list[Operation]:
+    return [subject.operation, *(each.operation for each in subject.companions)]
 
 
 def _load(entry_point: EntryPoint) -> Subject:
@@ -62,7 +66,16 @@ def _load(entry_point: EntryPoint) -> Subject:
 
 
 def _problems(subject: Subject, others: list[Operation]) -> Iterator[str]:
-    operation = subject.operation
+    if subject.records is not None or subject.retained is not None:
+        yield "it brings records, for which there are no tables"
+    own = _operations_of(subject)
+    for number, operation in enumerate(own):
+        yield from _problems_of(operation, [*others, *own[:number]])
+        if operation.companion_of != (subject.operation.name if number else ""):
+            yield f"{operation.name} is a companion of {operation.companion_of or 'nothing'}"
+
+
+def _problems_of(operation: Operation, others: list[Operation]) -> Iterator[str]:
     name, path, encoding = operation.name, operation.path, operation.encoding
     if not _NAME.fullmatch(name):
         yield f"the name {name!r} is not made of a-z, 0-9 and _"
@@ -78,8 +91,6 @@ def _problems(subject: Subject, others: list[Operation]) -> Iterator[str]:
         yield "its price is negative"
     if operation.unit is Unit.CREDITS and _MONEY not in operation.response_type.__struct_fields__:
         yield f"it takes credits, and its answer has no field {_MONEY}"
-    if subject.records is not None or subject.retained is not None:
-        yield "it brings records, for which there are no tables"
     yield from _problems_of_request(operation, others)
 
 

@@ -71,9 +71,18 @@ class Retained:
 
 
 @dataclass(frozen=True)
+class Companion:
+    """Another call on the data of an operation, paid as that operation, and its handler. A batch
+    needs none: each of its requests is a call of the operation."""
+
+    operation: Operation
+    make_handler: Callable[[Services], Handler] | None = None
+
+
+@dataclass(frozen=True)
 class Subject:
     """One operation, its handler, its records, how they are made ready, how long they are kept,
-    and its demo data."""
+    its demo data, and its companions."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]
@@ -81,3 +90,4 @@ class Subject:
     ready: ReadyRecords | None = None
     retained: Retained | None = None
     demo: DemoPart | None = None
+    companions: tuple[Companion, ...] = ()

@@ -47,5 +47,5 @@ class PerformAccount:
             is_limited=caller.limits is not None,
         )
         call.data = encode_data(
-            await self._handlers[call.operation_name](call.request, account_call)
+            await self._handlers[call.operation.name](call.request, account_call)
         )

@@ -7,6 +7,7 @@ holds many of them back one byte short of their end uses up its own share, and n
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from tollway.contract.language import Phrase
@@ -104,6 +105,51 @@ _READ_OVER_MAX_BYTES = 65_536
 _READ_OVER_MAX_S = 1.0
 
 
+# How often waits are looked at.
+_LOOK_S = 0.1
+
+
+class Deadlines:
+    """Ends waits that take too long. One timer looks at all of them: a timer for each would cost
+    more than all else that is done to read a short body."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        # When each wait ends; those of one timeout are in the order of their ends.
+        self._ends_s: dict[asyncio.Task[Any], float] = {}
+        self._ended: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> asyncio.Task[Any]:
+        """Begins a wait of the current task."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._ends_s[task] = monotonic() + self._timeout_s
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        return task
+
+    def end(self, task: asyncio.Task[Any]) -> bool:
+        """Ends a wait; whether it took too long, and was therefore cancelled from here."""
+        self._ends_s.pop(task, None)
+        if task not in self._ended:
+            return False
+        self._ended.discard(task)
+        return task.uncancel() == 0
+
+    def _look(self) -> None:
+        self._timer = None
+        now_s = monotonic()
+        for task, end_s in list(self._ends_s.items()):
+            if end_s > now_s:
+                break
+            del self._ends_s[task]
+            self._ended.add(task)
+            task.cancel()
+        if self._ends_s:
+            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+
 class Body:
     """The body of a call; it may arrive later than the headers, or never.
 
@@ -116,6 +162,7 @@ class Body:
         receive: Receive,
         timeout_s: int,
         budget: ByteBudget,
+        deadlines: Deadlines,
     ) -> None:
         self._announced = headers.get(b"content-length", b"0")
         self.is_over = self._announced == b"0" and b"transfer-encoding" not in headers
@@ -123,28 +170,43 @@ class Body:
         self._receive = receive
         self._timeout_s = timeout_s
         self._budget = budget
+        self._deadlines = deadlines
 
     async def read(self, limit: int, sender: str) -> bytes:
         if not 0 <= self._length() <= limit:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
+        if self.is_over:
+            return b""
+        waiting = self._deadlines.begin()
+        is_late = False
         try:
-            async with asyncio.timeout(self._timeout_s):
-                with BodyShare(self._budget, sender) as share:
-                    return await self._collect(limit, share)
-        except TimeoutError:
-            self._is_late = True
-            raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._timeout_s) from None
+            piece = await self._next()
+            # Most bodies come in one piece.
+            if self.is_over and len(piece) <= min(limit, _ALWAYS_BYTES):
+                return piece
+            with BodyShare(self._budget, sender) as share:
+                return await self._collect(piece, limit, share)
+        except asyncio.CancelledError:
+            is_late = self._deadlines.end(waiting)
+            if not is_late:
+                raise
         except OverBudgetError:
             raise Refusal(Reason.BODIES_TOO_MANY) from None
+        finally:
+            if not is_late:
+                self._deadlines.end(waiting)
+        self._is_late = True
+        raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._timeout_s)
 
-    async def _collect(self, limit: int, share: BodyShare) -> bytes:
-        body = bytearray()
-        while not self.is_over:
-            body += await self._next()
+    async def _collect(self, first: bytes, limit: int, share: BodyShare) -> bytes:
+        body = bytearray(first)
+        while True:
             if len(body) > limit:
                 raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
             share.cover(len(body))
-        return bytes(body)
+            if self.is_over:
+                return bytes(body)
+            body += await self._next()
 
     async def read_over(self) -> None:
         """Discards a short body that no stage read, if it comes soon."""

@@ -36,11 +36,11 @@ class Decode:
         # A long one is no usual query, and thousands of them would fill the memory.
         is_cached = len(call.query) <= _CACHED_QUERY_MAX
         decode = self._from_query if is_cached else self._decode_query
-        call.request, call.ignored = decode(call.operation_name, call.query)
+        call.request, call.ignored = decode(call.operation.name, call.query)
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
-        return self._decode(operation_name, read_query(query))
+        return self.decode(operation_name, read_query(query))
 
     async def _read_body(self, call: Call) -> None:
         limit = call.operation.body_max_bytes
@@ -49,19 +49,16 @@ class Decode:
         if packing is not None:
             body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
-        raw = read_body(content_type, body)
-        call.request, call.ignored = self._decode(call.operation_name, raw)
+        raw = read_body(content_type, body, call.operation.members_max)
+        call.request, call.ignored = self.decode(call.operation.name, raw)
 
-    def _decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
+    def decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
         """The request, and which parameters were ignored."""
-        decoder = self._decoders[operation_name]
-        # Before the others are read: a misspelled one is named as such, and not as missing.
-        ignored = decoder.ignored(raw)
-        request = decoder.decode(raw)
+        request, ignored = self._decoders[operation_name].read(raw)
         check = self._checks[operation_name]
         if check is not None:
             check(request, self._zone)
-        return request, _listed(ignored)
+        return request, _listed(ignored) if ignored else ""
 
 
 def _listed(names: list[str]) -> str:

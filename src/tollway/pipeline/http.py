@@ -9,7 +9,7 @@ from time import time
 
 from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
-from tollway.pipeline.bodies import Body, ByteBudget, Receive, Scope, Send
+from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
@@ -32,6 +32,7 @@ class Edge:
         self._pipeline = pipeline
         self._body_timeout_s = settings.body_timeout_s
         self._budget = budget
+        self._deadlines = Deadlines(settings.body_timeout_s)
         self._common_headers = common_headers(settings)
         # The clients whose calls are being worked on: one call at a time on a connection.
         self.in_hand: set[tuple[str, int]] = set()
@@ -42,7 +43,7 @@ class Edge:
         self.in_hand.add(client)
         try:
             headers = headers_by_name(scope["headers"])
-            body = Body(headers, receive, self._body_timeout_s, self._budget)
+            body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
             answer = await self._pipeline.run(self._call(scope, headers, body))
             if not body.is_over:
                 await body.read_over()
@@ -57,7 +58,7 @@ class Edge:
     async def refuse(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
         """Answers a request that is not even a call; its body is not read."""
         headers = headers_by_name(scope["headers"])
-        body = Body(headers, receive, self._body_timeout_s, self._budget)
+        body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
         answer = self._pipeline.refuse(self._call(scope, headers, body), refusal)
         answer.headers.append(_CLOSE)
         await self._send(send, answer)

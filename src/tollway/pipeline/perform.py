@@ -13,11 +13,11 @@ class Perform:
             call.data = encode_data(call.sandbox_outcome(call.request))
             return
         info = CallInfo(call.caller.account_id, call.price, call.language)
-        result = await call.side.handlers[call.operation_name](call.request, info)
+        result = await call.side.handlers[call.operation.name](call.request, info)
         if isinstance(result, bytes):
             call.data = result
         elif callable(result):
             call.act = result
         else:
             # Or a mistake in an installed operation would be charged before it is noticed.
-            raise TypeError(f"the handler of {call.operation_name} returned {type(result)}")
+            raise TypeError(f"the handler of {call.operation.name} returned {type(result)}")

@@ -25,7 +25,7 @@ class Permit:
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         operation = call.operation
-        state = self._directory.operation_states.get(operation.name)
+        state = self._directory.operation_states.get(operation.charged_as)
         if state is not None and state.is_closed:
             raise Refusal(Reason.OPERATION_CLOSED)
         price = self.price_of(call.caller, operation)
@@ -33,7 +33,7 @@ class Permit:
             raise Refusal(Reason.PERMISSION_MISSING)
         call.price = price
         limits = call.caller.limits
-        if limits is not None and not limits.allows(operation.name):
+        if limits is not None and not limits.allows(operation.charged_as):
             raise not_for(limits)
         if call.caller.is_test:
             return None
@@ -44,14 +44,14 @@ class Permit:
 
     def price_of(self, caller: Caller, operation: Operation) -> int | None:
         """What a call costs this caller; None if the account may not call the operation."""
-        permission = caller.permissions.get(operation.name)
+        permission = caller.permissions.get(operation.charged_as)
         if permission is None:
             return None
         if caller.is_test:
             return 0
         if permission.price is not None:
             return permission.price
-        state = self._directory.operation_states.get(operation.name)
+        state = self._directory.operation_states.get(operation.charged_as)
         common = None if state is None else state.price
         return operation.default_price if common is None else common
 

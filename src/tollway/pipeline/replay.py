@@ -26,12 +26,8 @@ class Replay:
         self._check_affordable = check_affordable
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        header = call.headers.get(KEY_HEADER)
-        if header is None:
-            return None
-        if not _KEY.fullmatch(header):
-            raise Refusal(Reason.IDEMPOTENCY_KEY_INVALID)
-        return self._look_up(call, header.decode("ascii"))
+        key = read_key(call)
+        return None if key is None else self._look_up(call, key)
 
     async def _look_up(self, call: Call, key: str) -> None:
         answers, account_id = call.side.answers, call.caller.account_id
@@ -64,9 +60,19 @@ class Replay:
         call.charged = 0
 
 
+def read_key(call: Call) -> str | None:
+    """The Idempotency-Key of a call, if it has one."""
+    header = call.headers.get(KEY_HEADER)
+    if header is None:
+        return None
+    if not _KEY.fullmatch(header):
+        raise Refusal(Reason.IDEMPOTENCY_KEY_INVALID)
+    return header.decode("ascii")
+
+
 def _asked(call: Call) -> bytes:
     """What a request asks for, however it was spelled and encoded."""
-    return msgspec.json.encode((call.operation_name, call.request))
+    return msgspec.json.encode((call.operation.name, call.request))
 
 
 def _fingerprint(asked: bytes, signer: KeyedSigner, key_id: int) -> bytes:

@@ -20,4 +20,4 @@ class Route:
         if call.method != operation.method:
             raise Refusal(Reason.METHOD_WRONG, allowed=operation.method)
         call.operation = operation
-        call.operation_name = operation.name
+        call.operation_name = operation.charged_as

@@ -11,7 +11,10 @@ all of which see the same moment. Both are made of the same parts. A listing can
 if it knows some of the sums already.
 """
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -70,6 +73,36 @@ def part_values(name: str, part: tuple[int, int]) -> dict[str, object]:
     """The values for `part_of`. Times are stored negated, so its end comes first."""
     start, end = part
     return {f"{name}_after": -end, f"{name}_up_to": -start}
+
+
+class RunningCounts:
+    """How many rows each bucket of a list has, kept in memory: the newest bucket first.
+
+    A total is then a difference of two sums, and where a page begins is found by bisection.
+    """
+
+    def __init__(self, buckets: Iterable[tuple[int, int]]) -> None:
+        """Of numbers of buckets, the highest first, and their counts."""
+        found = list(buckets)
+        # Negated, so that they ascend.
+        self._numbers = array("q", [-number for number, _ in found])
+        self._up_to = array("q", accumulate((count for _, count in found), initial=0))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def between(self, first: int, last: int) -> tuple[int, int]:
+        """The positions of the buckets from first up to, not including, last."""
+        return bisect_left(self._numbers, 1 - last), bisect_left(self._numbers, 1 - first)
+
+    def total(self, span: tuple[int, int]) -> int:
+        return self._up_to[span[1]] - self._up_to[span[0]]
+
+    def locate(self, span: tuple[int, int], offset: int) -> tuple[int, int]:
+        """The bucket in which the row at an offset lies, and how many of its rows come before."""
+        wanted = self._up_to[span[0]] + offset
+        position = bisect_right(self._up_to, wanted, span[0], span[1] + 1) - 1
+        return -self._numbers[position], wanted - self._up_to[position]
 
 
 class Listing:

@@ -15,7 +15,7 @@ from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason
 from tollway.contract.sample_refusal import sample_refusal
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import BY_NAME, COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
 from tollway.web.blocks import Block, Cell, Code, Column, Empty, Facts, Link, Table
 from tollway.web.code_samples import samples_of
@@ -55,7 +55,7 @@ class ReferencePages:
             f"{DOCS_PATH}/codes": self._codes,
             f"{DOCS_PATH}/sandbox": self._sandbox_page,
         }
-        for operation in (*OPERATIONS, *ACCOUNT_OPERATIONS):
+        for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
             found[_path(operation)] = self._operation_page(operation)
         return found
 
@@ -64,6 +64,7 @@ class ReferencePages:
         first, example = OPERATIONS[0], EXAMPLES.get(OPERATIONS[0].name)
         blocks: list[Block] = [
             _list_of(say("Operations"), OPERATIONS, visit.view),
+            _list_of(say("More calls on the same data"), COMPANIONS, visit.view),
             _list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
         ]
         if example is not None:
@@ -142,7 +143,7 @@ class ReferencePages:
         *,
         lead: str = "",
         tried: Operation | None = None,
-        request: dict[str, str | int] | None = None,
+        request: dict[str, Any] | None = None,
     ) -> Response:
         say = visit.view.say
         crumbs = [] if visit.view.address == DOCS_PATH else [Link(say("API reference"), DOCS_PATH)]
@@ -206,6 +207,9 @@ def _facts_of(operation: Operation, view: View) -> Facts:
     if operation.default_price:
         in_calls = operation.unit is Unit.CALLS
         facts.append((say("Paid in"), Cell(say("calls") if in_calls else say("credits"))))
+    if operation.companion_of:
+        its = BY_NAME[operation.companion_of]
+        facts.append((say("Permitted, limited and paid as"), Cell(say(its.title), href=_path(its))))
     if operation.consent is not None:
         facts.append((say("Consent"), Cell(operation.consent.field, "mono")))
     return Facts(facts)

@@ -1,20 +1,23 @@
 """How many coupon claims each hour has, stored with the claims.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the claims.
+In an embedded database their version changes with them, so that old ones are noticed.
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable
 
 from sqlalchemy import and_, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
-from tollway.operations.coupon_claims.schema import coupon_claim_hour
+from tollway.operations.coupon_claims.schema import coupon_claim_hour, coupon_claim_version
 from tollway.store.database import Transaction
-from tollway.store.many_rows import ManyRows
+from tollway.store.many_rows import ManyRows, upserts
 from tollway.store.query import Query
 
 HOUR_S = 3600
+_VERSION_BITS = 62
 Hour = tuple[str, int, int]  # sid, claim type, number of the hour since 1970
 
 _new_hour = insert(coupon_claim_hour).values(
@@ -72,6 +75,11 @@ async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Itera
     down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
     await transaction.put_rows(_COUNT_UP, up)
     await transaction.execute_many(_COUNT_DOWN, down)
+    # A server finds the page by itself, and its rows would only be one more lock.
+    if not transaction.is_shared:
+        lists = sorted({hour[:2] for hour, more in counts.items() if more})
+        versions = [(*each, secrets.randbits(_VERSION_BITS)) for each in lists]
+        await transaction.put_rows(upserts(coupon_claim_version), versions)
 
 
 async def forget_empty(transaction: Transaction, hours: Iterable[Hour]) -> None:

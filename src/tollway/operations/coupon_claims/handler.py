@@ -1,11 +1,11 @@
 """The work of the coupon-claim query: reads one page of claims that are ready, and puts in their
 times.
 
-Nothing is cached: a page is read from its rows each time, at the same cost for every page. Any
+No answer is cached: a page is read from its rows each time, at the same cost for every page. Any
 account may ask for any sid.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -13,12 +13,14 @@ from tollway.contract.envelope import encode_data, encoded_list
 from tollway.contract.fields import seconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
-from tollway.operations.coupon_claims.queries import Window, read_page
+from tollway.operations.coupon_claims.queries import ClaimPages, Window
 from tollway.operations.coupon_claims.records import BEFORE_TIME
 from tollway.store.database import Database
 
 # The minutes of a week and some more: a window has at most seven days.
 _MINUTES_MAX = 16_384
+_HOUR_S, _DAY_S = 3600, 86_400
+_BETWEEN = b"," + BEFORE_TIME
 _SECONDS = [b"%02d" % second for second in range(60)]
 
 
@@ -26,31 +28,49 @@ class CouponClaimsHandler:
     """Answers the coupon-claim query from one database."""
 
     def __init__(self, database: Database, zone: ZoneInfo) -> None:
-        self._database = database
+        self._pages = ClaimPages(database)
         self._zone = zone
         self._until_second = lru_cache(_MINUTES_MAX)(self._make_until_second)
+        self._offset_of_days = lru_cache(256)(self._find_offset)
 
     async def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
-        start_s, end_s = (
-            seconds_of(each, self._zone) for each in (request.startTime, request.endTime)
-        )
+        start_s = seconds_of(request.startTime, self._zone)
+        end_s = seconds_of(request.endTime, self._zone)
         window = Window(request.sid, request.type, start_s, end_s)
-        offset = (request.page - 1) * request.limit
-        total, claims = await read_page(self._database, window, offset, request.limit)
+        total, claims = await self._read(window, (request.page - 1) * request.limit, request.limit)
+        return encode_data(
+            CouponClaims(
+                total=total,
+                dataList=encoded_list(claims),
+                withholding_money=call.price,
+            )
+        )
+
+    async def _read(self, window: Window, offset: int, size: int) -> tuple[int, list[bytes]]:
+        """The total, and the claims as they are answered, one by one or joined already."""
+        utc_offset_s = self._offset_of_days(window.start_s // _DAY_S, window.end_s // _DAY_S + 1)
+        if utc_offset_s is not None:
+            joined = await self._pages.read_joined(window, offset, size, utc_offset_s, _BETWEEN)
+            if joined is not None:
+                return joined[0], [BEFORE_TIME + joined[1]]
+        total, claims = await self._pages.read(window, offset, size)
         until_second = self._until_second
-        records = [
+        return total, [
             until_second(-claim.newest_first // 60)
             + _SECONDS[-claim.newest_first % 60]
             + claim.ready
             for claim in claims
         ]
-        return encode_data(
-            CouponClaims(
-                total=total,
-                dataList=encoded_list(records),
-                withholding_money=call.price,
-            )
-        )
+
+    def _find_offset(self, first_day: int, last_day: int) -> int | None:
+        """How far the gateway's clock is ahead of UTC in all of these days; None if that changes,
+        which it does between two hours at most once."""
+        hours = range(first_day * _DAY_S, last_day * _DAY_S + 1, _HOUR_S)
+        offsets = {
+            datetime.fromtimestamp(at_s, UTC).astimezone(self._zone).utcoffset() for at_s in hours
+        }
+        only = offsets.pop()
+        return None if offsets or only is None else int(only.total_seconds())
 
     def _make_until_second(self, minute: int) -> bytes:
         """What claims of one minute begin with. Offsets from UTC are whole minutes since 1972."""

@@ -1,4 +1,4 @@
-"""The tables of coupon claims: the claims, and how many each hour has."""
+"""The tables of coupon claims: the claims, how many each hour has, and the versions of that."""
 
 from sqlalchemy import (
     BigInteger,
@@ -48,5 +48,16 @@ coupon_claim_hour = Table(
     CheckConstraint("claims >= 0", name="coupon_claim_hour_claims"),
     # Oldest first: what retention drops is found without a scan.
     Index("coupon_claim_hour_at", "hour"),
+    sqlite_with_rowid=False,
+)
+
+# Another number with every change of the counts, in the same transaction; only in an embedded
+# database. By chance, not by counting: one that was restored must not have the numbers of before.
+coupon_claim_version = Table(
+    "coupon_claim_version",
+    metadata,
+    Column("sid", String, primary_key=True),
+    Column("claim_type", Integer, primary_key=True),
+    Column("version", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

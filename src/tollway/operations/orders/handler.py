@@ -9,7 +9,8 @@ from tollway.contract.envelope import encode_data, encoded_list
 from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.operation import OrderPage, OrdersRequest
-from tollway.operations.orders.queries import Filter, OrderPages, search_page
+from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.queries import OrderPages, search_page
 from tollway.operations.orders.schema import DAY_MS
 from tollway.store.database import Database
 
@@ -34,7 +35,7 @@ class OrdersHandler:
                 self._database, call.account_id, wanted, request.remark, offset, size
             )
         else:
-            total, orders = await self._pages.read(wanted, offset, size)
+            total, orders = await self._pages.read(wanted, offset, size, b"%d}," % call.price)
         return encode_data(
             OrderPage(
                 content=joined_orders(orders, call.price),

@@ -6,20 +6,19 @@ still right. The total is then a difference of two running sums, and the day in 
 begins is found by bisection. If all is known, the page and the version are one statement.
 """
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Mapping
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, bindparam, select
 
 from tollway.operations.orders.schema import (
     DAY_HOURS,
+    DAY_MS,
     HOUR_MS,
     order_count,
     order_version,
 )
+from tollway.store.paging import RunningCounts
 from tollway.store.query import Query, Steps
 
 # How much is kept of all shops: a day takes 16 bytes, what is around the days of a shop some more.
@@ -48,6 +47,16 @@ _HOURS = Query(
 )
 
 
+class Filter(NamedTuple):
+    """Which orders of a shop are asked for: those from start up to, not including, end."""
+
+    owner_id: str
+    start_ms: int
+    end_ms: int
+    tag: int | None
+    tag_name: str | None
+
+
 class _Hour(NamedTuple):
     """An hour, or a part of one: its orders come next after a negated time."""
 
@@ -55,37 +64,19 @@ class _Hour(NamedTuple):
     orders: int
 
 
-class DayCounts:
+class DayCounts(RunningCounts):
     """How many orders of one facet the days of a shop have, the newest first."""
 
     def __init__(self, version: object, days: list[tuple[int, int]]) -> None:
+        super().__init__(days)
         self.version = version
-        # Negated, so that they ascend.
-        self._days = array("q", [-day for day, _ in days])
-        self._up_to = array("q", accumulate((orders for _, orders in days), initial=0))
         # Of the days that were asked for.
         self.hours: dict[int, list[_Hour]] = {}
-
-    def __len__(self) -> int:
-        return len(self._days)
 
     def keep_hours(self, day: int, hours: list[_Hour]) -> None:
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
             self.hours.clear()
         self.hours[day] = hours
-
-    def between(self, first: int, last: int) -> tuple[int, int]:
-        """The positions of the days from first up to, not including, last."""
-        return bisect_left(self._days, 1 - last), bisect_left(self._days, 1 - first)
-
-    def total(self, span: tuple[int, int]) -> int:
-        return self._up_to[span[1]] - self._up_to[span[0]]
-
-    def locate(self, span: tuple[int, int], offset: int) -> tuple[int, int]:
-        """The day in which the order at an offset lies, and how many of the day's come before."""
-        wanted = self._up_to[span[0]] + offset
-        position = bisect_right(self._up_to, wanted, span[0], span[1] + 1) - 1
-        return -self._days[position], wanted - self._up_to[position]
 
 
 class Start(NamedTuple):
@@ -96,6 +87,13 @@ class Start(NamedTuple):
     skip: int
 
 
+class Guess(NamedTuple):
+    """Where a page begins if the shop still has a version."""
+
+    version: object
+    start: Start
+
+
 class Positions:
     """The counts that are known, by shop and facet, of one database."""
 
@@ -103,9 +101,22 @@ class Positions:
         self._known: dict[tuple[str, str], DayCounts] = {}
         self._kept = 0
 
-    def guess(self, values: Mapping[str, Any]) -> tuple[object, Start] | None:
-        """Where a page begins if the shop still has the version that is known, and that version;
-        None if not all of it is known, or there is no such page."""
+    def guess_days(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
+        """Where a page of whole days begins; None if not all of it is known, or there is no such
+        page."""
+        known = self._known.get((wanted.owner_id, facet))
+        if known is None or wanted.start_ms % DAY_MS or wanted.end_ms % DAY_MS:
+            return None
+        span = known.between(wanted.start_ms // DAY_MS, wanted.end_ms // DAY_MS)
+        total = known.total(span)
+        if offset >= total:
+            return None
+        day, skip = known.locate(span, offset)
+        hours = known.hours.get(day)
+        return None if hours is None else Guess(known.version, Start(total, *_locate(hours, skip)))
+
+    def guess(self, values: Mapping[str, Any]) -> Guess | None:
+        """The same for any window whose ends cut no hour in two."""
         known = self._known.get((values["owner"], values["of_facet"]))
         if known is None or _is_cut(values, "newest") or _is_cut(values, "oldest"):
             return None
@@ -113,8 +124,8 @@ class Positions:
         try:
             next(search)
         except StopIteration as end:
-            start: Start | None = end.value
-            return None if start is None or start.after == _NOWHERE else (known.version, start)
+            start: Start = end.value
+            return None if start.after == _NOWHERE else Guess(known.version, start)
         return None  # It asks for hours.
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:

@@ -6,13 +6,14 @@ orders are one run of neighbours in an index.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     CompoundSelect,
     Integer,
+    LargeBinary,
     Select,
     String,
     and_,
@@ -26,7 +27,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from tollway.operations.orders.positions import VERSION, Positions
+from tollway.operations.orders.positions import VERSION, Filter, Guess, Positions
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     HOUR_MS,
@@ -47,17 +48,6 @@ from tollway.store.paging import (
     taken_apart,
 )
 from tollway.store.query import Query
-
-
-class Filter(NamedTuple):
-    """Which orders of a shop are asked for: those from start up to, not including, end."""
-
-    owner_id: str
-    start_ms: int
-    end_ms: int
-    tag: int | None
-    tag_name: str | None
-
 
 KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
@@ -153,11 +143,15 @@ def _parts(with_tag: bool, with_name: bool) -> Mapping[str, Query]:
     return {name: Query(part_of(name, time, *asked)) for name in ("newest", "oldest")}
 
 
-# The orders of a page, and beside each the shop's version.
-_GUESSED = {
-    tagged: Query(listing.page_rows.add_columns(VERSION.scalar_subquery()))
-    for tagged, listing in _LISTINGS.items()
-}
+def _guessed(listing: Listing) -> Query:
+    """The orders of a page in one piece, and beside it the shop's version. A row for each order
+    would cost more than the order: each time the thread that reads lets others run."""
+    page = listing.page_rows.limit(bindparam("take")).subquery()
+    joined = cast(func.group_concat(page.c.ready, bindparam("between")), LargeBinary)
+    return Query(select(joined, VERSION.scalar_subquery()))
+
+
+_GUESSED = {tagged: _guessed(listing) for tagged, listing in _LISTINGS.items()}
 _PARTS = {tagged: _parts(*tagged) for tagged in _LISTINGS}
 
 
@@ -174,46 +168,67 @@ class OrderPages:
         # A server finds the page by itself.
         self._guesses = database.dialect == "sqlite"
 
-    async def read(self, wanted: Filter, offset: int, size: int) -> tuple[int, Sequence[bytes]]:
-        """The exact total, and the ready orders of a page."""
-        hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
-        days = taken_apart(*hours.whole, DAY_HOURS)
-        values: dict[str, object] = {
-            "owner": wanted.owner_id,
-            "of_facet": facet_of(wanted.tag, wanted.tag_name),
-            "tag": wanted.tag,
-            "tag_name": wanted.tag_name,
-            "newer_first": days.newest[0],
-            "newer_last": days.newest[1],
-            "first_day": days.whole[0],
-            "last_day": days.whole[1],
-            "older_first": days.oldest[0],
-            "older_last": days.oldest[1],
-            **part_values("newest", hours.newest),
-            **part_values("oldest", hours.oldest),
-        }
+    async def read(
+        self, wanted: Filter, offset: int, size: int, between: bytes = b","
+    ) -> tuple[int, Sequence[bytes]]:
+        """The exact total, and the ready orders of a page: one by one, or as one piece, joined with
+        what comes between two of them."""
         tagged = wanted.tag is not None, wanted.tag_name is not None
+        facet = facet_of(wanted.tag, wanted.tag_name)
+        guess = None
         if self._guesses:
-            values |= {"offset": offset, "take": size}
-            guessed = await self._read_guessed(tagged, values)
-            if guessed is not None:
-                return guessed
+            guess = self._positions.guess_days(wanted, facet, offset)
+            if guess is not None:
+                page = await self._read_guessed(tagged, wanted, guess, size, between)
+                if page is not None:
+                    return page
+        values = _values(wanted, facet)
+        if self._guesses and guess is None:
+            guess = self._positions.guess({**values, "offset": offset})
+            if guess is not None:
+                page = await self._read_guessed(tagged, wanted, guess, size, between)
+                if page is not None:
+                    return page
         total, rows = await read_listed(self._database, self._queries[tagged], offset, size, values)
         return total, [row[-1] for row in rows]
 
     async def _read_guessed(
-        self, tagged: tuple[bool, bool], values: Mapping[str, Any]
+        self, tagged: tuple[bool, bool], wanted: Filter, guess: Guess, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
         """The page by one statement, if the counts that are known hold at that moment."""
-        guess = self._positions.guess(values)
-        if guess is None:
+        row = await self._database.fetch_one(
+            _GUESSED[tagged],
+            owner=wanted.owner_id,
+            tag=wanted.tag,
+            tag_name=wanted.tag_name,
+            oldest_up_to=-wanted.start_ms,
+            after=guess.start.after,
+            skip=guess.start.skip,
+            take=size,
+            between=between,
+        )
+        if row is None or row[0] is None or row[1] != guess.version:
             return None
-        version, (total, after, skip) = guess
-        query = _GUESSED[tagged]
-        rows = await self._database.fetch_all(query, **{**values, "after": after, "skip": skip})
-        if not rows or rows[0][-1] != version:
-            return None
-        return total, [row[-2] for row in rows]
+        return guess.start.total, [row[0]]
+
+
+def _values(wanted: Filter, facet: str) -> dict[str, object]:
+    hours = taken_apart(wanted.start_ms, wanted.end_ms, HOUR_MS)
+    days = taken_apart(*hours.whole, DAY_HOURS)
+    return {
+        "owner": wanted.owner_id,
+        "of_facet": facet,
+        "tag": wanted.tag,
+        "tag_name": wanted.tag_name,
+        "newer_first": days.newest[0],
+        "newer_last": days.newest[1],
+        "first_day": days.whole[0],
+        "last_day": days.whole[1],
+        "older_first": days.oldest[0],
+        "older_last": days.oldest[1],
+        **part_values("newest", hours.newest),
+        **part_values("oldest", hours.oldest),
+    }
 
 
 _conditions = (

@@ -21,8 +21,10 @@ LONG_REMARK = "length(remark) > 250"
 
 # `newest_first` is the confirm time in milliseconds, negated: so the order of the key is the order
 # of listing (newest first, then order number), and a page is one run of neighbours in either
-# engine. `sealed` holds the receiver's name, phone and detailed address; `ready` is the order as it
-# is answered, masked and encoded, up to the price of the call.
+# engine. `change_no` is larger than that of every change of the shop's orders before, so a caller
+# that reads in its order misses none. `sealed` holds the receiver's name, phone and detailed
+# address, and the remark as it was written; `remark` is what of it may be shown, and what is
+# searched. `ready` is the order as it is answered, masked and encoded, up to the price of the call.
 shop_order = Table(
     "shop_order",
     metadata,
@@ -44,11 +46,13 @@ shop_order = Table(
     Column("remark", String),
     Column("remark_tag", Integer),
     Column("remark_tag_name", String),
+    Column("change_no", BigInteger, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("ready", LargeBinary, nullable=False),
     CheckConstraint("status IN (1, 2, 3)", name="shop_order_status"),
     CheckConstraint("remark_tag BETWEEN 1 AND 5", name="shop_order_remark_tag"),
     Index("shop_order_sn", "owner_id", "order_sn", unique=True),
+    Index("shop_order_change", "owner_id", "change_no"),
     # One index for each filter by tag. Few orders have a tag, so these are small.
     Index(
         "shop_order_tag",
@@ -133,6 +137,15 @@ order_version = Table(
     metadata,
     Column("owner_id", String, primary_key=True),
     Column("version", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The last change number that a shop's orders got.
+order_change = Table(
+    "order_change",
+    metadata,
+    Column("owner_id", String, primary_key=True),
+    Column("change_no", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -67,6 +67,9 @@ class Connection:
             self.raw = apsw.Connection(path, statementcachesize=256)
             try:
                 self.raw.set_busy_timeout(busy_timeout_ms)
+                # One plan for a query, whatever its values: otherwise SQLite plans it again for
+                # each execution, which takes as long as to read a page of rows.
+                self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 self.raw.execute(_PRAGMAS).fetchall()
             except apsw.Error:
                 self.abandon()

@@ -71,6 +71,14 @@ CREATE TABLE coupon_claim_hour (
 );
 CREATE INDEX coupon_claim_hour_at ON coupon_claim_hour (hour);
 
+-- Another number with every change of the counts; only in an embedded database.
+CREATE TABLE coupon_claim_version (
+    sid VARCHAR COLLATE "C" NOT NULL,
+    claim_type INTEGER NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (sid, claim_type)
+);
+
 
 -- Promotion material -------------------------------------------------------------------------
 
@@ -124,12 +132,15 @@ CREATE TABLE shop_order (
     remark VARCHAR COLLATE "C",
     remark_tag INTEGER,
     remark_tag_name VARCHAR COLLATE "C",
+    change_no BIGINT NOT NULL,
     sealed BYTEA NOT NULL,
     ready BYTEA NOT NULL,
     PRIMARY KEY (owner_id, newest_first, order_sn),
     CONSTRAINT shop_order_status CHECK (status IN (1, 2, 3)),
     CONSTRAINT shop_order_remark_tag CHECK (remark_tag BETWEEN 1 AND 5)
 ) PARTITION BY RANGE (newest_first);
+-- In the order in which orders of a shop were changed.
+CREATE INDEX shop_order_change ON shop_order (owner_id, change_no);
 -- One index for each filter by tag, over the few orders that have one.
 CREATE INDEX shop_order_tag ON shop_order (owner_id, remark_tag, newest_first, order_sn)
     WHERE remark_tag IS NOT NULL;
@@ -158,6 +169,13 @@ CREATE TABLE order_count (
 );
 CREATE INDEX order_count_day ON order_count (bucket, owner_id)
     WHERE hours = 24 AND facet = '';
+
+-- The last change number that a shop's orders got.
+CREATE TABLE order_change (
+    owner_id VARCHAR COLLATE "C" NOT NULL,
+    change_no BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+);
 
 -- Another number with every change of a shop's counts; only in an embedded database.
 CREATE TABLE order_version (

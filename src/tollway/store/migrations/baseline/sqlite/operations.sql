@@ -72,6 +72,14 @@ CREATE TABLE coupon_claim_hour (
 ) WITHOUT ROWID;
 CREATE INDEX coupon_claim_hour_at ON coupon_claim_hour (hour);
 
+-- Another number with every change of the counts; only in an embedded database.
+CREATE TABLE coupon_claim_version (
+    sid VARCHAR NOT NULL,
+    claim_type INTEGER NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (sid, claim_type)
+) WITHOUT ROWID;
+
 
 -- Promotion material -------------------------------------------------------------------------
 
@@ -125,6 +133,7 @@ CREATE TABLE shop_order (
     remark VARCHAR,
     remark_tag INTEGER,
     remark_tag_name VARCHAR,
+    change_no BIGINT NOT NULL,
     sealed BLOB NOT NULL,
     ready BLOB NOT NULL,
     PRIMARY KEY (owner_id, newest_first, order_sn),
@@ -132,6 +141,8 @@ CREATE TABLE shop_order (
     CONSTRAINT shop_order_remark_tag CHECK (remark_tag BETWEEN 1 AND 5)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX shop_order_sn ON shop_order (owner_id, order_sn);
+-- In the order in which orders of a shop were changed.
+CREATE INDEX shop_order_change ON shop_order (owner_id, change_no);
 -- One index for each filter by tag, over the few orders that have one.
 CREATE INDEX shop_order_tag ON shop_order (owner_id, remark_tag, newest_first, order_sn)
     WHERE remark_tag IS NOT NULL;
@@ -157,6 +168,13 @@ CREATE TABLE order_count (
 ) WITHOUT ROWID;
 CREATE INDEX order_count_day ON order_count (bucket, owner_id)
     WHERE hours = 24 AND facet = '';
+
+-- The last change number that a shop's orders got.
+CREATE TABLE order_change (
+    owner_id VARCHAR NOT NULL,
+    change_no BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+) WITHOUT ROWID;
 
 -- Another number with every change of a shop's counts; only in an embedded database.
 CREATE TABLE order_version (
