@@ -19,8 +19,6 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.carriers import CarrierError
-from tollway.carriers.labels.fonts import find_fonts
-from tollway.carriers.labels.formats import WRITERS, merged_pdf
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
@@ -170,6 +168,10 @@ def _labels(parts: AccountParts) -> Handler:
 
 
 def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
+    # What draws is loaded with the first label.
+    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.formats import WRITERS, merged_pdf  # noqa: PLC0415
+
     try:
         if kind == "pdf":
             return merged_pdf(labels, find_fonts(), style)

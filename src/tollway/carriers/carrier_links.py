@@ -11,14 +11,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carriers import known_carrier
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.carriers import IS_PENDING, carrier_link, waybill
 from tollway.store.sealing import Sealer
 

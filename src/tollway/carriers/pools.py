@@ -11,14 +11,13 @@ from itertools import islice
 
 import msgspec
 from sqlalchemy import bindparam, exists, func, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.carriers import carrier, waybill, waybill_number
 
 # The owner_id of the pool that all shops share.

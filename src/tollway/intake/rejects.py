@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Integer, String, bindparam, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
@@ -21,7 +20,7 @@ from tollway.intake.sources import find_source
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
