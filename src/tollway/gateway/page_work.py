@@ -19,7 +19,7 @@ from tollway.store.sqlite.database import back_up_file
 from tollway.web.area import GatewayWork
 
 _BREACHES_KEPT = 200
-_TOLD_EVERY_S = 1.0
+_REPORTED_EVERY_S = 1.0
 
 
 def page_work(settings: Settings, resources: Resources) -> GatewayWork:
@@ -36,7 +36,7 @@ def page_work(settings: Settings, resources: Resources) -> GatewayWork:
         running = asyncio.create_task(audit(database, now_ms, count))
         try:
             while not running.done():
-                await asyncio.wait({running}, timeout=_TOLD_EVERY_S)
+                await asyncio.wait({running}, timeout=_REPORTED_EVERY_S)
                 await progress(done, len(CHECKS))
         finally:
             running.cancel()
