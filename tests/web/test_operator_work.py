@@ -15,7 +15,8 @@ from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tests.web.test_operator import operator_link
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, note_run
-from tollway.store.nodes import NodeLoad, Presence
+from tollway.store.nodes import Presence
+from tollway.store.open import open_sealer
 
 
 @pytest.fixture
@@ -147,7 +148,9 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
             database, AUDIT, day_ago_s, is_good=False, result='{"checks":[],"breaches":[]}'
         )
         await note_run(database, BACKUP, day_ago_s)
-        gone = Presence(database, "node_gone", "gone:1", "0", NodeLoad)
+        gone = Presence(
+            database, "node_gone", "gone:1", "0", open_sealer(store.url, store.key_file)
+        )
         await gone.refresh(RUNTIME.at_ms())
 
     store.do(work)

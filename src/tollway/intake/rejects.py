@@ -100,7 +100,7 @@ def sealed_reject(
         "kind": kind,
         "reason": reason,
         "received_at_s": at_s,
-        "sealed": sealer.seal(record, _context(source, record_id)),
+        "sealed": sealer.seal(record, record_context(source, record_id)),
     }
 
 
@@ -129,7 +129,7 @@ async def open_reject(reader: Reader, sealer: Sealer, record_id: str) -> OpenedR
         raise IntakeError(f"There is no rejected record {record_id}.")
     *facts, sealed = row
     rejected = Rejected(*facts)
-    record = sealer.open(sealed, _context(rejected.source, record_id))
+    record = sealer.open(sealed, record_context(rejected.source, record_id))
     return OpenedReject(rejected, record.decode(errors="backslashreplace"))
 
 
@@ -155,7 +155,7 @@ async def mend_reject(
         reason = str(error)
 
         async def keep(transaction: Transaction) -> None:
-            sealed = sealer.seal(content, _context(opened.source, record_id))
+            sealed = sealer.seal(content, record_context(opened.source, record_id))
             await transaction.execute(_MEND, wanted=record_id, mended=sealed, why=reason)
             after = {"record": record_id, "stored": False}
             await record_act(transaction, runtime, "record mend", subject, after=after)
@@ -210,7 +210,7 @@ async def replay(
             continue
         kind = kinds[row[2]]
         loader = kind.make_loader(sealer)
-        record = sealer.open(row[1], _context(row[0], record_id))
+        record = sealer.open(row[1], record_context(row[0], record_id))
         good = await _check_again(database, sealer, kind, loader, row[0], record)
         if good is None:
             rejected += 1
@@ -238,5 +238,5 @@ async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transa
     return changed
 
 
-def _context(source: str, record_id: str) -> bytes:
+def record_context(source: str, record_id: str) -> bytes:
     return f"rejected_record\0{source}\0{record_id}".encode()
