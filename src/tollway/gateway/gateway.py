@@ -67,7 +67,9 @@ class Gateway:
         metrics.levels.unready = self.readiness.by_reason
         metrics.levels.schema = newest_revision()
         name, node_id = node_name(settings.port), Runtime().new_id("node_")
-        self._presence = Presence(database, node_id, name, newest_revision())
+        self._presence = Presence(
+            database, node_id, name, newest_revision(), self._resources.vault.sealer
+        )
         self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
         self._links = ConsentLinks(

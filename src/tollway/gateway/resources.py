@@ -19,7 +19,7 @@ from tollway.pipeline.call import AnswerStore, Side
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.key_check import files_of
-from tollway.store.keys import load_secret, load_signer
+from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
@@ -46,7 +46,7 @@ class Resources:
         key_file, secret_file = self.files = files_of(settings)
         self.secret = load_secret(secret_file.present())
         self.vault = load_vault(key_file.present())
-        self.fingerprinter = load_signer(key_file.path, "request fingerprint")
+        self.fingerprinter = load_signer(key_file.path, REQUESTS)
         self.versions = Versions(self.database)
         # Whether connections to the database are missing at the moment.
         self.is_crowded: Callable[[], bool] = lambda: False

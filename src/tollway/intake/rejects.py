@@ -69,7 +69,7 @@ def sealed_reject(
         "kind": kind,
         "reason": reason,
         "received_at_s": at_s,
-        "sealed": sealer.seal(record, _context(source, record_id)),
+        "sealed": sealer.seal(record, record_context(source, record_id)),
     }
 
 
@@ -102,7 +102,7 @@ async def replay(
         loader = kind.make_loader(sealer)
         source = await find_source(database, sealer, row[0])
         check = partial(source.speaks_for.check, kind.spoken_for)
-        good = _check_again(loader, check, sealer.open(row[1], _context(row[0], record_id)))
+        good = _check_again(loader, check, sealer.open(row[1], record_context(row[0], record_id)))
         if good is None:
             rejected += 1
         elif await database.write(partial(_settle, loader, record_id, good)):
@@ -127,5 +127,5 @@ async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transa
     return changed
 
 
-def _context(source: str, record_id: str) -> bytes:
+def record_context(source: str, record_id: str) -> bytes:
     return f"rejected_record\0{source}\0{record_id}".encode()

@@ -131,7 +131,7 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.remark_tag,
         record.remark_tag_name,
         0,
-        sealer.seal(_pack(receiver), _context(record.owner_id, record.order_sn)),
+        sealer.seal(_pack(receiver), receiver_context(record.owner_id, record.order_sn)),
         ready_order(record) if ready is None else ready,
     )
 
@@ -200,9 +200,9 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
 
 def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -> Receiver:
     """The receiver of an order."""
-    return _unpack(sealer.open(sealed, _context(owner_id, order_sn)))
+    return _unpack(sealer.open(sealed, receiver_context(owner_id, order_sn)))
 
 
-def _context(owner_id: str, order_sn: str) -> bytes:
+def receiver_context(owner_id: str, order_sn: str) -> bytes:
     """What the seal is bound to. No id has a NUL, so no two orders have the same."""
     return f"{owner_id}\0{order_sn}".encode()
