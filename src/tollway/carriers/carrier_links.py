@@ -180,7 +180,12 @@ def _destination(link: CarrierLink) -> tuple[str, ...]:
 
 
 def _context(link: CarrierLink) -> bytes:
-    return msgspec.json.encode(("carrier_link", link.wp_code, *_destination(link)))
+    return secret_context(link.wp_code, *_destination(link))
+
+
+def secret_context(wp_code: str, *destination: str) -> bytes:
+    """What the seal of a secret is bound to."""
+    return msgspec.json.encode(("carrier_link", wp_code, *destination))
 
 
 def _check_url(url: str, *, allows_plain: bool) -> None:

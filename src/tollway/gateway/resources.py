@@ -19,7 +19,7 @@ from tollway.pipeline.call import AnswerStore, Side
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.key_check import files_of
-from tollway.store.keys import load_secret, load_signer
+from tollway.store.keys import REQUESTS, load_secret, load_signer
 from tollway.store.open import is_shared, open_database, open_reading
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
@@ -46,10 +46,12 @@ class Resources:
         key_file, secret_file = self.files = files_of(settings)
         self.secret = load_secret(secret_file.present())
         self.vault = load_vault(key_file.present())
-        self.fingerprinter = load_signer(key_file.path, "request fingerprint")
+        self.fingerprinter = load_signer(key_file.path, REQUESTS)
         self.versions = Versions(self.database)
         # Whether connections to the database are missing at the moment.
         self.is_crowded: Callable[[], bool] = lambda: False
+        # How far the replica is behind, if there is one.
+        self.lag_ms: Callable[[], int | None] = lambda: None
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
         if is_shared(settings.database):
@@ -68,6 +70,7 @@ class Resources:
             reading = self.reading
             levels.connections["replica"] = reading.connection_use
             levels.replica_used = lambda: reading.is_used
+            self.lag_ms = lambda: reading.lag_ms
 
     async def close(self) -> None:
         await self.remotes.close()

@@ -36,7 +36,7 @@ class Replay:
             key,
             _fingerprint(asked, signer, signer.current),
             partial(_is_same, asked, signer),
-            partial(_seal, answers.sealer, _context(account_id, key)),
+            partial(_seal, answers.sealer, answer_context(account_id, key)),
             None,
         )
         kept = await find_kept(answers.database, account_id, key, int(call.at_s * 1000))
@@ -54,7 +54,7 @@ class Replay:
         """Gives a call the stored answer."""
         answers = call.side.answers
         key = call.headers[KEY_HEADER].decode("ascii")
-        context = _context(call.caller.account_id, key)
+        context = answer_context(call.caller.account_id, key)
         call.data = zlib.decompress(answers.sealer.open(kept.sealed, context))
         call.replay_of = kept.request_id
         call.charged = 0
@@ -88,7 +88,7 @@ def _is_same(asked: bytes, signer: KeyedSigner, fingerprint: bytes) -> bool:
     return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
 
 
-def _context(account_id: str, key: str) -> bytes:
+def answer_context(account_id: str, key: str) -> bytes:
     return msgspec.json.encode(("kept answer", account_id, key))
 
 
