@@ -179,12 +179,31 @@ class SqliteDatabase:
 
     def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
         """Copies the database as it is at one moment, while others go on writing to it."""
-        # One read transaction around it all: otherwise each commit by others between two steps
-        # would make the copy begin again, and on a busy database it would never end.
-        source = self._reader.raw
-        with our_errors(), closing(apsw.Connection(destination)) as target, source:
-            source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-            with target.backup("main", source, "main") as backup:
-                while not backup.done:
-                    backup.step(1024)
-                    progress(backup.page_count - backup.remaining, backup.page_count)
+        _copy(self._reader.raw, destination, progress)
+
+
+def back_up_file(path: str, destination: str) -> None:
+    """Copies a database that this process serves, over a connection of its own; in any thread."""
+    with our_errors(), closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source:
+        _copy(source, destination, lambda *_: None)
+
+
+def write_if_free(path: str, query: Query, **values: object) -> bool:
+    """Executes one statement, if no other program writes at this moment."""
+    with closing(apsw.Connection(path)) as connection:
+        try:
+            connection.execute(query.sqlite.text, query.sqlite.arguments(values)).fetchall()
+        except apsw.BusyError:
+            return False
+    return True
+
+
+def _copy(source: apsw.Connection, destination: str, progress: Callable[[int, int], None]) -> None:
+    # One read transaction around it all: otherwise each commit by others between two steps would
+    # make the copy begin again, and on a busy database it would never end.
+    with our_errors(), closing(apsw.Connection(destination)) as target, source:
+        source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(1024)
+                progress(backup.page_count - backup.remaining, backup.page_count)
