@@ -7,12 +7,14 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.decoding import Decoder
+from tollway.contract.decoding import Decoder, declared_fields
+from tollway.contract.fields import Phone
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
 _CACHED_QUERY_MAX = 512
+_CACHED_BODY_MAX = 1024
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX = 10, 32
 
@@ -20,15 +22,17 @@ _LISTED_MAX, _NAME_MAX = 10, 32
 class Decode:
     """Reads the operation's parameters from the query or the body, by its encoding.
 
-    The requests of the last query strings are cached, since clients repeat the same queries, and a
-    request never changes.
+    The requests of the last query strings and short bodies are cached, since clients repeat the
+    same ones, and a request never changes. One with a phone number is not kept in memory.
     """
 
     def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:
         self._zone = zone
         self._decoders = {each.name: Decoder(each.request_type) for each in operations}
         self._checks = {each.name: each.check for each in operations}
+        self._personal = {each.name for each in operations if _is_personal(each)}
         self._from_query = lru_cache(maxsize=4096)(self._decode_query)
+        self._from_body = lru_cache(maxsize=4096)(self._decode_body)
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         if call.operation.encoding is not Encoding.QUERY:
@@ -49,8 +53,15 @@ class Decode:
         if packing is not None:
             body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
-        raw = read_body(content_type, body)
-        call.request, call.ignored = self._decode(call.operation.name, raw)
+        name = call.operation.name
+        is_cached = len(body) + len(content_type) <= _CACHED_BODY_MAX and name not in self._personal
+        decode = self._from_body if is_cached else self._decode_body
+        call.request, call.ignored = decode(name, content_type, body)
+
+    def _decode_body(
+        self, operation_name: str, content_type: str, body: bytes
+    ) -> tuple[msgspec.Struct, str]:
+        return self._decode(operation_name, read_body(content_type, body))
 
     def _decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
         """The request, and which parameters were ignored."""
@@ -59,6 +70,11 @@ class Decode:
         if check is not None:
             check(request, self._zone)
         return request, _listed(ignored) if ignored else ""
+
+
+def _is_personal(operation: Operation) -> bool:
+    fields = declared_fields(operation.request_type)
+    return any(isinstance(each.field.kind, Phone) for each in fields)
 
 
 def _listed(names: list[str]) -> str:
