@@ -88,6 +88,7 @@ $(BIN)/uv: $(BIN)/python requirements/tools.lock
 $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 	@$(call with_uv_or_pip,--require-hashes -r requirements/runtime.lock)
 	@$(call with_uv_or_pip,--no-build-isolation --editable .)
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(TOOLS): $(RUNTIME) requirements/tools.lock

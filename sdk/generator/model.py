@@ -14,7 +14,7 @@ from tollway.operations.catalogue import WITH_COMPANIONS
 
 
 class Parameter(NamedTuple):
-    """One parameter of a request. `kind` is text, texts, whole, day or moment."""
+    """One parameter of a request. `kind` is text, texts, requests, whole, day or moment."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ class Loop(NamedTuple):
     fixed: frozenset[str]
 
 
-_METHODS = {"waybills": "issue_waybill"}
+_METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 _LOOPS = {
     "orders": Loop(
         "iter_orders", "order_pages", "OrderEntry", frozenset({"vvtype", "page", "pageSize"})
@@ -83,7 +83,7 @@ def _parameters(operation: Operation) -> tuple[Parameter, ...]:
 
 def _kind(hint: Any) -> str:
     if get_origin(hint) is list:
-        return "texts"
+        return "texts" if get_args(hint)[0] is str else "requests"
     members = [each for each in get_args(hint) or (hint,) if each is not NoneType]
     return "moment" if datetime in members else _KINDS[members[0]]
 

@@ -23,6 +23,7 @@ _HEAD = '"""{purpose}\n\nMade by `make sdk` from the gateway\'s descriptors: do 
 _TYPES = {
     "text": "str",
     "texts": "list[str]",
+    "requests": "Sequence[Mapping[str, object]]",
     "whole": "int",
     "day": "Union[date, str]",
     "moment": "Union[int, str, datetime]",
@@ -89,7 +90,7 @@ def _client(*, is_async: bool) -> str:
         [
             _HEAD.format(purpose=f"The client for {kind}."),
             "from datetime import date, datetime\n",
-            f"from collections.abc import {iterator}, Mapping\n",
+            f"from collections.abc import {iterator}, Mapping, Sequence\n",
             "from typing import Optional, Union\n\n",
             "from tollway_client._core import Operation\n",
             f"from tollway_client._drivers import {driver}\n",

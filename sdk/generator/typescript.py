@@ -25,6 +25,7 @@ _HEAD = """\
 _SENT = {
     "text": "string",
     "texts": "readonly string[]",
+    "requests": "readonly WaybillsRequest[]",
     "whole": "Whole",
     "day": "Day",
     "moment": "Moment",

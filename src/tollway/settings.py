@@ -66,9 +66,7 @@ class Settings:
     )
     host: str = _setting("127.0.0.1", "the address to listen on")
     port: int = _setting(8080, "the port to listen on", least=1, most=65_535)
-    workers: int = _setting(
-        1, "processes that serve; more than 1 needs PostgreSQL", least=1, most=256
-    )
+    workers: int = _setting(1, "how many processes serve", least=1, most=256)
     public_url: str = _setting(
         "",
         "the address under which owners reach this gateway; empty for http://host:port",

@@ -1,18 +1,39 @@
 """A command loads what it needs and nothing else: most of its time would go there."""
 
+import os
+import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from alembic.script import ScriptDirectory
 from typer.main import get_command
 
 from tests.cli.conftest import Command
+from tests.support.ports import free_port
 from tests.support.stores import Store
 from tollway.cli.lazy import Group, LazyCommand
 from tollway.cli.main import app
 from tollway.store.migrate import _config, newest_revision
 
+# What a gateway without pages, remote carriers or webhooks never needs.
+NOT_FOR_CALLS = {
+    "alembic",
+    "asyncpg",
+    "httpx",
+    "jinja2",
+    "PIL",
+    "pydantic",
+    "rich",
+    "tollway.gateway.openapi",
+    "tollway.gateway.site",
+    "tollway.intake.push",
+    "tollway.web",
+}
+# What the main process leaves to its workers.
+FOR_WORKERS = {"starlette", "tollway.gateway.gateway", "tollway.operations", "tollway.pipeline"}
 # What takes long to load and only some commands need.
 HEAVY = {
     "alembic",
@@ -72,6 +93,33 @@ def test_a_list_of_accounts_loads_one_engine_and_no_other_command(
     assert not loaded & (HEAVY - ({"asyncpg"} if ledger_store.is_shared else set()))
     assert "tollway.cli.account" in loaded
     assert "tollway.cli.ledger" not in loaded
+
+
+@pytest.mark.sqlite
+def test_a_gateway_loads_what_calls_need_and_its_main_process_less(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/tollway.db"
+    loaded_by("migrate", "--database", database)
+    options = ["--database", database, "--port", str(free_port())]
+    imports = tmp_path / "imports"
+    with (
+        imports.open("wb") as written,
+        subprocess.Popen(
+            [sys.executable, "-X", "importtime", "-m", "tollway", "serve", *options],
+            stdout=subprocess.PIPE,
+            stderr=written,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        ) as server,
+    ):
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("Tollway is serving")
+        server.send_signal(signal.SIGTERM)
+    found = re.findall(r"\|\s+(\S+)$", imports.read_text(), re.MULTILINE)
+    assert not NOT_FOR_CALLS & set(found)
+    # The worker is loaded after the fork, and names the process's own modules once more.
+    assert "tollway.gateway.gateway" in found
+    assert not FOR_WORKERS & set(found[: found.index("tollway.gateway.server")])
 
 
 def test_the_list_of_commands_says_of_each_what_it_says_itself() -> None:

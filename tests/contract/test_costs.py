@@ -46,6 +46,27 @@ def test_a_mebibyte_is_read_or_refused_in_a_moment(name: str) -> None:
     assert min(took_s) < 0.1
 
 
+def _byte_by_byte(text: bytes) -> bytes:
+    found = bytearray()
+    position = 0
+    while position < len(text):
+        if text[position] == ord("%"):
+            found.append(int(text[position + 1 : position + 3], 16))
+            position += 3
+        else:
+            found.append(text[position])
+            position += 1
+    return bytes(found)
+
+
+def test_control_a_reader_that_goes_byte_by_byte_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(HOSTILE, "slow", lambda: _byte_by_byte(b"%41" * (SIZE // 3) + b"a" * SIZE))
+    with pytest.raises(AssertionError):
+        test_a_mebibyte_is_read_or_refused_in_a_moment("slow")
+
+
 def test_of_a_long_list_of_languages_the_beginning_counts() -> None:
     assert preferred_language("zh," + "de," * 1000) == "zh"
     assert preferred_language("de," * 1000 + "zh") == "en"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.generated import (
+    Answered,
     Campaign,
     described_cases,
     nearly_right_requests,
@@ -15,6 +16,7 @@ from tests.support.generated import (
     run,
 )
 from tests.support.stores import Store
+from tollway.operations.catalogue import OPERATIONS
 
 # What is generated does not depend on the engine; the campaign uses both.
 pytestmark = pytest.mark.sqlite
@@ -32,8 +34,36 @@ def test_requests_of_the_description(campaign: Campaign) -> None:
     campaign.assert_only_successes_were_charged()
 
 
+WRONG = {
+    "a server error": Answered(500, {}, b""),
+    "an envelope of code 200": Answered(
+        200,
+        {"content-type": "application/json", "x-request-id": "x"},
+        b'{"code":200,"msg":"x","msec":0,"time":0,"data":{}}',
+    ),
+    "a page from an operation": Answered(200, {"content-type": "text/html"}, b"<p>"),
+    "a trace": Answered(404, {"content-type": "text/plain"}, b"Traceback (most recent call last)"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_control_a_wrong_answer_is_noticed(campaign: Campaign, wrong: str) -> None:
+    path = OPERATIONS[0].path if wrong == "a page from an operation" else "/"
+    with pytest.raises(AssertionError):
+        campaign.check(path, WRONG[wrong], wrong)
+
+
 def test_requests_of_all_paths(campaign: Campaign, today: date) -> None:
     run(150, other_requests(campaign, today), campaign.send)
     run(100, nearly_right_requests(campaign, today), campaign.send)
     campaign.assert_only_successes_were_charged()
     assert campaign.counts["pages"] and campaign.counts["envelopes"]
+
+
+def test_control_a_charge_for_a_failure_is_noticed(
+    campaign: Campaign, question: dict[str, str]
+) -> None:
+    # This call is not one of the campaign's successes.
+    assert campaign.gateway.get(token=campaign.caller.token, query=question).code == 0
+    with pytest.raises(AssertionError):
+        campaign.assert_only_successes_were_charged()

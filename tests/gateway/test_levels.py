@@ -29,7 +29,6 @@ def _measured(gateway: Gateway, step: str) -> Samples:
     )
 
 
-@pytest.mark.postgresql
 def test_what_all_workers_share_is_measured_by_the_first_alone(own_store: Store) -> None:
     wp_code = new_carrier(own_store, 3)
     gateway = Gateway(own_store, workers=3)

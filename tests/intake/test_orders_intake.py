@@ -265,11 +265,14 @@ def test_a_large_file_is_read_by_a_helper_just_the_same(
 
 
 def test_what_is_personal_is_not_in_the_database_nor_its_log(empty: Store) -> None:
-    canaries = ("司徒敏静", "13987650001", "绿杨村路甲七十一号")
-    name, phone, address = canaries
+    canaries = ("司徒敏静", "13987650001", "绿杨村路甲七十一号", "139 8765 0002")
+    name, phone, address, other_phone = canaries
+    remark = f"改打 {other_phone}，谢谢"
 
     async def work(database: Any) -> bytes:
-        record = order(receiver_name=name, receiver_phone=phone, receiver_address=address)
+        record = order(
+            receiver_name=name, receiver_phone=phone, receiver_address=address, remark=remark
+        )
         await store_orders(database, sealer_of(empty), [record])
         # While it is open, so that the log has not been taken into the database yet.
         return await asyncio.to_thread(empty.content)

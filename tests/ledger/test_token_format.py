@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tollway.ledger import tokens
 from tollway.ledger.tokens import SECRET, is_well_formed, mint, token_hash
 
 TOKEN_LENGTH = len("tw_live_") + 38
@@ -36,6 +37,14 @@ def test_every_changed_character_of_one_token_is_caught() -> None:
     for position, character in enumerate(token):
         for other in alphabet.replace(character, ""):
             assert not is_well_formed(token[:position] + other + token[position + 1 :])
+
+
+def test_control_without_the_checksum_a_changed_token_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tokens, "_checksum", lambda _: "000000")
+    with pytest.raises(AssertionError):
+        test_every_changed_character_of_one_token_is_caught()
 
 
 @given(TOKENS, st.integers(0, TOKEN_LENGTH - 2))

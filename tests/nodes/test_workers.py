@@ -5,13 +5,11 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from time import monotonic, sleep
 
 import httpx
 import pytest
 
-from tests.support import forks
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.stores import Store
@@ -59,7 +57,6 @@ def wait_for(condition: object) -> None:
         sleep(0.05)
 
 
-@pytest.mark.postgresql
 def test_all_workers_answer_and_all_are_measured(
     gateway: Gateway, caller: Caller, question: dict[str, str]
 ) -> None:
@@ -77,7 +74,6 @@ def test_all_workers_answer_and_all_are_measured(
     wait_for(lambda: [calls_by_worker(gateway).total() for _ in range(6)] == [done] * 6)
 
 
-@pytest.mark.postgresql
 def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
     gateway: Gateway, caller: Caller, question: dict[str, str]
 ) -> None:
@@ -89,7 +85,6 @@ def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(
     assert gateway.get(token=caller.token, query=question).code == 0
 
 
-@pytest.mark.postgresql
 def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
     *others, dies = gateway.workers()
     for _ in range(3):
@@ -101,7 +96,6 @@ def test_a_worker_is_replaced_however_often_it_dies(gateway: Gateway) -> None:
     assert gateway.log().count("worker 3 ended with status -9, and is replaced") == 3
 
 
-@pytest.mark.postgresql
 def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_store: Store) -> None:
     gateway = Gateway(own_store, workers=2, drain_s=300)
     gateway.process.send_signal(signal.SIGTERM)
@@ -115,7 +109,6 @@ def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_sto
     assert gateway.stop() == 0
 
 
-@pytest.mark.postgresql
 def test_the_greeting_comes_once(gateway: Gateway) -> None:
     os.kill(gateway.workers()[0], signal.SIGKILL)
     wait_for(lambda: 'worker="1"' in metrics(gateway))
@@ -141,19 +134,3 @@ def test_connections_are_as_many_as_the_setting_says(
         assert 2 <= connections <= 2 * (2 + 1)
     finally:
         assert gateway.stop() == 0
-
-
-@pytest.mark.sqlite
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["--workers", "2"], "A SQLite file is served by one process, and workers is 2"),
-        (["--workers", "0"], "must be a whole number from 1 to 256"),
-    ],
-)
-def test_a_file_is_served_by_one_worker(tmp_path: Path, options: list[str], problem: str) -> None:
-    url = f"sqlite:///{tmp_path / 'tollway.db'}"
-    result = forks.run("tollway", "serve", "--database", url, *options, cwd=tmp_path)
-    assert result.returncode == 1
-    assert problem in " ".join(result.stderr.split())
-    assert not (tmp_path / "tollway.db").exists()

@@ -58,7 +58,8 @@ def test_records_that_were_made_by_other_rules_are_replaced_beside_the_traffic(
     try:
         asked = good_request(operation, today)
         right = ask(gateway, operation, caller.token, asked).data
-        world.run(f"UPDATE {subject.ready.table.name} SET ready = substr(ready, 1, 5)")
+        changed = ", ".join(f"{name} = substr({name}, 1, 5)" for name in subject.ready.columns)
+        world.run(f"UPDATE {subject.ready.table.name} SET {changed}")
         assert remade(world, subject) == Remade(len(before), len(before))
         assert sorted(ready_of(world, subject)) == sorted(before)
         assert ask(gateway, operation, caller.token, asked).data == right

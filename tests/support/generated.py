@@ -110,14 +110,14 @@ class Campaign:
         sent["headers"] = {**headers, "authorization": f"Bearer {token}"}
         response = self._session.request(**sent, timeout=60, allow_redirects=False)
         answered = Answered(response.status_code, response.headers, response.content)
-        self._check(case.operation.path, answered, case.as_curl_command()[:2000])
+        self.check(case.operation.path, answered, case.as_curl_command()[:2000])
         # A head of more than 16 KiB is refused by the server itself.
         if response.status_code != HEAD_TOO_LARGE:
             case.validate_response(response, checks=_AS_DESCRIBED)
 
     def send(self, sent: Sent) -> None:
         answered = self._answer(sent)
-        self._check(sent.target.partition("?")[0], answered, repr(sent))
+        self.check(sent.target.partition("?")[0], answered, repr(sent))
 
     def _answer(self, sent: Sent) -> Answered:
         for attempt in range(2):
@@ -132,7 +132,7 @@ class Campaign:
                     raise
         raise AssertionError
 
-    def _check(self, path: str, answered: Answered, what: str) -> None:
+    def check(self, path: str, answered: Answered, what: str) -> None:
         headers = {name.lower(): value for name, value in answered.headers.items()}
         kind = headers.get("content-type", "")
         shown = f"{what}\n{answered.status} {answered.body[:500]!r}"

@@ -178,10 +178,10 @@ def test_a_form_without_its_token_is_refused(
     fields = browser.hidden()
     elsewhere = Browser(gateway)
     elsewhere.open("/owner")
+    elsewhere.client.close()
     for token in ("", "é", elsewhere.hidden()["form_token"]):
         data = {**fields, "form_token": token, "answer": "approve"}
         assert browser.client.post("/authorize", data=data).status_code == 403
-    elsewhere.client.close()
     assert ask(gateway, asker, person.id).code == 302
     given = allow(store, asker, person)
     assert browser.client.post("/owner/revoke", data={"grant": given.id}).status_code == 403

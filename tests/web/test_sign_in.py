@@ -159,7 +159,6 @@ def test_an_address_has_so_many_attempts_whatever_the_login(gateway: Gateway, st
     browser.client.close()
 
 
-@pytest.mark.postgresql
 def test_workers_count_together(tmp_path: Path) -> None:
     store = Store(tmp_path / "tollway.db")
     person = new_person(store)

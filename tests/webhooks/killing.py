@@ -19,8 +19,9 @@ _SUBJECTS = 20
 _DEADLINE_S = 600
 
 
-def campaign(folder: Path, *, events: int, kills: int, seed: int) -> None:
-    """Each event arrives, those of a subject in their order, repetitions with the same id."""
+def campaign(folder: Path, *, events: int, kills: int, seed: int) -> tuple[list[Received], str]:
+    """Each event arrives, those of a subject in their order, repetitions with the same id. Returns
+    what arrived, and the secret that it is signed with."""
     rng = random.Random(seed)
     store = Store(folder / "tollway.db")
     caller = new_caller(store)
@@ -48,7 +49,8 @@ def campaign(folder: Path, *, events: int, kills: int, seed: int) -> None:
     _wait(store, lambda: _waiting(store) == 0)
     assert gateway.stop() == 0
     receiver.close()
-    _check(receiver.received, secret, events)
+    check(receiver.received, secret, events)
+    return receiver.received, secret
 
 
 def _wait(store: Store, is_over: object) -> None:
@@ -68,7 +70,7 @@ def _waiting(store: Store) -> int:
     return int(store.run(count)[0][0])
 
 
-def _check(received: list[Received], secret: str, events: int) -> None:
+def check(received: list[Received], secret: str, events: int) -> None:
     ids: dict[int, set[str]] = defaultdict(set)
     order: dict[int, list[int]] = defaultdict(list)
     for each in received:

@@ -24,6 +24,7 @@ from tollway_client.account_types import (
     Tokens,
     Usage,
     WaybillLabel,
+    WaybillLabels,
     WaybillState,
     Webhooks,
     WebhookSecret,
@@ -52,6 +53,9 @@ _ACCOUNT_CONSENTS_LINK = Operation(
 _ACCOUNT_WAYBILLS = Operation("account_waybills", "GET", "/account/v1/waybills", "query", "always")
 _ACCOUNT_WAYBILLS_LABEL = Operation(
     "account_waybills_label", "GET", "/account/v1/waybills/label", "query", "always"
+)
+_ACCOUNT_WAYBILLS_LABELS = Operation(
+    "account_waybills_labels", "POST", "/account/v1/waybills/labels", "json", "unsent"
 )
 _ACCOUNT_WAYBILLS_CANCEL = Operation(
     "account_waybills_cancel", "POST", "/account/v1/waybills/cancel", "json", "unsent"
@@ -234,6 +238,14 @@ class Account:
         return self._driver.run(
             _ACCOUNT_WAYBILLS_LABEL, WaybillLabel, {"object_id": object_id, "format": format}
         )
+
+    def waybills_labels(self, *, object_ids: list[str]) -> WaybillLabels:
+        """One PDF with the labels of many waybills.
+
+        object_ids: The objectIds of the waybills' answers; a page for each, in this order. Send
+            a list of 1 to 100, each a text of 1 to 64 characters.
+        """
+        return self._driver.run(_ACCOUNT_WAYBILLS_LABELS, WaybillLabels, {"object_ids": object_ids})
 
     def waybills_cancel(self, *, object_id: str) -> WaybillState:
         """Cancel a waybill.

@@ -275,6 +275,15 @@ class WaybillLabel(Payload):
 
 
 @dataclass(frozen=True)
+class WaybillLabels(Payload):
+    """The labels in one file; `content` is base64."""
+
+    waybill_codes: list[str]
+    content_type: str
+    content: str
+
+
+@dataclass(frozen=True)
 class WebhookEndpoint:
     """An endpoint, as it is shown."""
 

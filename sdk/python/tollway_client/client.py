@@ -2,7 +2,7 @@
 
 Made by `make sdk` from the gateway's descriptors: do not edit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Optional, Union
 
@@ -21,6 +21,7 @@ from tollway_client.types import (
     OrdersChanged,
     ProductAnalysis,
     PromotionMaterial,
+    WaybillBatch,
     WaybillResult,
 )
 
@@ -33,6 +34,7 @@ _PROMOTION_MATERIAL = Operation(
 )
 _WAYBILLS = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn", "json")
 _ORDERS = Operation("orders", "POST", "/papi/tool/erps/paging-orders", "form")
+_WAYBILLS_BATCH = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn/batch", "json")
 _ORDERS_BY_NUMBER = Operation("orders", "POST", "/papi/tool/erps/paging-orders/by-number", "json")
 _ORDERS_CHANGED = Operation("orders", "POST", "/papi/tool/erps/paging-orders/changed", "json")
 
@@ -299,6 +301,24 @@ class Client(SyncDriver):
                 },
                 idempotency_key,
                 headers,
+            )
+        )
+
+    def issue_waybills(
+        self,
+        *,
+        waybills: Sequence[Mapping[str, object]],
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> WaybillBatch:
+        """Up to 100 waybills in one call.
+
+        waybills: The waybills, each with the parameters of waybill issuing. Send a list of 1 to
+            100 objects.
+        """
+        return self._run(
+            self._core.call(
+                _WAYBILLS_BATCH, WaybillBatch, {"waybills": waybills}, idempotency_key, headers
             )
         )
 

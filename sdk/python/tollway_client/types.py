@@ -233,6 +233,28 @@ class OrderPage(Payload):
 
 
 @dataclass(frozen=True)
+class WaybillBatchItem:
+    """What became of one waybill: code, reason and msg as a call of its own would have them.
+    `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302."""
+
+    order_sn: Optional[str]
+    request_id: str
+    code: int
+    reason: str
+    msg: str
+    waybill: Optional[WaybillResult]
+    authorize_url: Optional[str]
+
+
+@dataclass(frozen=True)
+class WaybillBatch(Payload):
+    """The results in the order of the request, and what all of them took together."""
+
+    results: list[WaybillBatchItem]
+    withholding_money: int
+
+
+@dataclass(frozen=True)
 class OrdersByNumber(Payload):
     """The orders in the order of the numbers asked for; `missing` are the numbers without one."""
 

@@ -18,6 +18,7 @@ import type {
   OrdersChanged,
   ProductAnalysis,
   PromotionMaterial,
+  WaybillBatch,
   WaybillResult,
 } from "./types.js";
 
@@ -50,6 +51,12 @@ const ORDERS: Operation = {
   method: "POST",
   path: "/papi/tool/erps/paging-orders",
   encoding: "form",
+};
+const WAYBILLS_BATCH: Operation = {
+  name: "waybills",
+  method: "POST",
+  path: "/papi/tool/erps/getwaybillfreewn/batch",
+  encoding: "json",
 };
 const ORDERS_BY_NUMBER: Operation = {
   name: "orders",
@@ -203,6 +210,11 @@ export interface OrdersRequest {
   remarkTagName?: string;
 }
 
+export interface WaybillsBatchRequest {
+  /** The waybills, each with the parameters of waybill issuing. Send a list of 1 to 100 objects. */
+  waybills: readonly WaybillsRequest[];
+}
+
 export interface OrdersByNumberRequest {
   /** Shop owner id. Send a text of 1 to 64 characters. */
   owner_id: string;
@@ -328,6 +340,14 @@ export class Client extends Core {
     options?: CallOptions,
   ): Promise<Answer<OrderPage>> {
     return this.call<OrderPage>(ORDERS, request, options);
+  }
+
+  /** Up to 100 waybills in one call. */
+  issueWaybills(
+    request: WaybillsBatchRequest,
+    options?: CallOptions,
+  ): Promise<Answer<WaybillBatch>> {
+    return this.call<WaybillBatch>(WAYBILLS_BATCH, request, options);
   }
 
   /** Orders by their numbers. */

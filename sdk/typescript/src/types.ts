@@ -193,6 +193,26 @@ export interface OrderPage {
   withholding_money: number;
 }
 
+/**
+ * What became of one waybill: code, reason and msg as a call of its own would have them.
+ * `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302.
+ */
+export interface WaybillBatchItem {
+  order_sn: string | null;
+  request_id: string;
+  code: number;
+  reason: string;
+  msg: string;
+  waybill: WaybillResult | null;
+  authorize_url: string | null;
+}
+
+/** The results in the order of the request, and what all of them took together. */
+export interface WaybillBatch {
+  results: WaybillBatchItem[];
+  withholding_money: number;
+}
+
 /** The orders in the order of the numbers asked for; `missing` are the numbers without one. */
 export interface OrdersByNumber {
   content: OrderEntry[];

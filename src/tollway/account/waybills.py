@@ -5,6 +5,7 @@ The label and cancelling need the shop's consent, as issuing does: revoking it e
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -18,14 +19,12 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.carriers import CarrierError
-from tollway.carriers.labels.fonts import find_fonts
-from tollway.carriers.labels.formats import WRITERS
 from tollway.carriers.labels.layout import LabelStyle
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, find_own
 from tollway.consent.grants import GrantRequest, grants_between
-from tollway.contract.fields import Field, Text
+from tollway.contract.fields import Field, Text, Texts
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
@@ -33,6 +32,7 @@ from tollway.contract.reasons import Reason, Refusal
 _SCOPE = "waybills"
 _OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
 _CONTENT_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "application/zpl"}
+_LABELS_MAX = 100
 # Drawing takes a processor for a while: one label at a time, and not on the event loop.
 _drawing = asyncio.Semaphore(1)
 
@@ -46,6 +46,16 @@ class LabelRequest(msgspec.Struct, frozen=True):
     format: Annotated[
         str, Field(OneOf(tuple(_CONTENT_TYPES)), "The kind of file; pdf if left out.")
     ] = "pdf"
+
+
+class LabelsRequest(msgspec.Struct, frozen=True):
+    object_ids: Annotated[
+        list[str],
+        Field(
+            Texts(Text(max_length=64), _LABELS_MAX),
+            "The objectIds of the waybills' answers; a page for each, in this order.",
+        ),
+    ]
 
 
 class WaybillState(msgspec.Struct, frozen=True):
@@ -67,6 +77,14 @@ class WaybillLabel(msgspec.Struct, frozen=True):
     """The label as a file; `content` is base64."""
 
     waybill_code: str
+    content_type: str
+    content: str
+
+
+class WaybillLabels(msgspec.Struct, frozen=True):
+    """The labels in one file; `content` is base64."""
+
+    waybill_codes: list[str]
     content_type: str
     content: str
 
@@ -124,7 +142,7 @@ def _label(parts: AccountParts) -> Handler:
         stored = await _find_issued(parts, call, request.object_id)
         label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
         async with _drawing:
-            content = await asyncio.to_thread(_drawn, label, request.format, parts.label_style)
+            content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
         return WaybillLabel(
             stored.waybill.number or "",
             _CONTENT_TYPES[request.format],
@@ -134,9 +152,30 @@ def _label(parts: AccountParts) -> Handler:
     return handle
 
 
-def _drawn(label: Label, kind: str, style: LabelStyle) -> bytes:
+def _labels(parts: AccountParts) -> Handler:
+    async def handle(request: LabelsRequest, call: AccountCall) -> WaybillLabels:
+        labels, codes = [], []
+        for object_id in request.object_ids:
+            stored = await _find_issued(parts, call, object_id)
+            labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
+            codes.append(stored.waybill.number or "")
+        async with _drawing:
+            content = await asyncio.to_thread(_drawn, labels, "pdf", parts.label_style)
+        text = base64.b64encode(content).decode()
+        return WaybillLabels(codes, _CONTENT_TYPES["pdf"], text)
+
+    return handle
+
+
+def _drawn(labels: Sequence[Label], kind: str, style: LabelStyle) -> bytes:
+    # What draws is loaded with the first label.
+    from tollway.carriers.labels.fonts import find_fonts  # noqa: PLC0415
+    from tollway.carriers.labels.formats import WRITERS, merged_pdf  # noqa: PLC0415
+
     try:
-        return WRITERS[f".{kind}"](label, find_fonts(), style)
+        if kind == "pdf":
+            return merged_pdf(labels, find_fonts(), style)
+        return WRITERS[f".{kind}"](labels[0], find_fonts(), style)
     except CarrierError:
         # The machine has no font for it, which is the operator's to mend.
         raise Refusal(Reason.OPERATION_CLOSED) from None
@@ -176,6 +215,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelRequest,
         WaybillLabel,
         _label,
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
+    ),
+    endpoint(
+        "waybills/labels",
+        "One PDF with the labels of many waybills",
+        LabelsRequest,
+        WaybillLabels,
+        _labels,
+        changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
     endpoint(

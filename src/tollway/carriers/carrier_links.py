@@ -11,14 +11,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carriers import CARRIER_COLUMNS, Carrier, carrier_of, known_carrier
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.carriers import IS_PENDING, carrier, carrier_link, waybill
 from tollway.store.sealing import Sealer
 
@@ -201,7 +200,12 @@ def _destination(link: CarrierLink) -> tuple[str, ...]:
 
 
 def _context(link: CarrierLink) -> bytes:
-    return msgspec.json.encode(("carrier_link", link.wp_code, *_destination(link)))
+    return secret_context(link.wp_code, *_destination(link))
+
+
+def secret_context(wp_code: str, *destination: str) -> bytes:
+    """What the seal of a secret is bound to."""
+    return msgspec.json.encode(("carrier_link", wp_code, *destination))
 
 
 def _check_url(url: str, *, allows_plain: bool) -> None:

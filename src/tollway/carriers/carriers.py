@@ -6,7 +6,6 @@ from enum import Enum
 
 import msgspec
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers import CarrierError
 from tollway.carriers.number_formats import KNOWN_FORMATS, check_format
@@ -14,7 +13,7 @@ from tollway.contract.language import Phrase
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.carriers import carrier
 
 _NOT_SERVED = Phrase(

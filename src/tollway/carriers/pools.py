@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, ScalarSelect, bindparam, exists, func, literal, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.carriers import carrier, waybill_number
 
 # The owner_id of the pool that all shops share.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from tollway.store.keys import KeyedSigner
+from tollway.store.keys import FINGERPRINTS, LABELS, KeyedSigner, load_signer
 from tollway.store.sealing import KEY_BYTES, Sealer, read_keys
 
 _DIGEST_BYTES = 12
@@ -63,17 +63,13 @@ class Vault:
 
 
 def load_vault(key_file: Path) -> Vault:
-    return _vault(*read_keys(key_file))
+    keys, current = read_keys(key_file)
+    return Vault(
+        Sealer(keys, current), load_signer(key_file, FINGERPRINTS), load_signer(key_file, LABELS)
+    )
 
 
 def passing_vault() -> Vault:
     """A vault whose key is in no file: what it sealed ends with this process."""
-    return _vault({1: os.urandom(KEY_BYTES)}, 1)
-
-
-def _vault(keys: dict[int, bytes], current: int) -> Vault:
-    return Vault(
-        Sealer(keys, current),
-        KeyedSigner(keys, current, "waybill fingerprint"),
-        KeyedSigner(keys, current, "waybill label"),
-    )
+    keys = {1: os.urandom(KEY_BYTES)}
+    return Vault(Sealer(keys, 1), KeyedSigner(keys, 1, FINGERPRINTS), KeyedSigner(keys, 1, LABELS))

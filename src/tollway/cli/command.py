@@ -17,7 +17,7 @@ import inspect
 import os
 import pwd
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -49,6 +49,8 @@ from tollway.store.open import (
 
 # Few commands seal anything: the cryptography is loaded for those that do.
 if TYPE_CHECKING:
+    from sqlalchemy import Table
+
     from tollway.store.sealing import Sealer
 
 P = ParamSpec("P")
@@ -64,6 +66,13 @@ class UsageError(CommandError):
     """A command was called with arguments that do not go together."""
 
     exit_code = 2
+
+
+def all_tables() -> "Iterator[Table]":
+    """Those of all operations too, which are loaded when the first is asked for."""
+    from tollway.operations.catalogue import ALL_TABLES  # noqa: PLC0415
+
+    yield from ALL_TABLES
 
 
 class Session:
@@ -112,10 +121,9 @@ class Session:
 
     async def use_key_file(self) -> None:
         """Refuses a key file that is not the one of the database."""
-        from tollway.operations.catalogue import ALL_TABLES  # noqa: PLC0415
         from tollway.store.key_check import key_file_of, use_files  # noqa: PLC0415
 
-        await use_files(self.open_any(), [key_file_of(self.settings)], ALL_TABLES)
+        await use_files(self.open_any(), [key_file_of(self.settings)], all_tables())
 
     def local_time(self, at_s: float | None) -> str | None:
         return local_time(at_s, self.settings.zone)

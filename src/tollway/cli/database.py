@@ -12,9 +12,10 @@ from tollway.cli.output import Output, Table
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
 from tollway.ledger.trail import record_act
+from tollway.operations.catalogue import ALL_TABLES
 from tollway.retention.retention import Dropped, Retention
 from tollway.store.database import Transaction
-from tollway.store.key_check import SECRET_FILE, accept_file, files_of
+from tollway.store.key_check import SECRET_FILE, accept_file, files_of, key_file_of, use_files
 from tollway.store.migrate import check_unchanged, newest_revision
 from tollway.store.migrate import migrate as migrate_schema
 from tollway.store.open import without_password
@@ -69,6 +70,36 @@ async def accept(
         named = " and ".join(f"key {key_id}" for key_id in gone)
         shown.append(f"What was sealed with {named} as it was before cannot be read any more.")
     return Output({"setting": which, "file": str(file.path), "gone": gone}, *shown)
+
+
+@command(keys, "rotate")
+async def rotate(
+    session: Session,
+    drop: Annotated[
+        bool, option("Remove old keys from the key file, once nothing needs them.", "--drop")
+    ] = False,
+) -> Output:
+    """Go over to a new key, one step at a time: add it, use it, seal all records with it again.
+
+    Gateways need not stop, but must be restarted in between: each run says what to do next. A run
+    that was interrupted is simply started again.
+    """
+    # It knows every table with sealed records, and loads most of the gateway for that.
+    from tollway.gateway.resealing import Rotation  # noqa: PLC0415
+
+    path = key_file_of(session.settings).present()
+    database = await session.open()
+    rotation = Rotation(database, path, session.runtime.at_ms)
+    done = await rotation.go_on(drop=drop)
+    await use_files(database, files_of(session.settings), ALL_TABLES)
+
+    async def record(transaction: Transaction) -> None:
+        await record_act(
+            transaction, session.runtime, "keys rotate", "setting key_file", after=done
+        )
+
+    await database.write(record)
+    return Output(done, *done.in_words(path.name))
 
 
 @command(retention, "apply")

@@ -2,13 +2,17 @@
 and a command without the others."""
 
 import gc
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from typer._coercion import build_runtime_param
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
+
+_PLAIN_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Entry(NamedTuple):
@@ -18,29 +22,43 @@ class Entry(NamedTuple):
     help: str
 
 
-class _TextsAsGiven:
-    """Takes texts and flags as they were given.
+class _PlainNumber:
+    """Reads plain numbers; typer converts, or refuses, what is none."""
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        if value is None or isinstance(value, int):
+            return value
+        if isinstance(value, str) and _PLAIN_NUMBER.fullmatch(value):
+            return int(value)
+        return build_runtime_param(param.type_descriptor).coerce(value, param=param, ctx=ctx)
+
+
+class _WithoutPydantic:
+    """Takes texts and flags as they were given, and reads plain numbers itself.
 
     Typer converts them with pydantic, to the same outcome, and pydantic alone takes longer to load
-    than typer. It still converts numbers, paths and choices.
+    than typer. It still converts paths, choices and numbers with limits.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for each in parameters:
-            if each.type_descriptor.annotation in (str, bool):
+            kind, info = each.type_descriptor.annotation, each.type_descriptor.parameter_info
+            if kind in (str, bool):
                 each._runtime_param = self
+            elif kind is int and info.min is None and info.max is None:
+                each._runtime_param = _PlainNumber()
         return parameters
 
     def coerce(self, value: Any, **_: Any) -> Any:
         return value
 
 
-class Command(_TextsAsGiven, TyperCommand):
+class Command(_WithoutPydantic, TyperCommand):
     """A command that is loaded."""
 
 
-class Group(_TextsAsGiven, TyperGroup):
+class Group(_WithoutPydantic, TyperGroup):
     """A group of commands that is loaded."""
 
 

@@ -21,7 +21,7 @@ from tollway.cli.command import CommandError, Session, UsageError, command
 from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import option
 from tollway.cli.restore import files_beside, keys_to_place, placed
-from tollway.demo.world import demo_file
+from tollway.demo.saved import demo_file
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
 from tollway.store.database import StoreError, StoreUnavailableError

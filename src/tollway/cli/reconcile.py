@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.reconciling import Reconciler
 from tollway.cli.command import Session, UsageError, add_group, command
@@ -45,7 +44,7 @@ async def reconcile(
     if (decide is None) != (number is None and not not_issued) or (number and not_issued):
         raise UsageError("Name an order with --decide, and either --number or --not-issued.")
     database = await session.open()
-    remotes = Remotes(open_client())
+    remotes = Remotes()
     try:
         vault = await vault_of(session)
         reconciler = Reconciler(database, remotes, vault, session.runtime)

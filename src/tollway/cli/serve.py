@@ -9,29 +9,24 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tollway.cli.command import Session, command, run
+from tollway.cli.command import Session, all_tables, command, run
 from tollway.cli.operator import LINK_MINUTES, operator_url
 from tollway.cli.output import Output, progress_bar
 from tollway.cli.parameters import option
-from tollway.demo.world import (
+from tollway.demo.saved import (
     DemoWorld,
-    continue_world,
     curl_line,
-    make_world,
     making_alone,
     note_address,
     saved_world,
     world_path,
-    world_records,
 )
 from tollway.identity.people import an_operator_has_a_password, ensure_operator, new_link
 from tollway.ledger.accounts import search_accounts
-from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
-from tollway.store.postgresql.pool import crowding
 from tollway.store.sqlite.files import ServingLock
 from tollway.telemetry.logs import configure_logging
 
@@ -56,7 +51,7 @@ def serve(
     session: Session,
     host: Annotated[str | None, option("The address to listen on.")] = None,
     port: Annotated[int | None, option("The port to listen on.")] = None,
-    workers: Annotated[int | None, option("How many processes serve; needs PostgreSQL.")] = None,
+    workers: Annotated[int | None, option("How many processes serve.")] = None,
     with_demo: Annotated[
         bool, option("Load the demo world first, if it is not there yet.", "--demo")
     ] = False,
@@ -125,12 +120,6 @@ def _check_engine(settings: Settings) -> None:
         raise SettingsError("Setting read_database must be a postgresql:// URL.")
     if is_shared(settings.database):
         return
-    if settings.workers > 1:
-        raise SettingsError(
-            f"A SQLite file is served by one process, and workers is {settings.workers}: it has a "
-            "single writer, so more would only wait for each other. Set workers to 1, or set "
-            "database to a postgresql:// URL."
-        )
     if settings.read_database:
         raise SettingsError(
             "A SQLite file has no replica: leave read_database empty, or set database to a "
@@ -146,7 +135,12 @@ async def _prepare(session: Session, *, is_alone: bool) -> list[str]:
     await migrate(database, is_alone=is_alone)
     await check_current(database)
     await check_unchanged(database)
-    await use_files(database, files, ALL_TABLES)
+    await use_files(database, files, all_tables())
+    if not database.is_shared:
+        return []
+    # The driver of a server is loaded where there is one.
+    from tollway.store.postgresql.pool import crowding  # noqa: PLC0415
+
     now_ms = session.runtime.at_ms()
     return await crowding(database, settings.workers, settings.database_connections, now_ms)
 
@@ -193,6 +187,9 @@ async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
 
     It keeps the address under which it was last served, unless there is another.
     """
+    # The operations are loaded in the workers, and here for the world.
+    from tollway.demo.world import continue_world, make_world, world_records  # noqa: PLC0415
+
     database, settings = session.open_any(), session.settings
     path = world_path(settings)
     made, sealer = saved_world(path), await session.sealer()

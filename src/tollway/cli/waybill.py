@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.labels.print_data import Label, label_of
 from tollway.carriers.reconciling import tell_carrier
@@ -102,7 +101,7 @@ async def cancel(session: Session, number: NumberArgument, carrier: CarrierOptio
     A waybill that a remote carrier has issued is cancelled there first.
     """
     database = await session.open()
-    remotes = Remotes(open_client())
+    remotes = Remotes()
     try:
         found = (await find_by_number(database, number, carrier)).waybill
         await tell_carrier(database, remotes, await session.sealer(), found)

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.parsing import PARAMETERS_MAX
 from tollway.contract.reasons import Reason
 
 _OF_ANY_CALL = (
@@ -107,9 +108,13 @@ class Operation:
     may_be_free: bool = False
     # A companion of another operation is permitted, priced, limited and counted as that one.
     companion_of: str = ""
+    # The operation of which one call of this has many requests.
+    batch_of: "Operation | None" = None
     # A larger body is refused unread. The default holds every text of a usual request at its full
     # length, however it is escaped.
     body_max_bytes: int = 16_384
+    # How many members all objects of a JSON body may have together.
+    members_max: int = PARAMETERS_MAX
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:

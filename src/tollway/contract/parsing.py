@@ -27,7 +27,12 @@ _NOT_DECODED = {UTF8: NOT_UTF8, GB18030: Phrase("it is not valid GBK", "不是�
 # Each is part of GB18030. A declaration of any other charset is not believed: clients that send
 # UTF-8 or ASCII declare all kinds.
 _CHINESE = {"gbk", "gb2312", "gb18030", "cp936", "x-gbk"}
-TOO_MANY = Phrase(f"it has more than {PARAMETERS_MAX} parameters", f"参数超过 {PARAMETERS_MAX} 个")
+
+
+def too_many(most: int = PARAMETERS_MAX) -> Phrase:
+    return Phrase(f"it has more than {most} parameters", f"参数超过 {most} 个")
+
+
 _BAD_PERCENT = Phrase("a % is not followed by two hexadecimal digits", "百分号编码不完整")
 
 
@@ -48,7 +53,7 @@ def urlencoded_pairs(
     """The pairs of a query string or of a body that is written like one."""
     pieces = [piece for piece in content.split(b"&") if piece]
     if len(pieces) > PARAMETERS_MAX:
-        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=TOO_MANY)
+        raise Refusal(Reason.BODY_UNREADABLE, part=part, problem=too_many())
     for piece in pieces:
         name, _, value = piece.partition(b"=")
         yield _unquote(name, part, charset), _unquote(value, part, charset)
@@ -180,7 +185,7 @@ def _segments(boundary: str, body: bytes, charset: str) -> Iterator[tuple[str, b
             else:
                 count += 1
                 if count > PARAMETERS_MAX:
-                    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=TOO_MANY)
+                    raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=too_many())
                 name, value, declared = event.name, b"", event.charset
 
 
@@ -190,13 +195,16 @@ JSON_TYPE = "application/json"
 _decode_json = msgspec.json.Decoder().decode
 
 
-def read_json(body: bytes, charset: str = UTF8) -> dict[str, object]:
+def read_json(
+    body: bytes, charset: str = UTF8, members_max: int = PARAMETERS_MAX
+) -> dict[str, object]:
     plain = _plain_members(body) if charset == UTF8 else None
     if plain is not None:
         return plain
     text = _text(body, charset, BODY)
     try:
-        values = json.loads(text, object_pairs_hook=_Members(), parse_constant=_no_constant)
+        members = _Members(members_max)
+        values = json.loads(text, object_pairs_hook=members, parse_constant=_no_constant)
     # A number of thousands of digits is a ValueError, thousands of levels a RecursionError.
     except (ValueError, RecursionError):
         raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=_NOT_JSON) from None
@@ -236,14 +244,14 @@ def _plain_members(body: bytes) -> dict[str, object] | None:
 class _Members:
     """Collects the members of each object of one body, as long as they are few in all."""
 
-    def __init__(self) -> None:
-        self._left = PARAMETERS_MAX
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
 
     def __call__(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         # An empty object counts too: a body can have thousands of them.
         self._left -= len(pairs) or 1
         if self._left < 0:
-            raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=TOO_MANY)
+            raise Refusal(Reason.BODY_UNREADABLE, part=BODY, problem=too_many(self._most))
         return collect(pairs)
 
 
@@ -261,7 +269,9 @@ _PLAIN_FORM = re.compile(rb"[^=&\s{}\[\]\"<>]+=[^&\s{}\"<>]*(&[^=&\s{}\[\]\"<>]+
 _PLAIN_MULTIPART = re.compile(rb"--([ -~]{0,69}[!-~])\r\n")
 
 
-def read_body(content_type: str, body: bytes) -> Mapping[str, object]:
+def read_body(
+    content_type: str, body: bytes, members_max: int = PARAMETERS_MAX
+) -> Mapping[str, object]:
     """The values of a body: as its Content-Type has it, or as it plainly is itself. Clients often
     send JSON as a form or as text, which is what their libraries declare by default."""
     if content_type.startswith("multipart/form-data"):
@@ -278,7 +288,7 @@ def read_body(content_type: str, body: bytes) -> Mapping[str, object]:
         # Declared as JSON, which it is not: unless it is plainly a form.
         if start not in (b"{", b"[") and _PLAIN_FORM.fullmatch(body):
             return collect(urlencoded_pairs(body, BODY, charset))
-        return read_json(body, charset)
+        return read_json(body, charset, members_max)
     if kind == "application/x-www-form-urlencoded" or not body or _PLAIN_FORM.fullmatch(body):
         return collect(urlencoded_pairs(body, BODY, charset))
     parts = _PLAIN_MULTIPART.match(body)

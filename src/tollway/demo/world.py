@@ -4,13 +4,9 @@ Its tokens are random like any others. They are written to a file next to the da
 its owner can read, because the database has only their hashes and the demo must show them again.
 """
 
-import fcntl
 import gc
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -26,6 +22,7 @@ from tollway.demo.owners import (
     add_demo_owners,
     new_password,
 )
+from tollway.demo.saved import DemoWorld, demo_file, save_world
 from tollway.identity.people import Person, Role, invite, set_person_password
 from tollway.intake.sources import ALL, SpeaksFor, add_source
 from tollway.ledger.accounts import open_account
@@ -38,99 +35,10 @@ from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.demo_data import DemoTarget, midnight_s
 from tollway.operations.product_analysis.demo import product_ids
 from tollway.operations.waybills.demo import WP_CODE, WP_CODE_OUT_OF_NUMBERS
-from tollway.settings import Settings
-from tollway.store.database import Database, StoreError
-from tollway.store.open import is_shared, key_path, sqlite_path
+from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 
 PUSH_SOURCE = "demo"
-
-
-class DemoWorld(msgspec.Struct, frozen=True):
-    """Everything needed to produce each answer of the specification by hand."""
-
-    base_url: str
-    # The address that its pictures and links have.
-    site: str
-    token: str
-    test_token: str
-    token_without_permission: str
-    token_without_credits: str
-    revoked_token: str
-    product_id: str
-    query_date: str
-    sid: str
-    coupon_start_time: str
-    coupon_end_time: str
-    platform_user_id: int
-    platform_user_id_unauthorized: int
-    site_id: int
-    adzone_id: int
-    owner_id: str
-    owner_id_unauthorized: str
-    owner_login: str
-    owner_password: str
-    member_login: str
-    member_password: str
-    shop_code: str
-    wp_code: str
-    wp_code_out_of_numbers: str
-    push_source: str
-    push_secret: str
-
-
-def demo_file(database_path: str) -> Path:
-    return Path(f"{database_path}.demo.json")
-
-
-def world_path(settings: Settings) -> str:
-    """The file that the demo world is written down beside."""
-    if is_shared(settings.database):
-        return str(key_path(settings.database, settings.key_file))
-    return sqlite_path(settings.database)
-
-
-def curl_line(world: DemoWorld, address: str) -> str:
-    """A paid call to try."""
-    query = f"product_id={world.product_id}&query_date={world.query_date}"
-    return (
-        f"curl -H 'Authorization: Bearer {world.token}' "
-        f"'{address}/papi/tool/accounts/goods-analysis?{query}'"
-    )
-
-
-def saved_world(database_path: str) -> DemoWorld | None:
-    """The world that was made before, if there is one."""
-    path = demo_file(database_path)
-    if not path.exists():
-        return None
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
-    except msgspec.ValidationError:
-        raise StoreError(
-            f"The demo world of {database_path} was made by another version: remove that file and "
-            f"{path} to have a new one made."
-        ) from None
-
-
-def note_address(database_path: str, address: str) -> None:
-    """Writes down where the world is served, if there is one, for `tollway demo` to show."""
-    made = saved_world(database_path)
-    if made is not None and made.base_url != address:
-        _save(demo_file(database_path), msgspec.structs.replace(made, base_url=address))
-
-
-@contextmanager
-def making_alone(database_path: str, on_wait: Callable[[], None]) -> Iterator[None]:
-    """One process at a time makes or continues the world of a database; another one waits, and then
-    finds it made. The system drops the lock of a process that dies."""
-    with Path(f"{database_path}.demo.lock").open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 async def make_world(
@@ -187,7 +95,7 @@ async def make_world(
         push_source=PUSH_SOURCE,
         push_secret=pusher.secret,
     )
-    _save(demo_file(database_path), made)
+    save_world(demo_file(database_path), made)
     return made
 
 
@@ -245,7 +153,7 @@ async def continue_world(
         )
         await fill_all(target)
     continued = msgspec.structs.replace(made, base_url=base_url, site=site, **days)
-    _save(demo_file(database_path), continued)
+    save_world(demo_file(database_path), continued)
     return continued
 
 
@@ -269,9 +177,3 @@ async def fill_all(target: DemoTarget) -> None:
 def world_records() -> int:
     """How many records a whole demo world will report as progress."""
     return sum(each.demo.world_records() for each in SUBJECTS if each.demo is not None)
-
-
-def _save(path: Path, made: DemoWorld) -> None:
-    content = msgspec.json.format(msgspec.json.encode(made))
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)

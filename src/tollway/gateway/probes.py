@@ -81,13 +81,10 @@ _SENTENCES = {
 _SHORT = "Connections to the database are short: calls may wait for one."
 
 
-def probe_routes(
-    metrics: Callable[[], Awaitable[bytes]], readiness: Readiness, description: dict[str, Any]
-) -> list[Route]:
-    # Both take the event loop as long as a few calls. So the metrics are rendered once for all
-    # requests at the same time, and the description once for the whole run.
+def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) -> list[Route]:
+    # They take the event loop as long as a few calls, so they are rendered once for all requests at
+    # the same time.
     shared_metrics = SingleFlight(metrics)
-    described = JSONResponse(description).body
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -105,12 +102,18 @@ def probe_routes(
     async def show_metrics(_: Request) -> Response:
         return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
 
-    async def show_description(_: Request) -> Response:
-        return Response(described, media_type=JSONResponse.media_type)
-
     return [
-        Route("/openapi.json", show_description),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/metrics", show_metrics),
     ]
+
+
+def description_route(description: dict[str, Any]) -> Route:
+    # Rendered once for the whole run.
+    described = JSONResponse(description).body
+
+    async def show_description(_: Request) -> Response:
+        return Response(described, media_type=JSONResponse.media_type)
+
+    return Route("/openapi.json", show_description)

@@ -3,7 +3,8 @@
 From these it makes the two sides that a call can work on, live data and the sandbox.
 """
 
-from tollway.carriers.connectors.http_exchange import open_client
+from collections.abc import Callable
+
 from tollway.carriers.connectors.remotes import Remotes
 from tollway.carriers.pools import TakeNumber, take_number
 from tollway.carriers.vault import Vault, load_vault
@@ -18,10 +19,9 @@ from tollway.pipeline.call import AnswerStore, Side
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.store.key_check import files_of
-from tollway.store.keys import load_secret, load_signer
-from tollway.store.open import open_database, open_reading
-from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.replica import ReadingDatabase
+from tollway.store.keys import REQUESTS, load_secret, load_signer
+from tollway.store.open import is_shared, open_database, open_reading
+from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
 from tollway.telemetry.levels import Levels
 from tollway.telemetry.metrics import Metrics
@@ -30,33 +30,44 @@ from tollway.telemetry.metrics import Metrics
 class Resources:
     """Opened when a gateway is made, closed when it stops."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, metrics: Metrics, turns: WriteTurns | None = None
+    ) -> None:
         self.calendar = Calendar(settings.zone)
         self.database = open_database(
-            settings.database, metrics, settings.call_timeout_s, settings.database_connections
+            settings.database,
+            metrics,
+            settings.call_timeout_s,
+            settings.database_connections,
+            turns,
         )
         self.sandbox = Sandbox(settings.zone, self.calendar.today, settings.public_address)
-        self.remotes = Remotes(open_client())
+        self.remotes = Remotes()
         key_file, secret_file = self.files = files_of(settings)
         self.secret = load_secret(secret_file.present())
         self.vault = load_vault(key_file.present())
-        self.fingerprinter = load_signer(key_file.path, "request fingerprint")
+        self.fingerprinter = load_signer(key_file.path, REQUESTS)
         self.versions = Versions(self.database)
+        # Whether connections to the database are missing at the moment.
+        self.is_crowded: Callable[[], bool] = lambda: False
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
-        self._measure(metrics.levels)
+        if is_shared(settings.database):
+            self._measure(metrics.levels)
 
     def _measure(self, levels: Levels) -> None:
+        # The driver of a server is loaded where there is one.
+        from tollway.store.postgresql.database import PostgresqlDatabase  # noqa: PLC0415
+        from tollway.store.postgresql.replica import ReadingDatabase  # noqa: PLC0415
+
         if isinstance(self.database, PostgresqlDatabase):
-            levels.connections["primary"] = self.database.connection_use
+            primary = self.database
+            levels.connections["primary"] = primary.connection_use
+            self.is_crowded = lambda: primary.is_crowded
         if isinstance(self.reading, ReadingDatabase):
             reading = self.reading
             levels.connections["replica"] = reading.connection_use
             levels.replica_used = lambda: reading.is_used
-
-    def is_crowded(self) -> bool:
-        """Whether connections to the database are missing at the moment."""
-        return isinstance(self.database, PostgresqlDatabase) and self.database.is_crowded
 
     async def close(self) -> None:
         await self.remotes.close()
@@ -104,6 +115,7 @@ def _side(
     handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
     for subject in SUBJECTS:
         for each in subject.companions:
-            handlers[each.operation.name] = each.make_handler(services)
+            if each.make_handler is not None:
+                handlers[each.operation.name] = each.make_handler(services)
     answers = AnswerStore(database, vault.sealer, resources.fingerprinter)
     return Side(handlers, GrantCache(database, versions), batcher, answers)

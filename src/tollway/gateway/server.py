@@ -1,6 +1,8 @@
 """The HTTP server: set up from the settings, with its workers, drained before it stops."""
 
+import gc
 import logging
+import mmap
 import resource
 import signal
 import socket
@@ -10,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
@@ -18,10 +20,13 @@ from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.service_manager import Reporter
-from tollway.gateway.worker import Application
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.settings import Settings, SettingsError
+from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
+
+if TYPE_CHECKING:
+    from tollway.gateway.worker import Application
 
 # The server's own messages go to the same log.
 _GRANIAN_LOGGING = {
@@ -63,7 +68,7 @@ class GatewayServer(MPServer):
         super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def _spawn_worker(  # type: ignore[override]
-        self, idx: int, target: Any, callback_loader: Callable[[int], Application]
+        self, idx: int, target: Any, callback_loader: "Callable[[int], Application]"
     ) -> WorkerProcess:
         return super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
 
@@ -141,7 +146,18 @@ def free_address(host: str, port: int) -> str:
     return str(address[0])
 
 
-def _load(settings: Settings, greeting: str, worker_group: WorkerGroup, number: int) -> Application:
+def _load(
+    settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
+) -> "Application":
+    # A stop that comes while the worker starts ends it: the main process's own handlers, which it
+    # has inherited, would ignore the signal.
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_DFL)
+    # What only calls need is loaded in the workers: the main process stays small. It is not
+    # looked through for garbage before the worker has started.
+    gc.disable()
+    from tollway.gateway.worker import Application  # noqa: PLC0415
+
     log = configure_logging(settings.log_level, settings.port, number)
     return Application(settings, greeting, worker_group, number, log)
 
@@ -160,6 +176,15 @@ def _allow_open_files(connections_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
 
 
+def _ring_of(settings: Settings) -> mmap.mmap | None:
+    """Memory that the workers of a SQLite file share, if there are several."""
+    if settings.workers == 1 or is_shared(settings.database):
+        return None
+    from tollway.ledger.shared_windows import new_ring  # noqa: PLC0415
+
+    return new_ring()
+
+
 def serve_http(settings: Settings, greeting: str) -> None:
     """Serves until it is stopped; prints the greeting once all workers answer calls."""
     configure_logging(settings.log_level, settings.port)
@@ -167,6 +192,6 @@ def serve_http(settings: Settings, greeting: str) -> None:
     # A single worker needs no folder, and a gateway that is killed leaves its folder behind.
     is_alone = settings.workers == 1
     with nullcontext("") if is_alone else TemporaryDirectory(prefix="tollway-workers-") as folder:
-        worker_group = WorkerGroup(settings.workers, folder)
+        worker_group = WorkerGroup(settings.workers, folder, _ring_of(settings))
         loader = partial(_load, settings, greeting, worker_group)
         GatewayServer(settings, worker_group).serve(target_loader=loader, wrap_loader=False)

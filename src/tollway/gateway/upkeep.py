@@ -118,7 +118,10 @@ class Upkeep:
             self._succeeded("usage")
 
     async def drop_old(self) -> None:
-        """Drops what is older than the settings say."""
+        """Drops what is older than the settings say. The workers of a file share its one writer, so
+        one of them does it."""
+        if not (self._is_first or self._database.is_shared):
+            return
         try:
             await self._retention.apply(Runtime().at_ms())
         finally:

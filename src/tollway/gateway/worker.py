@@ -83,6 +83,7 @@ class Application:
         self._gateway = gateway
         # What is loaded now stays: the garbage collector can skip it, and run less often.
         gc.freeze()
+        gc.enable()
         gc.set_threshold(100_000, 20, 100)
         await send({"type": "lifespan.startup.complete"})
         background = [asyncio.create_task(each) for each in self._background(gateway)]

@@ -1,6 +1,7 @@
 """What the worker processes of one gateway share: a flag, a count, and each other's metrics."""
 
 import asyncio
+import mmap
 import multiprocessing
 import time
 from contextlib import suppress
@@ -15,8 +16,10 @@ _ANSWER_TIMEOUT_S = 1.0
 class WorkerGroup:
     """All workers of one gateway; made by its main process, before the first of them."""
 
-    def __init__(self, size: int, folder: str) -> None:
+    def __init__(self, size: int, folder: str, ring: mmap.mmap | None = None) -> None:
         self.size = size
+        # What the workers of a SQLite file have admitted; a server counts for its workers.
+        self.ring = ring
         self.folder = Path(folder)
         self._started = multiprocessing.Array("b", size)
         self._is_draining = multiprocessing.RawValue("b", 0)

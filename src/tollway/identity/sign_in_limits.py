@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Integer, bindparam, case, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.identity import sign_in_attempt
 
 WINDOW_S = 15 * 60

@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
 from tollway.intake.record_problems import read_object
 from tollway.intake.sources import find_source
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
@@ -70,7 +69,7 @@ def sealed_reject(
         "kind": kind,
         "reason": reason,
         "received_at_s": at_s,
-        "sealed": sealer.seal(record, _context(source, record_id)),
+        "sealed": sealer.seal(record, record_context(source, record_id)),
     }
 
 
@@ -103,7 +102,7 @@ async def replay(
         loader = kind.make_loader(sealer)
         source = await find_source(database, sealer, row[0])
         check = partial(source.speaks_for.check, kind.spoken_for)
-        good = _check_again(loader, check, sealer.open(row[1], _context(row[0], record_id)))
+        good = _check_again(loader, check, sealer.open(row[1], record_context(row[0], record_id)))
         if good is None:
             rejected += 1
         elif await database.write(partial(_settle, loader, record_id, good)):
@@ -128,5 +127,5 @@ async def _settle(loader: Loader, record_id: str, good: Any, transaction: Transa
     return changed
 
 
-def _context(source: str, record_id: str) -> bytes:
+def record_context(source: str, record_id: str) -> bytes:
     return f"rejected_record\0{source}\0{record_id}".encode()

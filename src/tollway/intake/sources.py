@@ -208,12 +208,12 @@ def _new_secret() -> str:
 
 
 def _sealed(sealer: Sealer, name: str, active: list[str]) -> bytes:
-    return sealer.seal(msgspec.json.encode(active), _context(name))
+    return sealer.seal(msgspec.json.encode(active), secrets_context(name))
 
 
 def _opened(sealer: Sealer, name: str, sealed: bytes) -> list[str]:
-    return msgspec.json.decode(sealer.open(sealed, _context(name)), type=list[str])
+    return msgspec.json.decode(sealer.open(sealed, secrets_context(name)), type=list[str])
 
 
-def _context(name: str) -> bytes:
+def secrets_context(name: str) -> bytes:
     return f"push_source\0{name}".encode()

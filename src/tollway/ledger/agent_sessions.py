@@ -7,10 +7,9 @@ cannot overspend; what the call did not cost is given back.
 from functools import partial
 
 from sqlalchemy import bindparam
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.store.database import Database, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import agent_session
 
 # A session that was not used for so long is forgotten.

@@ -19,10 +19,9 @@ from sqlalchemy import (
     literal_column,
     select,
 )
-from sqlalchemy.dialects.postgresql import Insert, insert
 
 from tollway.store.database import StoreError, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Insert, Query, insert
 from tollway.store.schema.ledger import IS_HELD, archived_balance, balance, entry, hold
 
 _KINDS = ("top_up", "correction", "charge", "hold", "release")

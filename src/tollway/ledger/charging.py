@@ -21,6 +21,7 @@ import msgspec
 from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
+from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
 
@@ -49,10 +50,14 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Batch:
-    """Calls whose charges are posted together. It begins in whichever thread writes."""
+    """Calls whose charges are posted together. It begins in whichever thread writes, and may have
+    waited for others that write: then `more` are the calls that have come since."""
 
-    def __init__(self, calls: list[_Waiting]) -> None:
+    def __init__(
+        self, calls: list[_Waiting], more: Callable[[int], list[_Waiting]] = lambda _: []
+    ) -> None:
         self.calls = calls
+        self._more = more
         self._lock = threading.Lock()
         self._has_begun = False
 
@@ -60,7 +65,9 @@ class _Batch:
         """The charges to post; after that, none is withdrawn. Work that is tried again begins
         again, with the same."""
         with self._lock:
-            self._has_begun = True
+            if not self._has_begun:
+                self.calls = [*self.calls, *self._more(len(self.calls))]
+                self._has_begun = True
             return [waiting.charge for waiting in self.calls]
 
     def let_go(self, oldest_s: float) -> None:
@@ -87,6 +94,7 @@ class ChargeBatcher:
     """Collects charges and posts them batch by batch.
 
     `on_shortage` is called with a balance that does not cover a charge: account, unit, amount.
+    `windows` are those that the workers of a SQLite file share, if there are several.
     """
 
     def __init__(
@@ -95,10 +103,12 @@ class ChargeBatcher:
         metrics: Metrics,
         timeout_s: float,
         on_shortage: Callable[[str, str, int], None],
+        windows: SharedWindows | None = None,
     ) -> None:
         queue = partial(_Queue, metrics, timeout_s, on_shortage)
-        # Whether the calls of all nodes are counted here: then each charge names its limit.
-        self.counts_calls = database.is_shared
+        # Whether the calls of all nodes, or of all workers of a file, are counted here: then each
+        # charge names its limit.
+        self.counts_calls = database.is_shared or windows is not None
         if database.is_shared:
             # Separate queues: charges of one round trip wait for no act. Only those whose rows an
             # act or another node has locked at that moment go to the queue that waits for locks.
@@ -107,7 +117,8 @@ class ChargeBatcher:
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add)
             self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
         else:
-            self._plain = self._acts = queue(partial(_write, database, post_charges), _BATCH_MAX)
+            post = post_charges if windows is None else partial(post_counted, windows)
+            self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
 
     def settle(self, charge: Charge) -> Answer:
         """Done, with the result of its act, once the charge is durable.
@@ -156,6 +167,8 @@ class _Queue:
         self._batch_max = batch_max
         self._on_busy = on_busy or self.add
         self._waiting: list[_Waiting] = []
+        # The event loop adds to the end of the list; who takes from its beginning holds this.
+        self._taking = threading.Lock()
         self._posting = _Batch([])
         self._running: asyncio.Task[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -179,24 +192,33 @@ class _Queue:
             return
         oldest_s = monotonic() - self._timeout_s
         self._posting.let_go(oldest_s)
-        if self._waiting and self._waiting[0].since_s < oldest_s:
-            self._waiting = _in_time(self._waiting, oldest_s)
+        with self._taking:
+            if self._waiting and self._waiting[0].since_s < oldest_s:
+                self._waiting = _in_time(self._waiting, oldest_s)
         self._watch = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
     async def _run(self) -> None:
         try:
-            while self._waiting:
-                calls = self._waiting[: self._batch_max]
-                del self._waiting[: self._batch_max]
+            while calls := self._take(0):
                 await self._post(_in_time(calls, monotonic() - self._timeout_s))
         finally:
             self._running = None
 
+    def _take(self, taken: int) -> list[_Waiting]:
+        """The calls that have waited longest, as many as a batch can have besides."""
+        with self._taking:
+            calls = self._waiting[: self._batch_max - taken]
+            del self._waiting[: len(calls)]
+            return calls
+
+    def _take_more(self, taken: int) -> list[_Waiting]:
+        # Not in the event loop: a call that waits too long is found by the next look.
+        return [waiting for waiting in self._take(taken) if not waiting.answer.done()]
+
     async def _post(self, calls: list[_Waiting]) -> None:
         if not calls:
             return
-        batch = self._posting = _Batch(calls)
-        self._metrics.settle_batch.observe(len(calls))
+        batch = self._posting = _Batch(calls, self._take_more)
         try:
             results = await self._post_charges(batch.begin)
         except Exception as error:
@@ -204,6 +226,8 @@ class _Queue:
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
             return
+        finally:
+            self._metrics.settle_batch.observe(len(batch.calls))
         for position, waiting in enumerate(batch.calls):
             self._finish(waiting, results.get(position))
 

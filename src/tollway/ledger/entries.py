@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import balance, entry
 from tollway.store.versions import directory_changed
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger import LedgerError
 from tollway.ledger.charges import Charge, GrantKey, ShortageError
@@ -19,7 +18,7 @@ from tollway.ledger.entries import ADD_ENTRY, Entry, amount_left, taking
 from tollway.ledger.idempotency import free_key
 from tollway.ledger.token_limits import give_back
 from tollway.store.database import Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import IS_HELD, balance, hold
 
 

@@ -10,13 +10,12 @@ nothing were stored, and finds what the first has begun.
 
 import msgspec
 from sqlalchemy import Integer, and_, bindparam, func, or_, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.charges import ActResult, Charge, IdempotencyKey
 from tollway.store.clock import sure_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 
 KEPT_MS = 24 * 3600 * 1000

@@ -18,12 +18,11 @@ from time import monotonic
 
 import msgspec
 from sqlalchemy import Integer, bindparam, func, select, tuple_
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import FreeReason
 from tollway.store.database import Database, StoreError, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import refused_call
 from tollway.telemetry.metrics import Metrics
 

@@ -12,10 +12,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from sqlalchemy import Integer, and_, bindparam, func, or_, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.ledger import archived_balance, balance, entry
 from tollway.store.schema.usage import usage, usage_cursor
 

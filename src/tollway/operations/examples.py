@@ -35,6 +35,7 @@ from tollway.operations.promotion_material.operation import (
     RecommendedItems,
     Result,
 )
+from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
 from tollway.operations.waybills.demo import WP_CODE
 from tollway.operations.waybills.operation import WaybillResult
 
@@ -202,6 +203,23 @@ EXAMPLES: Mapping[str, Example] = {
         _MATERIAL,
     ),
     "waybills": Example(lambda _: _WAYBILL_REQUEST, _WAYBILL),
+    "waybills_batch": Example(
+        lambda _: {"waybills": [{**_WAYBILL_REQUEST, "order_sn": "TRIAL-000002"}]},
+        WaybillBatch(
+            [
+                WaybillBatchItem(
+                    order_sn="TRIAL-000001",
+                    request_id="20260131040000-7f3k9d2m",
+                    code=0,
+                    reason="SUCCESS",
+                    msg="Success",
+                    waybill=_WAYBILL,
+                    authorize_url=None,
+                )
+            ],
+            10,
+        ),
+    ),
     "orders": Example(lambda _: {"owner_id": SHOPS[0].owner_id, "pageSize": "20"}, _ORDERS),
     "orders_by_number": Example(
         lambda _: {"owner_id": SHOPS[0].owner_id, "order_sn": ["260131-000000042"]},

@@ -20,10 +20,11 @@ _AT_ONCE = 500
 @dataclass(frozen=True)
 class ReadyRecords:
     """A table whose last column, `ready`, is each record as it is answered; `make` makes it from
-    the row."""
+    the row, with the other columns that follow from the original."""
 
     table: Table
-    make: Callable[[Row, Sealer], bytes]
+    make: Callable[[Row, Sealer], tuple[object, ...]]
+    columns: tuple[str, ...] = ("ready",)
 
 
 @dataclass
@@ -37,13 +38,17 @@ class Remade:
 async def remake(database: Database, sealer: Sealer, records: ReadyRecords) -> Remade:
     """Makes all ready records of a table again."""
     table, result = records.table, Remade()
-    first, following, replace = _queries(table)
+    first, following, replace = _queries(records)
+    made_at = [table.c.keys().index(name) for name in records.columns]
     width = len(table.primary_key.columns)
     rows = await database.fetch_long(first, most=_AT_ONCE)
     while rows:
         result.read += len(rows)
-        made = [(records.make(row, sealer), *row[:width], row[-1]) for row in rows]
-        changed = [each for each in made if each[0] != each[-1]]
+        changed = []
+        for row in rows:
+            made = records.make(row, sealer)
+            if made != tuple([row[at] for at in made_at]):
+                changed.append((*made, *row[:width], row[-1]))
         if changed:
             result.changed += await database.write(partial(_put, replace, changed))
         last = {f"last_{n}": value for n, value in enumerate(rows[-1][:width])}
@@ -56,8 +61,9 @@ async def _put(query: Query, changed: Sequence[Row], transaction: Transaction) -
         return await transaction.execute_many(query, changed)
 
 
-def _queries(table: Table) -> tuple[Query, Query, Query]:
+def _queries(records: ReadyRecords) -> tuple[Query, Query, Query]:
     """The first rows, those after one, and the replacement of one that has not changed."""
+    table = records.table
     key = list(table.primary_key.columns)
     assert [*table.c][: len(key)] == key and [*table.c][-1] is table.c.ready
     some = select(*table.c).order_by(*key).limit(bindparam("most", type_=Integer))
@@ -65,7 +71,7 @@ def _queries(table: Table) -> tuple[Query, Query, Query]:
     same = [column == bindparam(f"old_{column.name}") for column in key]
     replace = (
         table.update()
-        .values(ready=bindparam("new_ready"))
+        .values({name: bindparam(f"new_{name}") for name in records.columns})
         .where(*same, table.c.ready == bindparam("old_ready"))
     )
     return Query(some), Query(some.where(tuple_(*key) > tuple_(*last))), Query(replace)

@@ -72,10 +72,11 @@ class Retained:
 
 @dataclass(frozen=True)
 class Companion:
-    """Another call on the data of an operation, paid as that operation, and its handler."""
+    """Another call on the data of an operation, paid as that operation, and its handler. A batch
+    needs none: each of its requests is a call of the operation."""
 
     operation: Operation
-    make_handler: Callable[[Services], Handler]
+    make_handler: Callable[[Services], Handler] | None = None
 
 
 @dataclass(frozen=True)

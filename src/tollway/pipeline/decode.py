@@ -8,13 +8,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.decoding import Decoder, declared_fields
-from tollway.contract.fields import Phone
+from tollway.contract.fields import Choice, Code, Day, Moment, Seconds, Text, Whole
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
 _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024
+_KEPT_KINDS = {Choice, Code, Day, Moment, Seconds, Text, Whole}
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX = 10, 32
 
@@ -23,14 +24,14 @@ class Decode:
     """Reads the operation's parameters from the query or the body, by its encoding.
 
     The requests of the last query strings and short bodies are cached, since clients repeat the
-    same ones, and a request never changes. One with a phone number is not kept in memory.
+    same ones, and a request never changes. Bodies with personal data are not kept in memory.
     """
 
     def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:
         self._zone = zone
         self._decoders = {each.name: Decoder(each.request_type) for each in operations}
         self._checks = {each.name: each.check for each in operations}
-        self._personal = {each.name for each in operations if _is_personal(each)}
+        self._kept = {each.name for each in operations if _may_be_kept(each)}
         self._from_query = lru_cache(maxsize=4096)(self._decode_query)
         self._from_body = lru_cache(maxsize=4096)(self._decode_body)
 
@@ -44,7 +45,7 @@ class Decode:
         return None
 
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
-        return self._decode(operation_name, read_query(query))
+        return self.decode(operation_name, read_query(query))
 
     async def _read_body(self, call: Call) -> None:
         limit = call.operation.body_max_bytes
@@ -54,16 +55,16 @@ class Decode:
             body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
         name = call.operation.name
-        is_cached = len(body) + len(content_type) <= _CACHED_BODY_MAX and name not in self._personal
+        is_cached = len(body) + len(content_type) <= _CACHED_BODY_MAX and name in self._kept
         decode = self._from_body if is_cached else self._decode_body
-        call.request, call.ignored = decode(name, content_type, body)
+        call.request, call.ignored = decode(name, content_type, body, call.operation.members_max)
 
     def _decode_body(
-        self, operation_name: str, content_type: str, body: bytes
+        self, operation_name: str, content_type: str, body: bytes, members_max: int
     ) -> tuple[msgspec.Struct, str]:
-        return self._decode(operation_name, read_body(content_type, body))
+        return self.decode(operation_name, read_body(content_type, body, members_max))
 
-    def _decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
+    def decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
         """The request, and which parameters were ignored."""
         request, ignored = self._decoders[operation_name].read(raw)
         check = self._checks[operation_name]
@@ -72,9 +73,10 @@ class Decode:
         return request, _listed(ignored) if ignored else ""
 
 
-def _is_personal(operation: Operation) -> bool:
+def _may_be_kept(operation: Operation) -> bool:
+    """Whether no parameter is personal: a phone number, or one that has others in it."""
     fields = declared_fields(operation.request_type)
-    return any(isinstance(each.field.kind, Phone) for each in fields)
+    return all(type(each.field.kind) in _KEPT_KINDS for each in fields)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,8 +1,9 @@
 """The stages of a call in their order, and how a call passes through them."""
 
 import logging
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from tollway.ledger.token_limits import DayCapError
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
+from tollway.pipeline.batch import Batch
 from tollway.pipeline.call import Answer, Call, Side, Stage
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
@@ -45,6 +47,8 @@ from tollway.telemetry.metrics import Metrics
 from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
+
+_BATCH_PATHS = {each.path for each in WITH_COMPANIONS if each.batch_of is not None}
 
 
 @dataclass(frozen=True)
@@ -93,22 +97,22 @@ class Pipeline:
         )
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle(parts.settings.zone)
-        self._to_operation = _Route(
-            (
-                Route(WITH_COMPANIONS),
-                self.authenticate,
-                permit,
-                throttle,
-                Simulate(parts.links),
-                Decode(WITH_COMPANIONS, parts.settings.zone),
-                Consent(parts.links),
-                DryRun(parts.directory),
-                self._replay,
-                Perform(),
-                self._settle,
-            ),
-            Enveloper(throttle, parts.recorder, refused, mapped=mapped),
+        self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
+        consent, dry_run = Consent(parts.links), DryRun(parts.directory)
+        before = (
+            Route(WITH_COMPANIONS),
+            self.authenticate,
+            permit,
+            throttle,
+            Simulate(parts.links),
+            self._decode,
         )
+        after = (self._replay, Perform(), self._settle)
+        enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
+        self._to_operation = _Route((*before, consent, dry_run, *after), enveloper)
+        batch = Batch(self._run_item, self._settle.count)
+        self._to_batch = _Route((*before, dry_run, batch), enveloper)
+        self._of_an_item = _Route((consent, *after), enveloper)
         account = AccountParts(
             parts.database,
             parts.links,
@@ -136,9 +140,21 @@ class Pipeline:
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
         )
 
-    async def run(self, call: Call) -> Answer:
-        is_free = call.path.startswith((RECEIPTS_PATH, ACCOUNT_PATH))
-        stages, enveloper = self._free_route(call) if is_free else self._to_operation
+    def run(self, call: Call) -> Awaitable[Answer]:
+        return self._pass(call, self._route(call))
+
+    async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
+        """One request of a batch."""
+
+        def decode(call: Call) -> None:
+            call.request, _ = self._decode.decode(call.operation.name, raw)
+
+        stages, enveloper = self._of_an_item
+        return await self._pass(call, _Route((decode, *stages), enveloper))
+
+    async def _pass(self, call: Call, route: _Route) -> Answer:
+        stages, enveloper = route
+        is_free = route is self._to_account or route is self._to_receipt
         try:
             for stage in stages:
                 waiting = stage(call)
@@ -161,8 +177,11 @@ class Pipeline:
         answer = self._to_operation.enveloper.failure(call, refusal)
         return replace(answer, status=refusal.reason.value.status)
 
-    def _free_route(self, call: Call) -> _Route:
-        return self._to_receipt if call.path.startswith(RECEIPTS_PATH) else self._to_account
+    def _route(self, call: Call) -> _Route:
+        if call.path.startswith((RECEIPTS_PATH, ACCOUNT_PATH)):
+            is_receipt = call.path.startswith(RECEIPTS_PATH)
+            return self._to_receipt if is_receipt else self._to_account
+        return self._to_batch if call.path in _BATCH_PATHS else self._to_operation
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper

@@ -26,12 +26,8 @@ class Replay:
         self._check_affordable = check_affordable
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        header = call.headers.get(KEY_HEADER)
-        if header is None:
-            return None
-        if not _KEY.fullmatch(header):
-            raise Refusal(Reason.IDEMPOTENCY_KEY_INVALID)
-        return self._look_up(call, header.decode("ascii"))
+        key = read_key(call)
+        return None if key is None else self._look_up(call, key)
 
     async def _look_up(self, call: Call, key: str) -> None:
         answers, account_id = call.side.answers, call.caller.account_id
@@ -40,7 +36,7 @@ class Replay:
             key,
             _fingerprint(asked, signer, signer.current),
             partial(_is_same, asked, signer),
-            partial(_seal, answers.sealer, _context(account_id, key)),
+            partial(_seal, answers.sealer, answer_context(account_id, key)),
             None,
         )
         kept = await find_kept(answers.database, account_id, key, int(call.at_s * 1000))
@@ -58,10 +54,20 @@ class Replay:
         """Gives a call the stored answer."""
         answers = call.side.answers
         key = call.headers[KEY_HEADER].decode("ascii")
-        context = _context(call.caller.account_id, key)
+        context = answer_context(call.caller.account_id, key)
         call.data = zlib.decompress(answers.sealer.open(kept.sealed, context))
         call.replay_of = kept.request_id
         call.charged = 0
+
+
+def read_key(call: Call) -> str | None:
+    """The Idempotency-Key of a call, if it has one."""
+    header = call.headers.get(KEY_HEADER)
+    if header is None:
+        return None
+    if not _KEY.fullmatch(header):
+        raise Refusal(Reason.IDEMPOTENCY_KEY_INVALID)
+    return header.decode("ascii")
 
 
 def _asked(call: Call) -> bytes:
@@ -82,7 +88,7 @@ def _is_same(asked: bytes, signer: KeyedSigner, fingerprint: bytes) -> bool:
     return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
 
 
-def _context(account_id: str, key: str) -> bytes:
+def answer_context(account_id: str, key: str) -> bytes:
     return msgspec.json.encode(("kept answer", account_id, key))
 
 

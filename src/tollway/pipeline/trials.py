@@ -115,6 +115,8 @@ class DryRun:
 
     async def _answer(self, call: Call) -> None:
         unit = call.operation.balance_unit
+        if call.operation.batch_of is not None:
+            call.price *= len(call.request.waybills)
         left = await self._directory.amount_left(call.caller.account_id, unit)
         if left < call.price:
             raise ShortageError(left)

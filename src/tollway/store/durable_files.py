@@ -25,6 +25,21 @@ def make_private(path: Path, content: bytes) -> None:
     to_disk(path.parent)
 
 
+def replace_private(path: Path, content: bytes) -> None:
+    """Replaces such a file, whole or not at all: a crash leaves the old one or the new one."""
+    descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    unfinished = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    to_disk(path.parent)
+
+
 def refuse_writable_by_others(path: Path) -> None:
     """Refuses a file of keys that other users can replace; OSError says so."""
     if path.stat().st_mode & 0o022:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Table, bindparam, exists, or_, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.settings import Settings
 from tollway.store.database import Database, Reader, StoreError, Transaction
@@ -19,7 +18,7 @@ from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
 from tollway.store.moving.source import sealed_tables
 from tollway.store.open import key_path, secret_path
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
 

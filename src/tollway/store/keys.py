@@ -6,6 +6,7 @@ either, each purpose has a key of its own, derived here.
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +15,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tollway.store.database import StoreError
 from tollway.store.durable_files import make_private, refuse_writable_by_others
-from tollway.store.sealing import SealError, read_keys
+from tollway.store.sealing import SealError, read_keys, read_retired
 
 _SECRET_BYTES = 32
+# What a key of the key file is used for beside sealing: that much is left of a dropped one.
+FINGERPRINTS, LABELS, REQUESTS = "waybill fingerprint", "waybill label", "request fingerprint"
 
 
 def load_secret(path: Path) -> bytes:
@@ -54,8 +57,16 @@ class Signature(NamedTuple):
 class KeyedSigner:
     """Signs for one purpose: with the current key, or again with the key of an older signature."""
 
-    def __init__(self, keys: dict[int, bytes], current: int, purpose: str) -> None:
+    def __init__(
+        self,
+        keys: dict[int, bytes],
+        current: int,
+        purpose: str,
+        retired: Mapping[int, bytes] | None = None,
+    ) -> None:
         self._keys = {key_id: derived(key, purpose) for key_id, key in keys.items()}
+        # Of keys that were dropped, what is left for this purpose.
+        self._keys |= retired or {}
         self.current = current
 
     def sign(self, content: bytes, key_id: int | None = None) -> Signature:
@@ -72,7 +83,12 @@ class KeyedSigner:
 
 def load_signer(path: Path, purpose: str) -> KeyedSigner:
     """The signer of a key file for one purpose."""
-    return KeyedSigner(*read_keys(path), purpose)
+    return KeyedSigner(*read_keys(path), purpose, read_retired(path, purpose))
+
+
+def left_of(key: bytes) -> dict[str, bytes]:
+    """What a dropped key leaves: it checks what was signed, and decrypts nothing."""
+    return {purpose: derived(key, purpose) for purpose in (FINGERPRINTS, LABELS, REQUESTS)}
 
 
 def derived(key: bytes, purpose: str) -> bytes:

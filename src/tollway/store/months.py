@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Table, bindparam, func, select, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import ARRAY, Table, bindparam, func, select, text
 from sqlalchemy.types import BigInteger, String
 
 from tollway.store.database import (

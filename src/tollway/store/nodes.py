@@ -11,6 +11,7 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.database import node
+from tollway.store.sealing import Sealer
 
 ALIVE_S = 90
 _KEPT_S = 24 * 3600
@@ -24,6 +25,11 @@ _OLDER = Query(
     .distinct()
     .order_by(node.c.name)
 )
+_alive = select(node.c.name).where(node.c.seen_at_ms >= bindparam("since_ms")).distinct()
+_WITHOUT_KEY = Query(_alive.where(node.c.knows_key < bindparam("key_id")).order_by(node.c.name))
+_SEAL_OTHERWISE = Query(
+    _alive.where(node.c.seals_with != bindparam("key_id")).order_by(node.c.name)
+)
 _SERVING = Query(
     select(func.count()).select_from(node).where(node.c.seen_at_ms >= bindparam("since_ms"))
 )
@@ -32,8 +38,11 @@ _SERVING = Query(
 class Presence:
     """The row of one serving process."""
 
-    def __init__(self, database: Database, node_id: str, name: str, knows_schema: str) -> None:
+    def __init__(
+        self, database: Database, node_id: str, name: str, knows_schema: str, sealer: Sealer
+    ) -> None:
         self._database = database
+        self._sealer = sealer
         self._id = node_id
         self._name = name
         self._knows_schema = knows_schema
@@ -48,6 +57,8 @@ class Presence:
                 name=self._name,
                 version=tollway.__version__,
                 knows_schema=self._knows_schema,
+                knows_key=self._sealer.newest,
+                seals_with=self._sealer.current,
                 seen_at_ms=now_ms,
             )
 
@@ -65,6 +76,15 @@ async def serving_nodes(reader: Reader, *, older_than: str, own_ms: int) -> list
     since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
     rows = await reader.fetch_all(_OLDER, since_ms=since_ms, revision=older_than)
     return [row[0] for row in rows]
+
+
+async def nodes_without_key(
+    reader: Reader, key_id: int, own_ms: int, *, sealing: bool = False
+) -> list[str]:
+    """The names of the gateways that serve now and have no such key yet, or do not seal with it."""
+    since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
+    query = _SEAL_OTHERWISE if sealing else _WITHOUT_KEY
+    return [row[0] for row in await reader.fetch_all(query, since_ms=since_ms, key_id=key_id)]
 
 
 async def count_serving(reader: Reader, own_ms: int) -> int:

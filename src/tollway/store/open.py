@@ -8,6 +8,7 @@ from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Timings
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
 
 # Most commands open a file and seal nothing: the driver of the other engine, and the cryptography,
@@ -31,8 +32,10 @@ def open_database(
     metrics: Timings,
     call_timeout_s: float | None = None,
     connections: int | None = None,
+    turns: WriteTurns | None = None,
 ) -> OpenDatabase:
-    """Opens a database. A gateway sets how long a call may take; a command has no such limit."""
+    """Opens a database. A gateway sets how long a call may take; a command has no such limit. The
+    workers of a file write in turns."""
     if is_shared(url):
         from tollway.store.postgresql.database import (  # noqa: PLC0415
             CONNECTIONS_MAX,
@@ -43,7 +46,7 @@ def open_database(
         return PostgresqlDatabase(url, call_timeout_s, metrics, connections=connections)
     check_folder(url)
     path = sqlite_path(url)
-    return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics)
+    return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, turns)
 
 
 def open_reading(

@@ -7,6 +7,7 @@ the seal, so that a sealed value cannot be moved to another record.
 
 import base64
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,10 +15,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tollway.store.database import StoreError
-from tollway.store.durable_files import make_private, refuse_writable_by_others
+from tollway.store.durable_files import make_private, refuse_writable_by_others, replace_private
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
+_KEY_ID_MAX = 255
 
 
 class SealError(StoreError):
@@ -29,6 +31,9 @@ class _KeyFile(msgspec.Struct):
 
     current: int
     keys: dict[int, str]
+    # Of keys that were dropped, what fingerprints and signatures were made with: it decrypts
+    # nothing.
+    retired: dict[int, dict[str, str]] = {}
 
 
 class Sealer:
@@ -38,6 +43,8 @@ class Sealer:
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
         self._current = self._ciphers[current]
         self._prefix = bytes([current])
+        self.current = current
+        self.newest = max(keys)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
@@ -68,6 +75,53 @@ def load_sealer(path: Path) -> Sealer:
 
 def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
     """The keys of a key file by their ids, and the id of the current one; made as above."""
+    found = _read(path)
+    return {key_id: base64.b64decode(key) for key_id, key in found.keys.items()}, found.current
+
+
+def read_retired(path: Path, purpose: str) -> dict[int, bytes]:
+    """What is left of dropped keys for one purpose, by their ids."""
+    retired = _read(path).retired.items()
+    return {key_id: base64.b64decode(of[purpose]) for key_id, of in retired if purpose in of}
+
+
+def add_key(path: Path) -> int:
+    """Adds a key to a file, not in use yet; returns its id."""
+    found = _read(path)
+    key_id = max(*found.keys, *found.retired, 0) + 1
+    if key_id > _KEY_ID_MAX:
+        raise StoreError(f"The key file {path} can have no key after {_KEY_ID_MAX}.")
+    key = base64.b64encode(os.urandom(KEY_BYTES)).decode()
+    _write(path, msgspec.structs.replace(found, keys={**found.keys, key_id: key}))
+    return key_id
+
+
+def use_key(path: Path, key_id: int) -> None:
+    """Makes a key of a file the current one."""
+    _write(path, msgspec.structs.replace(_read(path), current=key_id))
+
+
+def drop_keys(path: Path, left_of: Callable[[bytes], dict[str, bytes]]) -> list[int]:
+    """Drops all keys but the current one; `left_of` is what is left of each, by purpose."""
+    found = _read(path)
+    gone = {key_id: key for key_id, key in found.keys.items() if key_id != found.current}
+    retired = {
+        key_id: {
+            purpose: base64.b64encode(left).decode()
+            for purpose, left in left_of(base64.b64decode(key)).items()
+        }
+        for key_id, key in gone.items()
+    }
+    kept = {found.current: found.keys[found.current]}
+    _write(path, _KeyFile(found.current, kept, {**found.retired, **retired}))
+    return sorted(gone)
+
+
+def _write(path: Path, content: _KeyFile) -> None:
+    replace_private(path, msgspec.json.format(msgspec.json.encode(content)))
+
+
+def _read(path: Path) -> _KeyFile:
     try:
         if not path.exists():
             key = base64.b64encode(os.urandom(KEY_BYTES)).decode()
@@ -80,4 +134,4 @@ def read_keys(path: Path) -> tuple[dict[int, bytes], int]:
         Sealer(keys, found.current)
     except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
         raise StoreError(f"The key file {path} cannot be used: {error}.") from None
-    return keys, found.current
+    return found

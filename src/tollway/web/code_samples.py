@@ -9,7 +9,7 @@ from tollway.contract.operation import Encoding, Operation
 
 Request = Mapping[str, Any]
 # Methods of the SDKs that are not called like their operation.
-_METHODS = {"waybills": "issue_waybill"}
+_METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 
 
 def samples_of(operation: Operation, request: Request, base: str) -> list[tuple[str, str]]:
@@ -81,6 +81,8 @@ def _php(operation: Operation, request: Request, base: str) -> str:
 
 
 def _php_value(value: object) -> str:
+    if isinstance(value, dict):
+        return f"[{', '.join(f'{_php_value(k)} => {_php_value(v)}' for k, v in value.items())}]"
     if isinstance(value, list):
         return f"[{', '.join(map(_php_value, value))}]"
     return str(value) if isinstance(value, int) else f"'{value}'"

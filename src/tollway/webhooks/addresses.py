@@ -8,8 +8,11 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import httpx
+# Few gateways have webhooks: the HTTP client is loaded for the first one.
+if TYPE_CHECKING:
+    import httpx
 
 _URL_MAX = 500
 # Addresses that stand for others: an IPv4 one could hide in them.
@@ -26,8 +29,10 @@ class Addresses:
     def __init__(self, internal_hosts: Iterable[str]) -> None:
         self._internal = {host.strip().lower() for host in internal_hosts if host.strip()}
 
-    def check(self, url: str) -> httpx.URL:
+    def check(self, url: str) -> "httpx.URL":
         """The address, if its form is allowed."""
+        import httpx  # noqa: PLC0415
+
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, ValueError):
@@ -39,7 +44,7 @@ class Addresses:
             raise AddressError("it is not https")
         return parsed
 
-    async def resolve(self, url: httpx.URL) -> str:
+    async def resolve(self, url: "httpx.URL") -> str:
         """The IP address to connect to."""
         loop = asyncio.get_running_loop()
         try:
@@ -51,7 +56,7 @@ class Addresses:
             raise AddressError("it leads to an internal address")
         return addresses[0]
 
-    def _is_listed(self, url: httpx.URL) -> bool:
+    def _is_listed(self, url: "httpx.URL") -> bool:
         return url.host.lower() in self._internal
 
 

@@ -12,9 +12,8 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import httpx
 from sqlalchemy import BigInteger, bindparam, exists, select
 
 from tollway.ledger.runtime import Runtime
@@ -24,6 +23,10 @@ from tollway.store.schema.webhooks import webhook_delivery
 from tollway.store.sealing import Sealer
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
+
+# Loaded for the first delivery.
+if TYPE_CHECKING:
+    import httpx
 
 # After the first attempt; three days in all.
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 7200, 18_000, 36_000, 50_400, 64_800, 79_200)
@@ -143,6 +146,8 @@ class Deliverer:
 
     async def _send(self, due: _Due) -> int | None:
         """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""
+        import httpx  # noqa: PLC0415
+
         now_s = self._runtime.at_s()
         target = await find_target(
             self._database, self._sealer, due.account_id, due.endpoint_id, now_s
@@ -157,9 +162,11 @@ class Deliverer:
             return None
 
     async def _post(
-        self, url: httpx.URL, address: str, due: _Due, keys: Sequence[bytes], now_s: int
+        self, url: "httpx.URL", address: str, due: _Due, keys: Sequence[bytes], now_s: int
     ) -> int:
         if self._client is None:
+            import httpx  # noqa: PLC0415
+
             self._client = httpx.AsyncClient(
                 trust_env=False,
                 follow_redirects=False,

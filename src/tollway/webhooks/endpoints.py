@@ -144,14 +144,14 @@ def _new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
-def _context(endpoint_id: str) -> bytes:
+def secrets_context(endpoint_id: str) -> bytes:
     return msgspec.json.encode(("webhook endpoint", endpoint_id))
 
 
 def _sealed(sealer: Sealer, endpoint_id: str, active: list[str]) -> bytes:
-    return sealer.seal(msgspec.json.encode(active), _context(endpoint_id))
+    return sealer.seal(msgspec.json.encode(active), secrets_context(endpoint_id))
 
 
 def _opened(sealer: Sealer, endpoint_id: str, sealed: bytes) -> list[str]:
-    opened = sealer.open(sealed, _context(endpoint_id))
+    opened = sealer.open(sealed, secrets_context(endpoint_id))
     return msgspec.json.decode(opened, type=list[str])

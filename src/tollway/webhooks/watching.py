@@ -4,11 +4,10 @@ They are found by looking, and recorded together with the mark that says so.
 """
 
 from sqlalchemy import BigInteger, and_, bindparam, null, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.consent import consent
 from tollway.store.schema.ledger import balance, token
 from tollway.store.schema.webhooks import balance_alert, webhook_endpoint

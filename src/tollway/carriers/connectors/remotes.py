@@ -3,8 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-
-import httpx
+from typing import TYPE_CHECKING
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink
@@ -14,6 +13,10 @@ from tollway.carriers.connectors.connector import Connector, NotSentError
 from tollway.carriers.connectors.guarded import GuardedConnector
 from tollway.carriers.connectors.protocols import PROTOCOLS, Protocols
 
+# Few gateways have remote carriers: the HTTP client is loaded for the first message to one.
+if TYPE_CHECKING:
+    import httpx
+
 _log = logging.getLogger("tollway.carriers")
 
 
@@ -22,7 +25,7 @@ class Remotes:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
+        client: "httpx.AsyncClient | None" = None,
         now_s: Callable[[], float] = time.monotonic,
         protocols: Protocols = PROTOCOLS,
     ) -> None:
@@ -44,7 +47,7 @@ class Remotes:
         breaker = self._breakers.get(carrier.wp_code)
         if breaker is None:
             breaker = self._breakers[carrier.wp_code] = Breaker(carrier.wp_code, self._now_s)
-        inner = make(self._client, carrier, opened)
+        inner = make(self._open_client(), carrier, opened)
         return GuardedConnector(inner, carrier, opened.link, breaker, is_counted=is_counted)
 
     def is_refusing(self, wp_code: str) -> bool:
@@ -57,5 +60,13 @@ class Remotes:
         """By wp_code, for the metrics."""
         return self._breakers
 
+    def _open_client(self) -> "httpx.AsyncClient":
+        if self._client is None:
+            from tollway.carriers.connectors.http_exchange import open_client  # noqa: PLC0415
+
+            self._client = open_client()
+        return self._client
+
     async def close(self) -> None:
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.aclose()

@@ -4,7 +4,8 @@ import base64
 import binascii
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from PIL import Image, ImageOps
 
@@ -31,11 +32,22 @@ def pdf(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:
 
     Drawn and not typeset, so that it prints the same where no Chinese font is installed.
     """
-    if style.has_colours:
-        image = _drawn(label, fonts, style, _PNG_DPI).image
-        return _saved(image, "PDF", resolution=float(_PNG_DPI), quality=95, subsampling=0)
-    drawing = _drawn(label, fonts, style, _PDF_DPI)
-    return _saved(_black_and_white(drawing.image), "PDF", resolution=float(_PDF_DPI))
+    return merged_pdf([label], fonts, style)
+
+
+def merged_pdf(labels: Iterable[Label], fonts: FontFiles, style: LabelStyle) -> bytes:
+    """One document with a page for each label. One page is in memory as a picture at a time."""
+    file = io.BytesIO()
+    for number, label in enumerate(labels):
+        options: dict[str, Any] = {"append": number > 0}
+        if style.has_colours:
+            image = _drawn(label, fonts, style, _PNG_DPI).image
+            options |= {"resolution": float(_PNG_DPI), "quality": 95, "subsampling": 0}
+        else:
+            image = _black_and_white(_drawn(label, fonts, style, _PDF_DPI).image)
+            options["resolution"] = float(_PDF_DPI)
+        image.save(file, "PDF", **options)
+    return file.getvalue()
 
 
 def zpl(label: Label, fonts: FontFiles, style: LabelStyle) -> bytes:

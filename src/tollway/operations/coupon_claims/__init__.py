@@ -23,8 +23,8 @@ def _loader(_: Sealer | None) -> ClaimLoader:
     return ClaimLoader()
 
 
-def _ready(row: Row, _: Sealer) -> bytes:
-    return ready_claim(ClaimRow._make(row[:-1]))
+def _ready(row: Row, _: Sealer) -> tuple[bytes]:
+    return (ready_claim(ClaimRow._make(row[:-1])),)
 
 
 SUBJECT = Subject(

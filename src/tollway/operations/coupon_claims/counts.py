@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sqlalchemy import and_, bindparam, func, literal_column, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.operations.coupon_claims.schema import coupon_claim_hour, coupon_claim_version
 from tollway.store.database import Transaction
 from tollway.store.many_rows import ManyRows, upserts
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 
 HOUR_S = 3600
 _VERSION_BITS = 62

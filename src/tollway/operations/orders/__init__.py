@@ -6,7 +6,7 @@ from tollway.operations.orders.companions import COMPANIONS
 from tollway.operations.orders.demo import fill, world_records
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import ORDERS
-from tollway.operations.orders.records import OrderRow, ready_order, record_of
+from tollway.operations.orders.records import OrderRow, ready_order, record_of, shown_remark
 from tollway.operations.orders.retention import RETAINED_ORDERS
 from tollway.operations.orders.schema import shop_order
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
@@ -25,8 +25,9 @@ def _loader(sealer: Sealer | None) -> OrderLoader:
     return OrderLoader(sealer)
 
 
-def _ready(row: Row, sealer: Sealer) -> bytes:
-    return ready_order(record_of(OrderRow._make(row), sealer))
+def _ready(row: Row, sealer: Sealer) -> tuple[str | None, bytes]:
+    record = record_of(OrderRow._make(row), sealer)
+    return shown_remark(record), ready_order(record)
 
 
 SUBJECT = Subject(
@@ -41,7 +42,7 @@ SUBJECT = Subject(
         chunk_records=CHUNK_ORDERS,
         row_type=OrderRow,
     ),
-    ready=ReadyRecords(shop_order, _ready),
+    ready=ReadyRecords(shop_order, _ready, ("remark", "ready")),
     retained=RETAINED_ORDERS,
     demo=DemoPart(fill, world_records),
     companions=COMPANIONS,

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, or_, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.operations.orders.schema import (
     ALL,
@@ -23,7 +22,7 @@ from tollway.operations.orders.schema import (
 )
 from tollway.store.database import Transaction
 from tollway.store.many_rows import ManyRows, upserts
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 
 _VERSION_BITS = 62
 

@@ -87,6 +87,8 @@ class Receiver(NamedTuple):
     name: str
     phone: str
     address: str
+    # As it was written; the column of this name has what may be shown and searched.
+    remark: str | None = None
 
 
 _pack: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
@@ -106,7 +108,9 @@ def checked_record(values: dict[str, object]) -> OrderRecord:
 
 def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> OrderRow:
     """The record as it is stored; `ready` if it is known already."""
-    receiver = Receiver(record.receiver_name, record.receiver_phone, record.receiver_address)
+    receiver = Receiver(
+        record.receiver_name, record.receiver_phone, record.receiver_address, record.remark or None
+    )
     return OrderRow(
         record.owner_id,
         -record.confirm_time,
@@ -123,13 +127,18 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.is_pre_sale,
         record.last_ship_time or 0,
         fen_of(record.pay_amount),
-        record.remark or None,
+        shown_remark(record),
         record.remark_tag,
         record.remark_tag_name,
         0,
-        sealer.seal(_pack(receiver), _context(record.owner_id, record.order_sn)),
+        sealer.seal(_pack(receiver), receiver_context(record.owner_id, record.order_sn)),
         ready_order(record) if ready is None else ready,
     )
+
+
+def shown_remark(record: OrderRecord) -> str | None:
+    """The remark without what is masked, which a search must not find either."""
+    return masked_remark(record.remark) if record.remark else None
 
 
 def ready_order(record: OrderRecord) -> bytes:
@@ -150,7 +159,7 @@ def ready_order(record: OrderRecord) -> bytes:
         is_pre_sale=record.is_pre_sale,
         last_ship_time=record.last_ship_time or 0,
         confirm_time=record.confirm_time,
-        remark=masked_remark(record.remark) if record.remark else "",
+        remark=shown_remark(record) or "",
         goods_count=record.goods_count,
         pay_amount=fen_of(record.pay_amount) / 100,
         order_status=record.order_status,
@@ -183,7 +192,7 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
         town=row.town,
         is_pre_sale=bool(row.is_pre_sale),
         last_ship_time=row.last_ship_ms,
-        remark=row.remark,
+        remark=receiver.remark,
         remark_tag=row.remark_tag,
         remark_tag_name=row.remark_tag_name,
     )
@@ -191,9 +200,9 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
 
 def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -> Receiver:
     """The receiver of an order."""
-    return _unpack(sealer.open(sealed, _context(owner_id, order_sn)))
+    return _unpack(sealer.open(sealed, receiver_context(owner_id, order_sn)))
 
 
-def _context(owner_id: str, order_sn: str) -> bytes:
+def receiver_context(owner_id: str, order_sn: str) -> bytes:
     """What the seal is bound to. No id has a NUL, so no two orders have the same."""
     return f"{owner_id}\0{order_sn}".encode()

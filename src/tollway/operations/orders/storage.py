@@ -12,8 +12,18 @@ from operator import attrgetter
 from time import time_ns
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Integer, String, any_, bindparam, column, select, tuple_, values
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Integer,
+    String,
+    any_,
+    bindparam,
+    column,
+    select,
+    tuple_,
+    values,
+)
 
 from tollway.operations.orders.counts import Bucket, counted, recount
 from tollway.operations.orders.records import OrderRow, checked_record, row_of

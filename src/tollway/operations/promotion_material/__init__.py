@@ -22,8 +22,8 @@ def _loader(_: Sealer | None) -> MaterialLoader:
     return MaterialLoader()
 
 
-def _ready(row: Row, _: Sealer) -> bytes:
-    return ready_material(record_of(row))
+def _ready(row: Row, _: Sealer) -> tuple[bytes]:
+    return (ready_material(record_of(row)),)
 
 
 SUBJECT = Subject(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import bindparam, or_
-from sqlalchemy.dialects.postgresql import insert
 
 from tollway.operations.promotion_material.ready import ready_material
 from tollway.operations.promotion_material.records import (
@@ -15,7 +14,7 @@ from tollway.operations.promotion_material.records import (
 )
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Row, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 
 _insert = insert(promotion_material).values(
     {column.name: bindparam(column.name) for column in promotion_material.c}

@@ -2,7 +2,8 @@
 
 from tollway.carriers.reconciling import Reconciler
 from tollway.operations.demo_data import DemoPart
-from tollway.operations.subject import Services, Subject
+from tollway.operations.subject import Companion, Services, Subject
+from tollway.operations.waybills.companions import WAYBILL_BATCH
 from tollway.operations.waybills.demo import fill
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
 from tollway.operations.waybills.operation import WAYBILLS
@@ -23,4 +24,9 @@ def _handler(services: Services) -> WaybillHandler:
     )
 
 
-SUBJECT = Subject(operation=WAYBILLS, make_handler=_handler, demo=DemoPart(fill))
+SUBJECT = Subject(
+    operation=WAYBILLS,
+    make_handler=_handler,
+    demo=DemoPart(fill),
+    companions=(Companion(WAYBILL_BATCH),),
+)

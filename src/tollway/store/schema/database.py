@@ -13,6 +13,9 @@ node = Table(
     Column("name", String, nullable=False),
     Column("version", String, nullable=False),
     Column("knows_schema", String, nullable=False),
+    # The newest key of its key file, and the one that it seals with.
+    Column("knows_key", BigInteger, nullable=False),
+    Column("seals_with", BigInteger, nullable=False),
     Column("seen_at_ms", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -23,6 +23,7 @@ from tollway.store.database import Row, StoreError, Timings, Transaction
 from tollway.store.query import Query, StepsQuery
 from tollway.store.sqlite.connection import Connection, our_errors
 from tollway.store.sqlite.schema_check import added_parts, changed_parts
+from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.sqlite.writer import SqliteTransaction, Writer
 
 logger = logging.getLogger("tollway.store")
@@ -58,7 +59,13 @@ class SqliteDatabase:
     dialect = "sqlite"
     is_shared = False
 
-    def __init__(self, path: str, busy_timeout_s: float, metrics: Timings) -> None:
+    def __init__(
+        self,
+        path: str,
+        busy_timeout_s: float,
+        metrics: Timings,
+        turns: WriteTurns | None = None,
+    ) -> None:
         busy_timeout_ms = round(busy_timeout_s * 1000)
         self._reader = Connection(path, busy_timeout_ms)
         # One long read at a time: a second core is not theirs to take.
@@ -66,7 +73,7 @@ class SqliteDatabase:
         self._long_read = threading.Lock()
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
-        self._writer = Writer(path, busy_timeout_ms, metrics)
+        self._writer = Writer(path, busy_timeout_ms, metrics, turns)
         self._log = Path(f"{path}-wal")
         self._log_max_bytes = _LOG_MAX_BYTES
         # The index exists once something was read.

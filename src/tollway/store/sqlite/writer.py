@@ -7,7 +7,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
@@ -29,6 +29,7 @@ from tollway.store.database import (
 from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.query import Query
 from tollway.store.sqlite.connection import Connection
+from tollway.store.sqlite.turns import WriteTurns
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -125,8 +126,15 @@ class _Checkpoint(NamedTuple):
 class Writer:
     """Owns the writing connection and its thread."""
 
-    def __init__(self, path: str, busy_timeout_ms: int, metrics: Timings) -> None:
+    def __init__(
+        self,
+        path: str,
+        busy_timeout_ms: int,
+        metrics: Timings,
+        turns: WriteTurns | None = None,
+    ) -> None:
         self._path = path
+        self._turns = turns
         self._busy_timeout_ms = busy_timeout_ms
         self._connection: Connection | None = None
         self._connected()
@@ -163,6 +171,8 @@ class Writer:
         self._tasks.put(None)
         self._thread.join()
         self._disconnect()
+        if self._turns is not None:
+            self._turns.close()
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -171,7 +181,8 @@ class Writer:
                 continue
             began_s = perf_counter()
             try:
-                result = self._commit(task.work)
+                with self._turns or nullcontext():
+                    result = self._commit(task.work)
             except BaseException as error:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)
             else:
@@ -180,7 +191,8 @@ class Writer:
 
     def _checkpoint(self, asked: _Checkpoint) -> None:
         try:
-            self._connected().checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            with self._turns or nullcontext():
+                self._connected().checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except BaseException as error:
             asked.done.set_exception(error)
         else:

@@ -32,6 +32,8 @@ CREATE TABLE node (
     name VARCHAR COLLATE "C" NOT NULL,
     version VARCHAR COLLATE "C" NOT NULL,
     knows_schema VARCHAR COLLATE "C" NOT NULL,
+    knows_key BIGINT NOT NULL,
+    seals_with BIGINT NOT NULL,
     seen_at_ms BIGINT NOT NULL,
     PRIMARY KEY (id)
 );

@@ -21,6 +21,8 @@ CREATE TABLE node (
     name VARCHAR NOT NULL,
     version VARCHAR NOT NULL,
     knows_schema VARCHAR NOT NULL,
+    knows_key BIGINT NOT NULL,
+    seals_with BIGINT NOT NULL,
     seen_at_ms BIGINT NOT NULL,
     PRIMARY KEY (id)
 ) WITHOUT ROWID;

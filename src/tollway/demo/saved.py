@@ -1,0 +1,109 @@
+"""A demo world as it is written down, beside its database: the tokens, and what to try with them.
+
+It loads no operation, so a gateway that has no demo world starts without what makes one.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from tollway.settings import Settings
+from tollway.store.database import StoreError
+from tollway.store.open import is_shared, key_path, sqlite_path
+
+
+class DemoWorld(msgspec.Struct, frozen=True):
+    """Everything needed to produce each answer of the specification by hand."""
+
+    base_url: str
+    # The address that its pictures and links have.
+    site: str
+    token: str
+    test_token: str
+    token_without_permission: str
+    token_without_credits: str
+    revoked_token: str
+    product_id: str
+    query_date: str
+    sid: str
+    coupon_start_time: str
+    coupon_end_time: str
+    platform_user_id: int
+    platform_user_id_unauthorized: int
+    site_id: int
+    adzone_id: int
+    owner_id: str
+    owner_id_unauthorized: str
+    owner_login: str
+    owner_password: str
+    member_login: str
+    member_password: str
+    shop_code: str
+    wp_code: str
+    wp_code_out_of_numbers: str
+    push_source: str
+    push_secret: str
+
+
+def demo_file(database_path: str) -> Path:
+    return Path(f"{database_path}.demo.json")
+
+
+def world_path(settings: Settings) -> str:
+    """The file that the demo world is written down beside."""
+    if is_shared(settings.database):
+        return str(key_path(settings.database, settings.key_file))
+    return sqlite_path(settings.database)
+
+
+def curl_line(world: DemoWorld, address: str) -> str:
+    """A paid call to try."""
+    query = f"product_id={world.product_id}&query_date={world.query_date}"
+    return (
+        f"curl -H 'Authorization: Bearer {world.token}' "
+        f"'{address}/papi/tool/accounts/goods-analysis?{query}'"
+    )
+
+
+def saved_world(database_path: str) -> DemoWorld | None:
+    """The world that was made before, if there is one."""
+    path = demo_file(database_path)
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=DemoWorld)
+    except msgspec.ValidationError:
+        raise StoreError(
+            f"The demo world of {database_path} was made by another version: remove that file and "
+            f"{path} to have a new one made."
+        ) from None
+
+
+def note_address(database_path: str, address: str) -> None:
+    """Writes down where the world is served, if there is one, for `tollway demo` to show."""
+    made = saved_world(database_path)
+    if made is not None and made.base_url != address:
+        save_world(demo_file(database_path), msgspec.structs.replace(made, base_url=address))
+
+
+@contextmanager
+def making_alone(database_path: str, on_wait: Callable[[], None]) -> Iterator[None]:
+    """One process at a time makes or continues the world of a database; another one waits, and then
+    finds it made. The system drops the lock of a process that dies."""
+    with Path(f"{database_path}.demo.lock").open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def save_world(path: Path, made: DemoWorld) -> None:
+    content = msgspec.json.format(msgspec.json.encode(made))
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)

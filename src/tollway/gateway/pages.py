@@ -1,0 +1,114 @@
+"""Answering at paths that are no operations: probes, pages for people, pushes, requests for tokens.
+
+The probes are there from the start. All the rest takes as long to load as the operations, and many
+gateways never need it: it is loaded with the first request for any of it, beside the calls.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from time import time
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from tollway.pipeline.bodies import (
+    BodyShare,
+    ByteBudget,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    receive_within,
+)
+from tollway.pipeline.http import common_headers, headers_by_name
+from tollway.settings import Settings
+from tollway.store.concurrency import BoundedSlots, SingleFlight
+from tollway.telemetry.requests import (
+    CLIENT_ID_HEADER,
+    CONTEXT,
+    ID_HEADER,
+    RequestContext,
+    new_request_id,
+    read_client_ids,
+)
+
+# Of larger answers a few are in memory at once. After one of them the connection ends: a stranger
+# that sends a hundred requests and reads nothing then holds no connection with the other answers.
+_LARGE_ANSWER_BYTES = 65_536
+_LARGE_AT_ONCE = 16
+_LARGE_ANSWER_S = 0.01
+
+
+def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    return next((int(value) for name, value in headers if name == b"content-length"), 0)
+
+
+class Pages:
+    """The application of some paths: every answer gets an id, and the one that the client sent."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        settings: Settings,
+        budget: ByteBudget,
+    ) -> None:
+        self._pages = Starlette(routes=routes)
+        self._common_headers = common_headers(settings)
+        self._budget = budget
+        self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
+        paths = [route.path for route in routes]
+        self._paths = {path.encode() for path in paths}
+        # Below these every path is a page, if only one that says there is none.
+        rest = "{rest:path}"
+        self._areas = tuple(path.removesuffix(rest).encode() for path in paths if rest in path)
+
+    def has(self, raw_path: bytes) -> bool:
+        return raw_path in self._paths or raw_path.startswith(self._areas)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = read_client_ids(headers_by_name(scope["headers"]))
+        context = RequestContext(new_request_id(time()), client)
+        added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
+        if client.request_id:
+            added.append((CLIENT_ID_HEADER, client.request_id.encode("ascii")))
+
+        async def send_with_ids(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message["headers"]
+                if _content_length(headers) > _LARGE_ANSWER_BYTES:
+                    added.append((b"connection", b"close"))
+                    await held.enter_async_context(self._one_large())
+                message = {**message, "headers": [*headers, *added]}
+            await send(message)
+
+        # Who sends it is not known yet, only from where.
+        async with AsyncExitStack() as held:
+            share = held.enter_context(BodyShare(self._budget, scope["client"][0]))
+            within = receive_within(receive, share)
+            await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
+
+    @asynccontextmanager
+    async def _one_large(self) -> AsyncIterator[None]:
+        async with self._large.taken(None):
+            yield
+            # The server has a copy of its own now, and needs a moment to pass it on.
+            await asyncio.sleep(_LARGE_ANSWER_S)
+
+
+class LazyPages:
+    """Pages that are made when they are first needed, on a thread."""
+
+    def __init__(self, make: Callable[[], Pages]) -> None:
+        self._make = make
+        self._made: Pages | None = None
+        self._making = SingleFlight(self._make_beside)
+
+    async def made(self) -> Pages:
+        if self._made is None:
+            await self._making()
+        assert self._made is not None
+        return self._made
+
+    async def _make_beside(self) -> None:
+        self._made = await asyncio.to_thread(self._make)

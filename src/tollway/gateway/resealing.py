@@ -1,0 +1,190 @@
+"""Sealing records again with the current key, beside the traffic.
+
+A few hundred records at a time are opened and sealed again; each is replaced only if it is still
+the one that was read. What was done is in the database, so a run that is killed is simply started
+again: it reads all records, and writes those that are left.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import Column, Integer, Table, bindparam, select, tuple_
+
+from tollway.carriers.carrier_links import secret_context
+from tollway.carriers.waybills import WaybillKey
+from tollway.intake.rejects import record_context
+from tollway.intake.sources import secrets_context as source_context
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.orders.records import receiver_context
+from tollway.operations.orders.schema import shop_order
+from tollway.pipeline.replay import answer_context
+from tollway.store.database import Database, Row, Transaction
+from tollway.store.keys import left_of
+from tollway.store.moving.source import sealed_tables
+from tollway.store.nodes import nodes_without_key
+from tollway.store.query import Query
+from tollway.store.schema.carriers import carrier_link, waybill
+from tollway.store.schema.intake import push_source, rejected_record
+from tollway.store.schema.ledger import idempotency_key
+from tollway.store.schema.webhooks import webhook_endpoint
+from tollway.store.sealing import Sealer, add_key, drop_keys, load_sealer, read_keys, use_key
+from tollway.webhooks.endpoints import secrets_context as endpoint_context
+
+_AT_ONCE = 200
+
+
+class _Sealed(NamedTuple):
+    """A table with a sealed column, and what each seal is bound to: made from other columns."""
+
+    sealed: Column[bytes]
+    of: Sequence[Column[str]]
+    context: Callable[..., bytes]
+
+
+def _waybill_context(account: str, owner: str, order_sn: str, wp_code: str, task: str) -> bytes:
+    return WaybillKey(account, owner, order_sn, wp_code).context(task)
+
+
+def _columns(table: Table, *names: str) -> list[Column[str]]:
+    return [table.c[name] for name in names]
+
+
+_SEALED = (
+    _Sealed(shop_order.c.sealed, _columns(shop_order, "owner_id", "order_sn"), receiver_context),
+    _Sealed(
+        waybill.c.sealed,
+        _columns(waybill, "account_id", "owner_id", "order_sn", "wp_code", "object_id"),
+        _waybill_context,
+    ),
+    _Sealed(
+        carrier_link.c.sealed_secret,
+        _columns(carrier_link, "wp_code", "protocol", "url", "provider_id", "to_code"),
+        secret_context,
+    ),
+    _Sealed(push_source.c.sealed_secrets, _columns(push_source, "name"), source_context),
+    _Sealed(rejected_record.c.sealed, _columns(rejected_record, "source", "id"), record_context),
+    _Sealed(webhook_endpoint.c.sealed_secrets, _columns(webhook_endpoint, "id"), endpoint_context),
+    _Sealed(
+        idempotency_key.c.sealed, _columns(idempotency_key, "account_id", "key"), answer_context
+    ),
+)
+assert {each.sealed.table for each in _SEALED} == set(sealed_tables(ALL_TABLES))
+
+
+class Rotated(msgspec.Struct, frozen=True):
+    """How far a rotation has come. `restart` names the gateways that must be restarted next."""
+
+    current: int
+    added: int | None = None
+    resealed: int = 0
+    dropped: list[int] = []
+    old: list[int] = []
+    restart: list[str] = []
+
+    def in_words(self, file: str) -> list[str]:
+        lines = []
+        if self.added is not None and self.added != self.current:
+            lines.append(f"Key {self.added} is in {file}, and is not used yet.")
+        else:
+            lines.append(
+                f"Key {self.current} is in use. Records sealed with it now: {self.resealed:,}."
+            )
+        if self.restart:
+            lines.append(
+                f"Copy {file} to every node and restart {', '.join(self.restart)}; then run this "
+                "again."
+            )
+        elif self.dropped:
+            named = " and ".join(f"key {key_id}" for key_id in self.dropped)
+            lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")
+        elif self.old:
+            lines.append(
+                "Nothing needs the old keys any more: run this with --drop to remove them."
+            )
+        return lines
+
+
+class Rotation:
+    """Goes over to a new key. Each step is done only when every gateway that serves can bear it."""
+
+    def __init__(self, database: Database, path: Path, now_ms: Callable[[], int]) -> None:
+        self._database = database
+        self._path = path
+        self._now_ms = now_ms
+
+    async def go_on(self, *, drop: bool) -> Rotated:
+        keys, current = read_keys(self._path)
+        added = None
+        if len(keys) == 1:
+            added = add_key(self._path)
+        newest = max(*keys, added or 0)
+        behind = await self._behind(newest)
+        if behind:
+            return Rotated(current, newest if newest > current else None, restart=behind)
+        if newest > current:
+            use_key(self._path, newest)
+        sealer = load_sealer(self._path)
+        resealed = await reseal(self._database, sealer)
+        restart = await self._behind(newest, sealing=True)
+        old = sorted(key_id for key_id in keys if key_id != newest)
+        if restart or not drop:
+            return Rotated(newest, added, resealed, old=old, restart=restart)
+        # Nothing seals with an old key any more: what was sealed until now is found.
+        resealed += await reseal(self._database, sealer)
+        return Rotated(newest, added, resealed, drop_keys(self._path, left_of))
+
+    async def _behind(self, key_id: int, *, sealing: bool = False) -> list[str]:
+        return await nodes_without_key(self._database, key_id, self._now_ms(), sealing=sealing)
+
+
+async def reseal(database: Database, sealer: Sealer) -> int:
+    """Seals everything with the current key; returns how many records were sealed with another."""
+    return sum([await _reseal(database, sealer, each) for each in _SEALED])
+
+
+async def _reseal(database: Database, sealer: Sealer, kind: _Sealed) -> int:
+    key = list(kind.sealed.table.primary_key.columns)
+    some = (
+        select(*key, kind.sealed, *kind.of).order_by(*key).limit(bindparam("most", type_=Integer))
+    )
+    last = [bindparam(f"last_{n}", type_=column.type) for n, column in enumerate(key)]
+    following = Query(some.where(tuple_(*key) > tuple_(*last)))
+    same = [column == bindparam(f"old_{column.name}") for column in key]
+    replace = Query(
+        kind.sealed.table.update()
+        .values({kind.sealed.name: bindparam("new_sealed")})
+        .where(*same, kind.sealed == bindparam("old_sealed"))
+    )
+    count, width = 0, len(key)
+    rows = await database.fetch_long(Query(some), most=_AT_ONCE)
+    while rows:
+        began_s = perf_counter()
+        # An empty one is reserved, and not sealed yet.
+        old = [row for row in rows if row[width] and row[width][0] != sealer.current]
+        if old:
+            made = await asyncio.to_thread(_sealed_again, sealer, kind, width, old)
+            await database.write(partial(_put, replace, made))
+            count += len(old)
+            # Half of the time is left to calls.
+            await asyncio.sleep(perf_counter() - began_s)
+        after = {f"last_{n}": value for n, value in enumerate(rows[-1][:width])}
+        rows = await database.fetch_long(following, **after, most=_AT_ONCE)
+    return count
+
+
+def _sealed_again(sealer: Sealer, kind: _Sealed, width: int, rows: Sequence[Row]) -> list[Row]:
+    made = []
+    for row in rows:
+        sealed, context = bytes(row[width]), kind.context(*row[width + 1 :])
+        made.append((sealer.seal(sealer.open(sealed, context), context), *row[:width], sealed))
+    return made
+
+
+async def _put(query: Query, made: Sequence[Row], transaction: Transaction) -> None:
+    async with transaction.with_new_plan():
+        await transaction.execute_many(query, made)

@@ -1,0 +1,99 @@
+"""All paths that are neither operations nor probes. Loaded when the first of them is asked for."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.routing import Route
+
+from tollway.consent.links import ConsentLinks
+from tollway.demo.contents import sandbox_contents
+from tollway.demo.saved import curl_line, saved_world, world_path
+from tollway.gateway.oauth import oauth_routes
+from tollway.gateway.openapi import openapi
+from tollway.gateway.own_calls import OwnCalls
+from tollway.gateway.probes import description_route
+from tollway.gateway.resources import Resources
+from tollway.intake.push import push_routes
+from tollway.operations.catalogue import RECORD_KINDS, WITH_COMPANIONS
+from tollway.pipeline.http import Edge
+from tollway.settings import Settings
+from tollway.store.database import StoreError
+from tollway.telemetry.metrics import Metrics
+from tollway.telemetry.requests import RequestLog
+from tollway.web.demo_site import demo_routes
+from tollway.web.front import DemoHints
+from tollway.web.reference import SandboxRow
+from tollway.web.routes import Parts as WebParts
+from tollway.web.routes import template_routes, web_routes
+
+
+@dataclass(frozen=True)
+class SiteParts:
+    """What the site takes from the gateway."""
+
+    settings: Settings
+    resources: Resources
+    metrics: Metrics
+    links: ConsentLinks
+    log: RequestLog
+    is_ready: Callable[[], Awaitable[bool]]
+    edge: Edge
+
+
+def site_routes(parts: SiteParts) -> list[Route]:
+    settings, metrics, log = parts.settings, parts.metrics, parts.log
+    database, sealer = parts.resources.database, parts.resources.vault.sealer
+    mapped = settings.http_status == "mapped"
+    return [
+        description_route(openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)),
+        *web_routes(_web_parts(parts)),
+        *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
+        *oauth_routes(database, settings, metrics, log),
+        *template_routes(),
+        *demo_routes(),
+    ]
+
+
+def _web_parts(parts: SiteParts) -> WebParts:
+    return WebParts(
+        database=parts.resources.database,
+        settings=parts.settings,
+        secret=parts.resources.secret,
+        vault=parts.resources.vault,
+        links=parts.links,
+        is_ready=parts.is_ready,
+        demo=_demo_hints(parts.settings),
+        sandbox=_sandbox_rows(),
+        calls=OwnCalls(parts.edge),
+    )
+
+
+def _demo_hints(settings: Settings) -> DemoHints | None:
+    """How to sign in to the demo world, if this machine alone can reach the gateway."""
+    if settings.public_url or settings.host not in ("127.0.0.1", "::1", "localhost"):
+        return None
+    try:
+        world = saved_world(world_path(settings))
+    except StoreError:
+        return None
+    if world is None:
+        return None
+    curl = curl_line(world, settings.address)
+    return DemoHints(
+        world.owner_login, world.owner_password, world.member_login, world.member_password, curl
+    )
+
+
+def _sandbox_rows() -> dict[str, list[SandboxRow]]:
+    return {
+        language: [
+            SandboxRow(
+                each.kind.fill(language, {}),
+                each.parameter,
+                each.value,
+                each.note.fill(language, {}),
+            )
+            for each in sandbox_contents()
+        ]
+        for language in ("en", "zh")
+    }

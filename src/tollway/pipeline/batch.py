@@ -1,0 +1,102 @@
+"""Stage: a call with many requests of one operation. Each is a call of its own.
+
+So each has its own answer, charge, receipt and consent, and one that is refused costs nothing and
+changes nothing for the others. The calls that arrive together share their commits as any others do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from tollway.contract.envelope import encode_data
+from tollway.contract.operation import Operation
+from tollway.operations.waybills.companions import WaybillBatch, WaybillBatchItem
+from tollway.pipeline.call import KEY_HEADER, Answer, Call
+from tollway.pipeline.envelope import REASON_HEADER
+from tollway.pipeline.replay import read_key
+from tollway.telemetry.requests import new_request_id
+
+# Runs a call whose parameters are given, from decoding on.
+RunItem = Callable[[Call, Mapping[str, Any]], Awaitable[Answer]]
+
+
+class _Envelope(msgspec.Struct):
+    code: int
+    msg: str
+    data: msgspec.Raw
+
+
+class _Data(msgspec.Struct):
+    withholding_money: int = 0
+    authorize_url: str | None = None
+
+
+class Batch:
+    """Runs every request of a call, all at once, and answers with their results.
+
+    `count` counts the call itself where nodes share a limit. An Idempotency-Key gives each request
+    a key of its own, so a repetition does only what was not done before.
+    """
+
+    def __init__(
+        self, run_item: RunItem, count: Callable[[Call], Awaitable[object] | None]
+    ) -> None:
+        self._run_item = run_item
+        self._count = count
+
+    async def __call__(self, call: Call) -> None:
+        operation = call.operation.batch_of
+        assert operation is not None
+        key = read_key(call)
+        counting = self._count(call)
+        if counting is not None:
+            await counting
+        call.is_settled = True
+        requests = call.request.waybills
+        items = [_item(call, operation, key, number) for number in range(len(requests))]
+        answers = await asyncio.gather(*map(self._run_item, items, requests))
+        results = [
+            _result(item, request, answer)
+            for item, request, answer in zip(items, requests, answers, strict=True)
+        ]
+        # By itself it costs nothing.
+        call.price = 0
+        call.data = encode_data(WaybillBatch(results, sum(item.charged for item in items)))
+
+
+def _item(call: Call, operation: Operation, key: str | None, number: int) -> Call:
+    headers = {}
+    if key is not None:
+        # As long as any other key, and no key that another call would have.
+        digest = sha256(f"{key} {number}".encode()).hexdigest()
+        headers[KEY_HEADER] = f"batch {digest}".encode()
+    item = Call(
+        new_request_id(call.at_s), call.method, call.path, b"", headers, call.read_body, call.at_s
+    )
+    item.operation, item.operation_name = operation, call.operation_name
+    item.caller, item.side, item.price = call.caller, call.side, call.price
+    item.account_id, item.language, item.client_ids = (
+        call.account_id,
+        call.language,
+        call.client_ids,
+    )
+    return item
+
+
+def _result(item: Call, request: Mapping[str, Any], answer: Answer) -> WaybillBatchItem:
+    envelope = msgspec.json.decode(answer.body, type=_Envelope)
+    data = msgspec.json.decode(envelope.data, type=_Data)
+    order_sn = request.get("order_sn", request.get("orderSn"))
+    waybill: Any = None if envelope.code else envelope.data
+    return WaybillBatchItem(
+        order_sn=order_sn if isinstance(order_sn, str) else None,
+        request_id=item.request_id,
+        code=envelope.code,
+        reason=dict(answer.headers).get(REASON_HEADER, b"SUCCESS").decode(),
+        msg=envelope.msg,
+        waybill=waybill,
+        authorize_url=data.authorize_url,
+    )

@@ -1,0 +1,152 @@
+"""Many waybills in one call: each with its own result, charge, receipt and key."""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, credits_left
+from tests.support.remote import eventually
+from tests.support.stores import Store
+from tests.support.waybills import PRICE, new_carrier, new_customer
+from tests.support.waybills import request as waybill_request
+from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.operations.waybills.companions import WAYBILL_BATCH
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
+    gateway = Gateway(Store(tmp_path_factory.mktemp("batches") / "tollway.db"))
+    yield gateway
+    assert gateway.stop() == 0
+
+
+def issue(served: Gateway, customer: Caller, waybills: Any, **headers: str) -> Reply:
+    return served.post_json(
+        WAYBILL_BATCH.path, {"waybills": waybills}, token=customer.token, headers=headers
+    )
+
+
+def codes_of(reply: Reply) -> list[int]:
+    return [each["code"] for each in reply.data["results"]]
+
+
+def numbers_of(reply: Reply) -> list[str]:
+    return [each["waybill"]["waybillCode"] for each in reply.data["results"]]
+
+
+def test_0_a_hundred_waybills_are_issued_each_with_its_charge_and_receipt(served: Gateway) -> None:
+    customer = new_customer(served.store, credits_=2000)
+    good = waybill_request(new_carrier(served.store, 100))
+    wanted = [{**good, "order_sn": f"batch-{n:04}"} for n in range(100)]
+    reply = issue(served, customer, wanted)
+    assert (reply.code, reply.data["withholding_money"]) == (0, 100 * PRICE)
+    assert [each["order_sn"] for each in reply.data["results"]] == [o["order_sn"] for o in wanted]
+    assert len(set(numbers_of(reply))) == 100
+    assert credits_left(served.store, customer) == 2000 - 100 * PRICE
+    one = reply.data["results"][41]
+    receipt = served.get(RECEIPTS_PATH + one["request_id"], token=customer.token)
+    assert (receipt.data["outcome"], receipt.data["amount"]) == ("charged", PRICE)
+    assert receipt.data["waybill"]["number"] == one["waybill"]["waybillCode"]
+    path = RECEIPTS_PATH + reply.headers["x-request-id"]
+    # What was not charged is recorded a moment later.
+    whole = eventually(lambda: served.get(path, token=customer.token), lambda it: it.code == 0)
+    assert (whole.data["outcome"], whole.data["amount"]) == ("not_charged", 0)
+
+
+def test_0_one_that_fails_costs_nothing_and_spoils_no_other(served: Gateway) -> None:
+    customer, wp_code = new_customer(served.store), new_carrier(served.store, 2)
+    good = waybill_request(wp_code)
+    reply = issue(
+        served,
+        customer,
+        [
+            {**good, "order_sn": "batch-good-1"},
+            {**good, "order_sn": "short"},
+            {**good, "order_sn": "batch-shop-1", "owner_id": "1"},
+            {**good, "order_sn": "batch-none-1", "wp_code": "NOSUCH"},
+            {**good, "order_sn": "batch-good-2"},
+            {**good, "order_sn": "batch-out-of-numbers"},
+            {},
+        ],
+    )
+    # Which of three get the two numbers is not said.
+    assert codes_of(reply) == [0, 100, 103, 100, 0, 0, 100]
+    results = reply.data["results"]
+    assert [each["reason"] for each in results][1:4] == [
+        *("PARAMETER_INVALID", "OWNER_UNKNOWN", "CARRIER_UNKNOWN")
+    ]
+    assert sorted(results[n]["waybill"]["code"] for n in (0, 4, 5)) == [0, 1, 1]
+    assert reply.data["withholding_money"] == 2 * PRICE
+    assert credits_left(served.store, customer) == 10_000 - 2 * PRICE
+
+
+def test_0_the_same_again_gives_the_same_waybills_for_nothing(served: Gateway) -> None:
+    customer, wp_code = new_customer(served.store), new_carrier(served.store, 3)
+    wanted = [{**waybill_request(wp_code), "order_sn": f"again-{n:04}"} for n in range(2)]
+    first = issue(served, customer, wanted, **{"Idempotency-Key": "k"})
+    for key in ({"Idempotency-Key": "k"}, {}):
+        again = issue(served, customer, wanted, **key)
+        assert numbers_of(again) == numbers_of(first)
+        assert again.data["withholding_money"] == 0
+        assert [e["waybill"]["withholding_money"] for e in again.data["results"]] == [0, 0]
+    # Twice the same order in one call is one waybill, and one charge.
+    twice = {**wanted[0], "order_sn": "again-twice"}
+    reply = issue(served, customer, [twice, twice])
+    assert len(set(numbers_of(reply))) == 1
+    assert reply.data["withholding_money"] == PRICE
+    other = [{**wanted[0], "order_sn": "again-other"}, wanted[1]]
+    assert codes_of(issue(served, customer, other, **{"Idempotency-Key": "k"})) == [100, 0]
+    assert credits_left(served.store, customer) == 10_000 - 3 * PRICE
+
+
+def test_204_credits_pay_for_as_many_as_they_cover(served: Gateway) -> None:
+    customer = new_customer(served.store, credits_=3 * PRICE + 1)
+    good = waybill_request(new_carrier(served.store, 10))
+    wanted = [{**good, "order_sn": f"poor-{n:05}"} for n in range(5)]
+    reply = issue(served, customer, wanted)
+    assert sorted(codes_of(reply)) == [0, 0, 0, 204, 204]
+    assert reply.data["withholding_money"] == 3 * PRICE
+    assert credits_left(served.store, customer) == 1
+
+
+def test_0_equal_batches_at_once_issue_each_waybill_once(served: Gateway) -> None:
+    customer = new_customer(served.store)
+    good = waybill_request(new_carrier(served.store, 30))
+    wanted = [{**good, "order_sn": f"race-{n:05}"} for n in range(20)]
+    with ThreadPoolExecutor(4) as callers:
+        replies = list(callers.map(lambda _: issue(served, customer, wanted), range(4)))
+    assert len({tuple(numbers_of(each)) for each in replies}) == 1
+    assert sum(each.data["withholding_money"] for each in replies) == 20 * PRICE
+    assert credits_left(served.store, customer) == 10_000 - 20 * PRICE
+
+
+@pytest.mark.parametrize("waybills", [[], [{}] * 101, {}, ["x"], None])
+def test_100_what_is_no_list_of_waybills_is_named(served: Gateway, waybills: object) -> None:
+    reply = issue(served, new_customer(served.store), waybills)
+    assert (reply.code, "waybills" in reply.msg) == (100, True)
+
+
+def test_0_a_dry_run_says_what_all_of_them_cost(served: Gateway) -> None:
+    customer = new_customer(served.store)
+    wanted = [waybill_request("ANY")] * 7
+    reply = issue(served, customer, wanted, **{"X-Tollway-Dry-Run": "1"})
+    assert (reply.code, reply.data["cost"]) == (0, 7 * PRICE)
+    assert credits_left(served.store, customer) == 10_000
+
+
+def test_the_labels_of_a_batch_are_one_pdf(served: Gateway) -> None:
+    customer, wp_code = new_customer(served.store), new_carrier(served.store, 3)
+    wanted = [{**waybill_request(wp_code), "order_sn": f"label-{n:04}"} for n in range(3)]
+    issued = issue(served, customer, wanted)
+    ids = [each["waybill"]["objectId"] for each in issued.data["results"]]
+    path = "/account/v1/waybills/labels"
+    reply = served.post_json(path, {"object_ids": ids}, token=customer.token)
+    assert reply.data["waybill_codes"] == numbers_of(issued)
+    document = b64decode(reply.data["content"])
+    assert document.startswith(b"%PDF") and b"/Count 3\n" in document
+    stranger = new_customer(served.store)
+    assert served.post_json(path, {"object_ids": ids}, token=stranger.token).code == 404
