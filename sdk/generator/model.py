@@ -70,6 +70,7 @@ def described(operations: Sequence[Operation] = WITH_COMPANIONS) -> list[Describ
             _LOOPS.get(each.name),
         )
         for each in operations
+        if not each.is_file
     ]
 
 

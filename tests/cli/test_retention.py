@@ -224,7 +224,7 @@ def test_a_gateway_applies_it_by_itself_a_little_at_a_time(
     ledger_store.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
 
     async def drop(times: int) -> None:
-        gateway = Gateway(settings, WorkerGroup(1, ""), 0, LogWriter(sys.stderr))
+        gateway = Gateway(settings, WorkerGroup(1, ""), 1, LogWriter(sys.stderr))
         for _ in range(times):
             await gateway.upkeep.drop_old()
         await gateway.stop()

@@ -6,7 +6,6 @@ import json
 import signal
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,8 +20,10 @@ from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 from tollway.operations.coupon_claims.demo import make_claims
 from tollway.operations.demo_data import DEMO_SEED, PRODUCTS, midnight_s
-from tollway.operations.orders.demo import ReadyForms, make_orders
-from tollway.operations.orders.records import ready_order
+from tollway.operations.orders.demo import RowMaker
+from tollway.operations.orders.made_orders import make_orders
+from tollway.operations.orders.records import record_of, row_of
+from tollway.store.sealing import Sealer
 
 ZONE = ZoneInfo("Asia/Shanghai")
 COMMAND = "tests.docs.small_demo"
@@ -85,6 +86,19 @@ def test_the_world_is_shown_with_the_port_that_is_served(served: Served) -> None
     shown = run(COMMAND, "demo", "--json", cwd=served.folder, env=served.environment)
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["base_url"] == served.address
+
+
+def test_a_world_that_was_not_finished_is_made_again(served: Served, tmp_path: Path) -> None:
+    """As a kill leaves it: the file without its name, and what was written down beside it."""
+    (tmp_path / "demo.db.unfinished").write_bytes(b"half a database")
+    (tmp_path / "demo.db.demo.json").write_bytes((served.folder / "demo.db.demo.json").read_bytes())
+    environment = {"TOLLWAY_DATABASE": "sqlite:///demo.db", "HOME": str(tmp_path)}
+    made = run(COMMAND, "demo", "--json", cwd=tmp_path, env=environment)
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["token"] != served.world["token"]
+    assert not (tmp_path / "demo.db.unfinished").exists()
+    audit = run(COMMAND, "audit", cwd=tmp_path, env=environment)
+    assert audit.returncode == 0, audit.stdout
 
 
 def test_what_was_loaded_is_shown_where_there_is_no_terminal(served: Served) -> None:
@@ -186,7 +200,7 @@ def test_today_has_orders_and_claims_up_to_this_minute() -> None:
 
     def orders_at(now_s: float) -> dict[str, int]:
         made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=1), now_s, ZONE)
-        return {each.order_sn: each.confirm_time for each in made}
+        return {each.order_sn: each.confirm_ms for each in made}
 
     def claims_at(now_s: float) -> dict[str, int]:
         made = make_claims(DEMO_SEED, 1000, day - timedelta(days=1), now_s, ZONE)
@@ -201,7 +215,8 @@ def test_today_has_orders_and_claims_up_to_this_minute() -> None:
 def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     day = date(2026, 3, 10)
     now_s = midnight_s(day, ZONE)
-    made = list(make_orders(DEMO_SEED, 200_000, day - timedelta(days=3), now_s, ZONE))
+    drawn = make_orders(DEMO_SEED, 200_000, day - timedelta(days=3), now_s, ZONE)
+    made = [each.record for each in drawn]
     assert sum(each.pay_amount % 1 != 0 for each in made) > len(made) // 2
     days = {
         is_pre_sale: {
@@ -215,8 +230,16 @@ def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     assert days == {False: {2 * day_ms}, True: {7 * day_ms, 10 * day_ms, 15 * day_ms}}
 
 
-def test_orders_made_by_forms_are_ready_as_any_other() -> None:
-    day, forms = date(2026, 3, 10), ReadyForms()
-    made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=3), midnight_s(day, ZONE), ZONE)
-    for order in islice(made, 1500):
-        assert forms.ready(order) == ready_order(order)
+def test_rows_made_part_by_part_are_as_any_other() -> None:
+    day, sealer = date(2026, 3, 10), Sealer({1: bytes(32)}, 1)
+    made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=9), midnight_s(day, ZONE), ZONE)
+    orders = list(made)[::3]
+    sealed = set()
+    for order, row in zip(orders, RowMaker(sealer).rows(orders), strict=True):
+        plain = row_of(order.record, sealer)
+        assert record_of(row, sealer) == order.record
+        assert row._replace(sealed=b"") == plain._replace(sealed=b"")
+        sealed.add(row.sealed)
+    assert len(sealed) == len(orders)
+    assert {order.status for order in orders} == {1, 2, 3}
+    assert any(order.note is not None for order in orders)

@@ -108,6 +108,17 @@ def test_a_member_issues_a_limited_token(
     assert "203.0.113.0/24" in wrong.text and "nowhere" in wrong.text
 
 
+def test_a_token_is_rotated_and_the_old_one_is_accepted_for_a_while(
+    member: Browser, gateway: Gateway, caller: Caller, question: dict[str, str]
+) -> None:
+    member.open(f"/account/tokens/rotate?token={caller.token_id}")
+    assert member.send("/account/tokens/rotate", hours="5").status_code == 400
+    member.open(f"/account/tokens/rotate?token={caller.token_id}")
+    new = shown_secret(member.send("/account/tokens/rotate", hours="24").text)
+    assert [gateway.get(token=each, query=question).code for each in (new, caller.token)] == [0, 0]
+    assert "in 24 h" in member.open("/account/tokens").text
+
+
 def test_no_page_shows_or_changes_a_row_of_another_account(
     member: Browser, gateway: Gateway, store: Store, question: dict[str, str]
 ) -> None:

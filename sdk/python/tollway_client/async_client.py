@@ -14,6 +14,7 @@ from tollway_client.errors import CarrierRefusedError
 from tollway_client.types import (
     CouponClaims,
     CouponRecord,
+    Export,
     Material,
     OrderEntry,
     OrderPage,
@@ -34,9 +35,13 @@ _PROMOTION_MATERIAL = Operation(
 )
 _WAYBILLS = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn", "json")
 _ORDERS = Operation("orders", "POST", "/papi/tool/erps/paging-orders", "form")
+_COUPON_CLAIMS_EXPORT = Operation(
+    "coupon_claims", "POST", "/papi/tool/waimai/partner_couponList/export", "json"
+)
 _WAYBILLS_BATCH = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreewn/batch", "json")
 _ORDERS_BY_NUMBER = Operation("orders", "POST", "/papi/tool/erps/paging-orders/by-number", "json")
 _ORDERS_CHANGED = Operation("orders", "POST", "/papi/tool/erps/paging-orders/changed", "json")
+_ORDERS_EXPORT = Operation("orders", "POST", "/papi/tool/erps/paging-orders/export", "json")
 
 
 class AsyncClient(AsyncDriver):
@@ -304,6 +309,36 @@ class AsyncClient(AsyncDriver):
             )
         )
 
+    async def coupon_claims_export(
+        self,
+        *,
+        startTime: Union[int, str, datetime],
+        endTime: Union[int, str, datetime],
+        sid: str,
+        type: int,
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> Export:
+        """Export of coupon claims.
+
+        startTime: Start of the claim window, seconds timestamp; included. Send a timestamp in
+            seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+        endTime: End of the claim window; excluded. Any length. Send a timestamp in seconds,
+            yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+        sid: Channel user identifier. Send a text of 1 to 64 characters.
+        type: 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash
+            purchase).
+        """
+        return await self._run(
+            self._core.call(
+                _COUPON_CLAIMS_EXPORT,
+                Export,
+                {"startTime": startTime, "endTime": endTime, "sid": sid, "type": type},
+                idempotency_key,
+                headers,
+            )
+        )
+
     async def issue_waybills(
         self,
         *,
@@ -366,6 +401,33 @@ class AsyncClient(AsyncDriver):
                 _ORDERS_CHANGED,
                 OrdersChanged,
                 {"owner_id": owner_id, "cursor": cursor, "pageSize": pageSize},
+                idempotency_key,
+                headers,
+            )
+        )
+
+    async def orders_export(
+        self,
+        *,
+        owner_id: str,
+        start_time: Union[int, str, datetime],
+        end_time: Union[int, str, datetime],
+        idempotency_key: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> Export:
+        """Export of orders.
+
+        owner_id: Shop owner id. Send a text of 1 to 64 characters.
+        start_time: Only orders confirmed at this time or later. Send seconds, milliseconds,
+            yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+        end_time: Only orders confirmed before this time. Send seconds, milliseconds, yyyy-MM-
+            dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+        """
+        return await self._run(
+            self._core.call(
+                _ORDERS_EXPORT,
+                Export,
+                {"owner_id": owner_id, "start_time": start_time, "end_time": end_time},
                 idempotency_key,
                 headers,
             )

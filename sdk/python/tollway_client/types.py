@@ -233,6 +233,18 @@ class OrderPage(Payload):
 
 
 @dataclass(frozen=True)
+class Export(Payload):
+    """An export that is paid. `cursor` is where orders_changed goes on from; null for claims."""
+
+    export_id: str
+    records: int
+    download_url: str
+    expires_at: int
+    cursor: Optional[str]
+    withholding_money: int
+
+
+@dataclass(frozen=True)
 class WaybillBatchItem:
     """What became of one waybill: code, reason and msg as a call of its own would have them.
     `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302."""

@@ -4,6 +4,7 @@
  * Made by `make sdk` from the gateway's descriptors: do not edit.
  */
 
+import { Account } from "./account.js";
 import { type CallOptions, Core, type Operation } from "./core.js";
 import { CarrierRefusedError } from "./errors.js";
 import type { Answer, Day, Moment, Whole } from "./json.js";
@@ -11,6 +12,7 @@ import { claimPages, materialPages, orderPages } from "./paging.js";
 import type {
   CouponClaims,
   CouponRecord,
+  Export,
   Material,
   OrderEntry,
   OrderPage,
@@ -52,6 +54,12 @@ const ORDERS: Operation = {
   path: "/papi/tool/erps/paging-orders",
   encoding: "form",
 };
+const COUPON_CLAIMS_EXPORT: Operation = {
+  name: "coupon_claims",
+  method: "POST",
+  path: "/papi/tool/waimai/partner_couponList/export",
+  encoding: "json",
+};
 const WAYBILLS_BATCH: Operation = {
   name: "waybills",
   method: "POST",
@@ -68,6 +76,12 @@ const ORDERS_CHANGED: Operation = {
   name: "orders",
   method: "POST",
   path: "/papi/tool/erps/paging-orders/changed",
+  encoding: "json",
+};
+const ORDERS_EXPORT: Operation = {
+  name: "orders",
+  method: "POST",
+  path: "/papi/tool/erps/paging-orders/export",
   encoding: "json",
 };
 
@@ -210,6 +224,23 @@ export interface OrdersRequest {
   remarkTagName?: string;
 }
 
+export interface CouponClaimsExportRequest {
+  /**
+   * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
+   * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  startTime: Moment;
+  /**
+   * End of the claim window; excluded. Any length. Send a timestamp in seconds, yyyy-MM-dd,
+   * yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  endTime: Moment;
+  /** Channel user identifier. Send a text of 1 to 64 characters. */
+  sid: string;
+  /** 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash purchase). */
+  type: Whole;
+}
+
 export interface WaybillsBatchRequest {
   /** The waybills, each with the parameters of waybill issuing. Send a list of 1 to 100 objects. */
   waybills: readonly WaybillsRequest[];
@@ -232,6 +263,21 @@ export interface OrdersChangedRequest {
   cursor?: string;
   /** Orders per page; 100 if left out. Send a whole number from 1 to 100. */
   pageSize?: Whole;
+}
+
+export interface OrdersExportRequest {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /**
+   * Only orders confirmed at this time or later. Send seconds, milliseconds, yyyy-MM-dd, yyyy-
+   * MM-dd HH:mm:ss, or ISO 8601 with an offset.
+   */
+  start_time: Moment;
+  /**
+   * Only orders confirmed before this time. Send seconds, milliseconds, yyyy-MM-dd, yyyy-MM-dd
+   * HH:mm:ss, or ISO 8601 with an offset.
+   */
+  end_time: Moment;
 }
 
 export interface CouponClaimsFilter {
@@ -297,6 +343,11 @@ export interface OrdersFilter {
 
 /** Calls the operations of a gateway. */
 export class Client extends Core {
+  /** The account API: free of charge, for live tokens. */
+  readonly account = new Account((operation, values, options) =>
+    this.call(operation, values, options),
+  );
+
   /** Product analysis. */
   productAnalysis(
     request: ProductAnalysisRequest,
@@ -342,6 +393,14 @@ export class Client extends Core {
     return this.call<OrderPage>(ORDERS, request, options);
   }
 
+  /** Export of coupon claims. */
+  couponClaimsExport(
+    request: CouponClaimsExportRequest,
+    options?: CallOptions,
+  ): Promise<Answer<Export>> {
+    return this.call<Export>(COUPON_CLAIMS_EXPORT, request, options);
+  }
+
   /** Up to 100 waybills in one call. */
   issueWaybills(
     request: WaybillsBatchRequest,
@@ -364,6 +423,14 @@ export class Client extends Core {
     options?: CallOptions,
   ): Promise<Answer<OrdersChanged>> {
     return this.call<OrdersChanged>(ORDERS_CHANGED, request, options);
+  }
+
+  /** Export of orders. */
+  ordersExport(
+    request: OrdersExportRequest,
+    options?: CallOptions,
+  ): Promise<Answer<Export>> {
+    return this.call<Export>(ORDERS_EXPORT, request, options);
   }
 
   /** Coupon-claim query: all records, each once, also while others arrive. */

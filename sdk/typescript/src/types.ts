@@ -193,6 +193,16 @@ export interface OrderPage {
   withholding_money: number;
 }
 
+/** An export that is paid. `cursor` is where orders_changed goes on from; null for claims. */
+export interface Export {
+  export_id: string;
+  records: number;
+  download_url: string;
+  expires_at: number;
+  cursor: string | null;
+  withholding_money: number;
+}
+
 /**
  * What became of one waybill: code, reason and msg as a call of its own would have them.
  * `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302.

@@ -19,7 +19,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.carriers import carrier, waybill_number
+from tollway.store.schema.carriers import carrier, waybill, waybill_number
 
 # The owner_id of the pool that all shops share.
 SHARED = ""
@@ -215,3 +215,30 @@ async def numbers_left(database: Database) -> dict[str, int]:
         ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code)
         left[str(wp_code)] = int(count)
     return left
+
+
+_DAY_S = 86_400
+# Of very many the newest are enough to know the pace.
+_PACED_MAX = 5000
+_newest = (
+    select(waybill.c.wp_code, waybill.c.asked_at_s)
+    .where(waybill.c.asked_at_s >= bindparam("since_s"))
+    .order_by(waybill.c.asked_at_s.desc())
+    .limit(_PACED_MAX)
+    .subquery()
+)
+_PACE = Query(
+    select(_newest.c.wp_code, func.count(), func.min(_newest.c.asked_at_s)).group_by(
+        _newest.c.wp_code
+    )
+)
+
+
+async def numbers_a_day(database: Database, now_s: int) -> dict[str, float]:
+    """By carrier, how many numbers a day are taken at the pace of the last 24 hours."""
+    rows = await database.fetch_long(_PACE, "pools", since_s=now_s - _DAY_S)
+    counted = sum(int(count) for _, count, _ in rows)
+    span_s = _DAY_S
+    if counted >= _PACED_MAX:
+        span_s = max(60, now_s - min(int(first_s) for _, _, first_s in rows))
+    return {str(wp_code): int(count) * _DAY_S / span_s for wp_code, count, _ in rows}

@@ -14,7 +14,8 @@ from tollway.cli.files import new_file, write_private
 from tollway.cli.output import Output, percent_bar
 from tollway.cli.parameters import argument, option
 from tollway.settings import Settings
-from tollway.store.open import OpenDatabase, key_path, secret_path
+from tollway.store.last_runs import BACKUP, note_run_if_free
+from tollway.store.open import OpenDatabase, key_path, secret_path, sqlite_path
 
 DIGEST = ".sha256"
 _CHUNK_BYTES = 1024 * 1024
@@ -62,6 +63,8 @@ async def backup(
     digest = _copy(database, destination, copied)
     keys = [str(file.beside(destination)) for file in copied]
     left_out = [str(file.path) for file in there if file not in copied]
+    # For the alarm of the console; while another program writes, it can do without.
+    note_run_if_free(sqlite_path(session.settings.database), BACKUP, session.runtime.at_s())
     made = Backup(str(destination), destination.stat().st_size, digest, keys, left_out)
     shown = [f"The copy is in {made.file}, {made.bytes:,} bytes."]
     if keys:

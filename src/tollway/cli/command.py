@@ -17,7 +17,8 @@ import inspect
 import os
 import pwd
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -44,6 +45,7 @@ from tollway.store.open import (
     open_database,
     open_sealer,
     sqlite_path,
+    unfinished_file,
     without_password,
 )
 
@@ -113,6 +115,21 @@ class Session:
         if self._database is None:
             self._database = open_database(self.settings.database, NoTimings())
         return self._database
+
+    @asynccontextmanager
+    async def new_file(self) -> AsyncIterator[bool]:
+        """While this is entered, the database is a file that is made now; whether it is, and not
+        one that was there before."""
+        url = self.settings.database
+        if self._database is not None or not _is_missing(url):
+            yield False
+            return
+        async with unfinished_file(url, NoTimings()) as made:
+            self._database = made
+            try:
+                yield True
+            finally:
+                self._database = None
 
     async def sealer(self) -> "Sealer":
         """Only where it is needed: it makes the key file if there is none."""
@@ -209,9 +226,13 @@ def _signature(work: Callable[..., Any], has_database: bool) -> inspect.Signatur
     )
 
 
+def _is_missing(url: str) -> bool:
+    return not is_shared(url) and not Path(sqlite_path(url)).is_file()
+
+
 def _check_file(url: str) -> None:
     # Opening would make the file, and a mistyped name would look like an empty gateway.
-    if not is_shared(url) and not Path(sqlite_path(url)).is_file():
+    if _is_missing(url):
         raise StoreError(
             f"There is no database file {sqlite_path(url)}: run `tollway migrate` to create it, "
             "or `tollway serve --demo` to try Tollway out."

@@ -83,8 +83,9 @@ def serve(
                 next_lines.extend(_FIRST_STEPS)
             return None, await _operator_link(session, is_demo=False)
         with _making_alone(settings):
-            warnings.extend(await _prepare(session, is_alone=lock is not None))
-            world = await _ensure_world(session, settings.address)
+            async with session.new_file() as is_new:
+                warnings.extend(await _prepare(session, is_alone=lock is not None))
+                world = await _ensure_world(session, settings.address, is_new=is_new)
             return world, await _operator_link(session, is_demo=True)
 
     world, link = run(session, prepare)
@@ -106,8 +107,9 @@ async def demo(session: Session) -> Output:
     """Fill a database with a demo world, once, and print what is needed to try it."""
     # Waited for before the database is opened: two that open a new file disturb each other.
     with _making_alone(session.settings):
-        await migrate(session.open_any())
-        world = await _ensure_world(session, _chosen_address(session))
+        async with session.new_file() as is_new:
+            await migrate(session.open_any())
+            world = await _ensure_world(session, _chosen_address(session), is_new=is_new)
     return Output(
         world,
         "The demo world is ready. Start it with `tollway serve`, then paste:",
@@ -182,7 +184,7 @@ def _new_file(settings: Settings) -> Path | None:
     return None if path.exists() else path
 
 
-async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
+async def _ensure_world(session: Session, address: str | None, *, is_new: bool) -> DemoWorld:
     """The demo world of this database, made now if it was not made before, and up to date.
 
     It keeps the address under which it was last served, unless there is another.
@@ -192,7 +194,8 @@ async def _ensure_world(session: Session, address: str | None) -> DemoWorld:
 
     database, settings = session.open_any(), session.settings
     path = world_path(settings)
-    made, sealer = saved_world(path), await session.sealer()
+    # Beside a database that is new, what was written down of another one says nothing.
+    made, sealer = None if is_new else saved_world(path), await session.sealer()
     if made is not None:
         return await continue_world(
             database,

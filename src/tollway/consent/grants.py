@@ -6,7 +6,7 @@ They are given, extended, revoked and listed here, and so are the reads that wer
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import BigInteger, Integer, String, bindparam, or_, select, tuple_
 
 from tollway.consent.owners import find_owner
 from tollway.ledger import LedgerError
@@ -82,6 +82,24 @@ _OF_OWNER = Query(
 )
 _OF_ACCOUNT = Query(_NAMED.where(consent.c.account_id == bindparam("wanted")).order_by(*_ORDER))
 _ALL = Query(_NAMED.order_by(*_ORDER))
+_page = (
+    _NAMED.where(
+        tuple_(consent.c.granted_at_s, consent.c.id)
+        < tuple_(bindparam("before_s", type_=BigInteger), bindparam("before_id", type_=String))
+    )
+    .order_by(consent.c.granted_at_s.desc(), consent.c.id.desc())
+    .limit(bindparam("most", type_=Integer))
+)
+_PAGE = Query(_page)
+_PAGE_OF_ACCOUNT = Query(
+    _page.where(or_(account.c.id == bindparam("wanted"), account.c.name == bindparam("wanted")))
+)
+_PAGE_OF_OWNER = Query(
+    _page.where(
+        or_(consent.c.owner_kind == "shop", consent.c.owner_kind == "user"),
+        consent.c.owner_id == bindparam("wanted"),
+    )
+)
 _FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
     consent.update()
@@ -223,6 +241,18 @@ async def grants_of_account(reader: Reader, account_wanted: str) -> Sequence[Nam
 
 async def all_grants(reader: Reader) -> Sequence[NamedGrant]:
     return _named(await reader.fetch_all(_ALL))
+
+
+async def grants_page(
+    reader: Reader, wanted: str, after: tuple[int, str] | None, most: int
+) -> Sequence[NamedGrant]:
+    """The newest grants, or those after one: of all, or of a shop, user or account."""
+    before_s, before_id = after or (2**62, "")
+    values = {"before_s": before_s, "before_id": before_id, "most": most}
+    if not wanted:
+        return _named(await reader.fetch_all(_PAGE, **values))
+    rows = await reader.fetch_all(_PAGE_OF_OWNER, wanted=wanted, **values)
+    return _named(rows or await reader.fetch_all(_PAGE_OF_ACCOUNT, wanted=wanted, **values))
 
 
 def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:

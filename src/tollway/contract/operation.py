@@ -110,6 +110,10 @@ class Operation:
     companion_of: str = ""
     # The operation of which one call of this has many requests.
     batch_of: "Operation | None" = None
+    # Its price is taken as often as its work says: a dry run does the work too, which only reads.
+    is_measured: bool = False
+    # It answers with a file, free of charge, and not with an envelope.
+    is_file: bool = False
     # A larger body is refused unread. The default holds every text of a usual request at its full
     # length, however it is escaped.
     body_max_bytes: int = 16_384

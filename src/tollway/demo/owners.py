@@ -42,8 +42,12 @@ def new_password(runtime: Runtime) -> str:
 
 async def add_demo_owners(database: Database, runtime: Runtime, account_id: str) -> OwnerSignIn:
     password = new_password(runtime)
-    for owner in (USER, USER_UNAUTHORIZED, SHOP):
-        await add_owner(database, runtime, owner, new_password(runtime))
+
+    async def work(transaction: Transaction) -> None:
+        for owner in (USER, USER_UNAUTHORIZED, SHOP):
+            await put_owner(transaction, owner, _NO_SIGN_IN)
+
+    await database.write(work)
     await add_owner(database, runtime, SHOP_UNAUTHORIZED, password)
     for grant_request in _grant_requests(account_id):
         await give_grant(

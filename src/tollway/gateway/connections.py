@@ -68,6 +68,18 @@ class Connections:
         self._now_s = now_s
         self._unread: dict[int, _Unread] = {}
 
+    def count(self) -> int:
+        """How many clients are connected now."""
+        descriptors, _ = _look()
+        return sum(self._is_clients(each) for each in descriptors)
+
+    def _is_clients(self, descriptor: int) -> bool:
+        with suppress(OSError), _opened(descriptor) as connection:
+            return _local_port(connection) == self._port and not connection.getsockopt(
+                socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+            )
+        return False
+
     async def sweep(self) -> None:
         descriptors, blocked = await asyncio.to_thread(_look)
         timeout_s = self._read_timeout_s

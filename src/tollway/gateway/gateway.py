@@ -29,7 +29,7 @@ from tollway.store.database import StoreError
 from tollway.store.key_check import use_files
 from tollway.store.migrate import check_current, newest_revision
 from tollway.store.months import make_months_ahead
-from tollway.store.nodes import Presence
+from tollway.store.nodes import NodeLoad, Presence
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.telemetry.calls import CallRecorder
 from tollway.telemetry.logs import LogWriter, node_name
@@ -68,7 +68,7 @@ class Gateway:
         metrics.levels.schema = newest_revision()
         name, node_id = node_name(settings.port), Runtime().new_id("node_")
         self._presence = Presence(
-            database, node_id, name, newest_revision(), self._resources.vault.sealer
+            database, node_id, name, newest_revision(), self._resources.vault.sealer, self._load
         )
         self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
@@ -97,6 +97,9 @@ class Gateway:
             self.readiness,
             is_first=number == 1,
         )
+
+    def _load(self) -> NodeLoad:
+        return NodeLoad(self.connections.count(), self._resources.lag_ms())
 
     @staticmethod
     def _turns(worker_group: WorkerGroup) -> WriteTurns | None:
@@ -143,6 +146,7 @@ class Gateway:
             self._request_log,
             self._is_ready,
             self._edge,
+            self._worker.metrics,
         )
         return Pages(site_routes(parts), self._settings, self._budget)
 

@@ -131,6 +131,9 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
             media["example"] = dict(example.request(EXAMPLE_DAY))
         content = dict.fromkeys(kinds, media)
         described["requestBody"] = {"required": True, "content": content}
+    if operation.is_file:
+        file = {"schema": {"type": "string", "format": "binary"}}
+        described["responses"]["200"]["content"]["application/gzip"] = file
     if example is not None:
         examples = described["responses"]["200"]["content"]["application/json"]["examples"]
         examples["SUCCESS"]["value"]["data"] = msgspec.to_builtins(example.answer)

@@ -50,6 +50,8 @@ class Resources:
         self.versions = Versions(self.database)
         # Whether connections to the database are missing at the moment.
         self.is_crowded: Callable[[], bool] = lambda: False
+        # How far the replica is behind, if there is one.
+        self.lag_ms: Callable[[], int | None] = lambda: None
         # What reading operations read from.
         self.reading = open_reading(settings, self.database, self.versions, metrics)
         if is_shared(settings.database):
@@ -68,6 +70,7 @@ class Resources:
             reading = self.reading
             levels.connections["replica"] = reading.connection_use
             levels.replica_used = lambda: reading.is_used
+            self.lag_ms = lambda: reading.lag_ms
 
     async def close(self) -> None:
         await self.remotes.close()

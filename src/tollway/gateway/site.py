@@ -11,6 +11,7 @@ from tollway.demo.saved import curl_line, saved_world, world_path
 from tollway.gateway.oauth import oauth_routes
 from tollway.gateway.openapi import openapi
 from tollway.gateway.own_calls import OwnCalls
+from tollway.gateway.page_work import page_work
 from tollway.gateway.probes import description_route
 from tollway.gateway.resources import Resources
 from tollway.intake.push import push_routes
@@ -38,6 +39,8 @@ class SiteParts:
     log: RequestLog
     is_ready: Callable[[], Awaitable[bool]]
     edge: Edge
+    # Those of all workers.
+    rendered_metrics: Callable[[], Awaitable[bytes]]
 
 
 def site_routes(parts: SiteParts) -> list[Route]:
@@ -65,6 +68,8 @@ def _web_parts(parts: SiteParts) -> WebParts:
         demo=_demo_hints(parts.settings),
         sandbox=_sandbox_rows(),
         calls=OwnCalls(parts.edge),
+        metrics=parts.rendered_metrics,
+        work=page_work(parts.settings, parts.resources),
     )
 
 

@@ -111,12 +111,15 @@ async def load(
 
 
 def checked_chunks(
-    loader: Loader, records: Iterable[RawRecord], chunk_records: int = CHUNK_RECORDS
+    loader: Loader,
+    records: Iterable[RawRecord],
+    chunk_records: int = CHUNK_RECORDS,
+    text_of: Callable[[RawRecord], str] = RawRecord.text,
 ) -> Iterator[CheckedChunk]:
-    """Checks records one by one, and gives them together."""
+    """Checks records one by one, and gives them together; `text_of` writes down a bad one."""
     chunk, rejected = CheckedChunk([], []), 0
     for raw in records:
-        checked = _check(loader, raw)
+        checked = _check(loader, raw, text_of)
         if isinstance(checked, Reject):
             chunk.rejects.append(checked)
             rejected += len(checked.record)
@@ -131,13 +134,13 @@ def checked_chunks(
         yield chunk
 
 
-def _check(loader: Loader, raw: RawRecord) -> Any:
+def _check(loader: Loader, raw: RawRecord, text_of: Callable[[RawRecord], str]) -> Any:
     if raw.values is None:
-        return Reject(raw.line, raw.problem, raw.text())
+        return Reject(raw.line, raw.problem, text_of(raw))
     try:
         return loader.check(raw.values)
     except ValueError as error:
-        return Reject(raw.line, str(error), raw.text())
+        return Reject(raw.line, str(error), text_of(raw))
 
 
 async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from time import time
 
@@ -19,6 +19,7 @@ from tollway.intake.sources import KnownSource, find_source
 from tollway.settings import Settings
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database, StoreError
+from tollway.store.last_runs import PUSH_PREFIX, note_run
 from tollway.store.sealing import Sealer
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
@@ -34,6 +35,7 @@ _PATIENCE_S = 20.0
 # memory at once, and slow or unsigned ones never delay small pushes.
 _SMALL_BYTES = 65_536
 _LARGE_AT_ONCE = 4
+_NOTED_EVERY_S = 600.0
 _LATER = {"Retry-After": "5"}
 
 
@@ -44,6 +46,8 @@ class PushLimits:
         self.large = BoundedSlots(_LARGE_AT_ONCE, "too many large pushes at once")
         self.look_up = BoundedSlots(_LOOKED_UP_AT_ONCE, "too many pushes at once")
         self.store = BoundedSlots(_STORED_AT_ONCE, "other pushes are being stored")
+        # When each source was last noted as heard from.
+        self.noted_at_s: dict[str, float] = {}
 
 
 class Pushes:
@@ -95,9 +99,19 @@ class Pushes:
             return _error(408, "The push did not arrive whole in time.")
         except StoreError:
             return _error(503, "The push could not be stored: send it again later.", _LATER)
+        await self._note(source)
         unchanged = len(pushed.good) - stored
         facts.records = {"stored": stored, "unchanged": unchanged, "rejected": len(pushed.rejected)}
         return JSONResponse(facts.records)
+
+    async def _note(self, source: str) -> None:
+        """Notes that a source has pushed, now and then: one that falls silent is found by it."""
+        now_s, noted_at_s = self._now_s(), self._limits.noted_at_s
+        if now_s - noted_at_s.get(source, 0.0) < _NOTED_EVERY_S:
+            return
+        with suppress(StoreError):
+            await note_run(self._database, PUSH_PREFIX + source, int(now_s))
+            noted_at_s[source] = now_s
 
     def _slot_for(self, request: Request) -> AbstractAsyncContextManager[None]:
         """The slot that a body needs before it is read; small ones need none."""

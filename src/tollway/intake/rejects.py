@@ -6,22 +6,27 @@ content, so that one pushed twice is kept once.
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import Integer, String, bindparam, select, tuple_
 
 from tollway.intake.files import IntakeError
 from tollway.intake.loading import Loader, RecordKind
 from tollway.intake.record_problems import read_object
 from tollway.intake.sources import find_source
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.schema.intake import rejected_record
 from tollway.store.sealing import Sealer
+
+# The source of records from a file that an operator uploaded; no source can have this name.
+UPLOAD = "uploaded file"
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -32,6 +37,13 @@ class Rejected(msgspec.Struct, frozen=True):
     kind: str
     reason: str
     received_at_s: int
+
+
+class OpenedReject(msgspec.Struct, frozen=True):
+    """A rejected record with what it says."""
+
+    rejected: Rejected
+    record: str
 
 
 class Replay(msgspec.Struct, frozen=True):
@@ -53,6 +65,25 @@ _FIND = Query(
     select(rejected_record.c.source, rejected_record.c.sealed, rejected_record.c.kind).where(
         rejected_record.c.id == bindparam("wanted")
     )
+)
+_PAGE = Query(
+    select(*(rejected_record.c[name] for name in Rejected.__struct_fields__))
+    .order_by(rejected_record.c.source, rejected_record.c.id)
+    .where(
+        tuple_(rejected_record.c.source, rejected_record.c.id)
+        > tuple_(bindparam("after_source", type_=String), bindparam("after_id", type_=String))
+    )
+    .limit(bindparam("most", type_=Integer))
+)
+_WHOLE = Query(
+    select(
+        *(rejected_record.c[name] for name in Rejected.__struct_fields__), rejected_record.c.sealed
+    ).where(rejected_record.c.id == bindparam("wanted"))
+)
+_MEND = Query(
+    rejected_record.update()
+    .where(rejected_record.c.id == bindparam("wanted"))
+    .values(sealed=bindparam("mended"), reason=bindparam("why"))
 )
 _FORGET = Query(rejected_record.delete().where(rejected_record.c.id == bindparam("wanted")))
 
@@ -84,6 +115,85 @@ async def list_rejected(reader: Reader) -> list[Rejected]:
     return [Rejected(*row) for row in await reader.fetch_all(_LIST)]
 
 
+async def rejects_page(
+    reader: Reader, after_source: str, after_id: str, most: int
+) -> list[Rejected]:
+    """By source and id, after one of them."""
+    rows = await reader.fetch_all(_PAGE, after_source=after_source, after_id=after_id, most=most)
+    return [Rejected(*row) for row in rows]
+
+
+async def open_reject(reader: Reader, sealer: Sealer, record_id: str) -> OpenedReject:
+    row = await reader.fetch_one(_WHOLE, wanted=record_id)
+    if row is None:
+        raise IntakeError(f"There is no rejected record {record_id}.")
+    *facts, sealed = row
+    rejected = Rejected(*facts)
+    record = sealer.open(sealed, record_context(rejected.source, record_id))
+    return OpenedReject(rejected, record.decode(errors="backslashreplace"))
+
+
+async def mend_reject(
+    database: Database,
+    sealer: Sealer,
+    kinds: Mapping[str, RecordKind],
+    record_id: str,
+    record: str,
+    runtime: Runtime,
+) -> str:
+    """Stores a rejected record as it is written now. What is still wrong with it; empty if it is
+    stored."""
+    opened = (await open_reject(database, sealer, record_id)).rejected
+    kind = kinds[opened.kind]
+    loader = kind.make_loader(sealer)
+    content, subject = record.encode(), f"source {opened.source}"
+    try:
+        values = read_object(content)
+        await _check_source(database, sealer, kind, opened.source, values)
+        good = loader.check(values)
+    except ValueError as error:
+        reason = str(error)
+
+        async def keep(transaction: Transaction) -> None:
+            sealed = sealer.seal(content, record_context(opened.source, record_id))
+            await transaction.execute(_MEND, wanted=record_id, mended=sealed, why=reason)
+            after = {"record": record_id, "stored": False}
+            await record_act(transaction, runtime, "record mend", subject, after=after)
+
+        await database.write(keep)
+        return reason
+    if loader.months is not None:
+        await loader.months.make_for(database, [good])
+
+    async def store(transaction: Transaction) -> None:
+        await _settle(loader, record_id, good, transaction)
+        after = {"record": record_id, "stored": True}
+        await record_act(transaction, runtime, "record mend", subject, after=after)
+
+    await database.write(store)
+    return ""
+
+
+async def forget_reject(database: Database, record_id: str, runtime: Runtime) -> None:
+    """Drops a rejected record that is not wanted any more."""
+
+    async def work(transaction: Transaction) -> None:
+        if not await transaction.execute(_FORGET, wanted=record_id):
+            raise IntakeError(f"There is no rejected record {record_id}.")
+        await record_act(transaction, runtime, "record drop", f"record {record_id}")
+
+    await database.write(work)
+
+
+async def _check_source(
+    database: Database, sealer: Sealer, kind: RecordKind, source: str, values: dict[str, object]
+) -> None:
+    """Refuses a record that its source may not push; an operator's own file may have any."""
+    if source != UPLOAD:
+        known = await find_source(database, sealer, source)
+        known.speaks_for.check(kind.spoken_for, values)
+
+
 async def replay(
     database: Database, sealer: Sealer, kinds: Mapping[str, RecordKind], only_id: str | None
 ) -> Replay:
@@ -100,9 +210,8 @@ async def replay(
             continue
         kind = kinds[row[2]]
         loader = kind.make_loader(sealer)
-        source = await find_source(database, sealer, row[0])
-        check = partial(source.speaks_for.check, kind.spoken_for)
-        good = _check_again(loader, check, sealer.open(row[1], record_context(row[0], record_id)))
+        record = sealer.open(row[1], record_context(row[0], record_id))
+        good = await _check_again(database, sealer, kind, loader, row[0], record)
         if good is None:
             rejected += 1
         elif await database.write(partial(_settle, loader, record_id, good)):
@@ -112,10 +221,12 @@ async def replay(
     return Replay(stored, unchanged, rejected)
 
 
-def _check_again(loader: Loader, check: Callable[[dict[str, object]], None], record: bytes) -> Any:
+async def _check_again(
+    database: Database, sealer: Sealer, kind: RecordKind, loader: Loader, source: str, record: bytes
+) -> Any:
     try:
         values = read_object(record)
-        check(values)
+        await _check_source(database, sealer, kind, source, values)
         return loader.check(values)
     except ValueError:
         return None

@@ -228,6 +228,10 @@ async def replace_token(
         if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
             raise LedgerError(f"Token {old.id} is revoked already.")
         await directory_changed(transaction)
+        subject = f"account {old.account_id}"
+        await record_act(
+            transaction, runtime, "token rotate", subject, before=old, after=issued.token
+        )
         return issued
 
     return await database.write(work)

@@ -1,6 +1,7 @@
 """What the demo data of all subjects has in common: its shops and products, where it goes, and how
 much of it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -184,11 +185,19 @@ class DemoPart:
 async def store_all(
     database: Database, loader: Loader, records: Iterable[object], progress: Progress
 ) -> None:
-    """Stores records chunk by chunk, like any load; records that exist stay the same."""
+    """Stores records chunk by chunk, like any load; records that exist stay the same. The next
+    chunk is made while the database stores the one before."""
     stream = iter(records)
+    storing: asyncio.Future[int] | None = None
     while chunk := list(islice(stream, _CHUNK_RECORDS)):
-        await store_records(database, loader, chunk)
+        if storing is not None:
+            await storing
+        storing = asyncio.ensure_future(store_records(database, loader, chunk))
+        # So that it begins: making a chunk waits for nothing.
+        await asyncio.sleep(0)
         progress(len(chunk))
+    if storing is not None:
+        await storing
 
 
 def midnight_s(day: date, zone: ZoneInfo) -> int:

@@ -12,6 +12,7 @@ import msgspec
 from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponRecord
 from tollway.operations.demo_data import SHOPS
+from tollway.operations.exports import Export
 from tollway.operations.orders.companions import OrdersByNumber, OrdersChanged
 from tollway.operations.orders.operation import OrderEntry, OrderPage
 from tollway.operations.product_analysis.demo import product_ids
@@ -224,6 +225,23 @@ EXAMPLES: Mapping[str, Example] = {
     "orders_by_number": Example(
         lambda _: {"owner_id": SHOPS[0].owner_id, "order_sn": ["260131-000000042"]},
         OrdersByNumber(_ORDERS.content, [], 1),
+    ),
+    "orders_export": Example(
+        lambda today: {
+            "owner_id": SHOPS[0].owner_id,
+            "start_time": "2026-01-01",
+            "end_time": today.isoformat(),
+        },
+        Export("gAFh…", 1042, "https://…", 1_769_918_400, "65a4b1c2d3e4f-9ae0daaf", 11),
+    ),
+    "coupon_claims_export": Example(
+        lambda today: {
+            "startTime": "2026-01-01",
+            "endTime": today.isoformat(),
+            "sid": SIDS[0],
+            "type": 4,
+        },
+        Export("gAFh…", 205, "https://…", 1_769_918_400, None, 3),
     ),
     "orders_changed": Example(
         lambda _: {"owner_id": SHOPS[0].owner_id, "pageSize": 20},

@@ -4,10 +4,10 @@ The catalogue lists the built-in subjects, and those that installed packages bri
 point `tollway.operations`. All code that loops over operations takes them from there.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Table
@@ -26,10 +26,25 @@ from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
 from tollway.store.versions import Versions
 
+
+class Priced(NamedTuple):
+    """A payload that costs the price of a call so many times."""
+
+    times: int
+    data: bytes
+
+
+class Stream(NamedTuple):
+    """A file that is sent in pieces."""
+
+    content_type: str
+    pieces: AsyncIterator[bytes]
+
+
 # A handler takes the decoded request and returns the payload, encoded for the envelope.
 # One whose work must commit together with the charge returns an act instead, which returns the
 # payload from within that transaction.
-Handler = Callable[[Any, CallInfo], Awaitable[bytes | Act]]
+Handler = Callable[[Any, CallInfo], Awaitable[bytes | Act | Priced | Stream]]
 
 # Removes at most so many old rows in one transaction, and returns how many it removed.
 Removal = Callable[[Transaction, int], Awaitable[int]]

@@ -12,7 +12,7 @@ from tollway.contract.operation import Operation, SandboxOutcome
 from tollway.ledger.charges import Act, GrantKey, IdempotencyKey
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
-from tollway.operations.subject import Handler
+from tollway.operations.subject import Handler, Stream
 from tollway.store.database import Database
 from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
@@ -76,6 +76,8 @@ class Call:
     is_simulated: bool = False
     is_dry_run: bool = False
     charged: int = 0
+    # A file that is sent instead of the envelope.
+    stream: Stream | None = None
 
     def __init__(
         self,
@@ -103,6 +105,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    stream: Stream | None = None
 
 
 class Stage(Protocol):

@@ -46,7 +46,11 @@ class Enveloper:
 
     def success(self, call: Call) -> Answer:
         data = call.data if call.replay_of is None else as_repetition(call.data)
-        return self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], data)
+        answer = self._answer(call, SUCCESS, "SUCCESS", _SUCCESS_MSG[call.language], data)
+        if call.stream is None:
+            return answer
+        content_type = (b"content-type", call.stream.content_type.encode("ascii"))
+        return Answer(answer.status, [content_type, *answer.headers[1:]], b"", call.stream)
 
     def failure(self, call: Call, error: Exception) -> Answer:
         call.charged = 0

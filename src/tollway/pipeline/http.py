@@ -66,6 +66,9 @@ class Edge:
     async def _send(self, send: Send, answer: Answer) -> None:
         headers = answer.headers + self._common_headers
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if answer.stream is not None:
+            async for piece in answer.stream.pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": answer.body})
 
     def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:

@@ -1,7 +1,8 @@
 """Stage: the operation's own work."""
 
-from tollway.contract.envelope import encode_data
+from tollway.contract.envelope import NO_DATA, encode_data
 from tollway.contract.operation import CallInfo
+from tollway.operations.subject import Priced, Stream
 from tollway.pipeline.call import Call
 
 
@@ -16,6 +17,11 @@ class Perform:
         result = await call.side.handlers[call.operation.name](call.request, info)
         if isinstance(result, bytes):
             call.data = result
+        elif isinstance(result, Priced):
+            call.price *= result.times
+            call.data = result.data
+        elif isinstance(result, Stream):
+            call.data, call.stream = NO_DATA, result
         elif callable(result):
             call.act = result
         else:

@@ -98,7 +98,8 @@ class Pipeline:
         self._replay = Replay(permit.check_affordable)
         self._settle = Settle(parts.settings.zone)
         self._decode = Decode(WITH_COMPANIONS, parts.settings.zone)
-        consent, dry_run = Consent(parts.links), DryRun(parts.directory)
+        perform, consent = Perform(), Consent(parts.links)
+        dry_run = DryRun(parts.directory, perform)
         before = (
             Route(WITH_COMPANIONS),
             self.authenticate,
@@ -107,7 +108,7 @@ class Pipeline:
             Simulate(parts.links),
             self._decode,
         )
-        after = (self._replay, Perform(), self._settle)
+        after = (self._replay, perform, self._settle)
         enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
         self._to_operation = _Route((*before, consent, dry_run, *after), enveloper)
         batch = Batch(self._run_item, self._settle.count)

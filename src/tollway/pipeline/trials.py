@@ -16,6 +16,7 @@ from tollway.contract.sample_refusal import sample_refusal
 from tollway.ledger.charges import ShortageError
 from tollway.ledger.directory import Directory
 from tollway.pipeline.call import Call
+from tollway.pipeline.perform import Perform
 
 OUTCOME_HEADER = b"x-tollway-outcome"
 DRY_RUN_HEADER = b"x-tollway-dry-run"
@@ -96,8 +97,9 @@ class DryRun:
     for is known only when it is done.
     """
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, perform: Perform) -> None:
         self._directory = directory
+        self._perform = perform
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         header = call.headers.get(DRY_RUN_HEADER)
@@ -117,6 +119,8 @@ class DryRun:
         unit = call.operation.balance_unit
         if call.operation.batch_of is not None:
             call.price *= len(call.request.waybills)
+        if call.operation.is_measured:
+            await self._perform(call)
         left = await self._directory.amount_left(call.caller.account_id, unit)
         if left < call.price:
             raise ShortageError(left)

@@ -4,6 +4,10 @@ Every serving process has a row, refreshed twice a minute and removed when it st
 process counts as serving until its row is too old, by the clock that all nodes share.
 """
 
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
 from sqlalchemy import bindparam, func, select
 
 import tollway
@@ -11,10 +15,35 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.database import node
-from tollway.store.sealing import Sealer
+
+if TYPE_CHECKING:
+    from tollway.store.sealing import Sealer
 
 ALIVE_S = 90
 _KEPT_S = 24 * 3600
+
+
+class NodeLoad(NamedTuple):
+    """What a process reports of itself: its clients' connections, and how long ago its replica had
+    all that the primary had."""
+
+    connections: int | None = None
+    lag_ms: int | None = None
+
+
+class ServingNode(NamedTuple):
+    """One process that serves, or did until a day ago."""
+
+    name: str
+    version: str
+    knows_schema: str
+    seen_at_ms: int
+    connections: int | None
+    lag_ms: int | None
+
+    def is_alive(self, now_ms: int) -> bool:
+        return now_ms - self.seen_at_ms < ALIVE_S * 1000
+
 
 _STORE = upsert(node)
 _REMOVE = Query(node.delete().where(node.c.id == bindparam("its")))
@@ -24,6 +53,9 @@ _OLDER = Query(
     .where(node.c.seen_at_ms >= bindparam("since_ms"), node.c.knows_schema < bindparam("revision"))
     .distinct()
     .order_by(node.c.name)
+)
+_ALL = Query(
+    select(*(node.c[name] for name in ServingNode._fields)).order_by(node.c.name, node.c.seen_at_ms)
 )
 _alive = select(node.c.name).where(node.c.seen_at_ms >= bindparam("since_ms")).distinct()
 _WITHOUT_KEY = Query(_alive.where(node.c.knows_key < bindparam("key_id")).order_by(node.c.name))
@@ -39,15 +71,24 @@ class Presence:
     """The row of one serving process."""
 
     def __init__(
-        self, database: Database, node_id: str, name: str, knows_schema: str, sealer: Sealer
+        self,
+        database: Database,
+        node_id: str,
+        name: str,
+        knows_schema: str,
+        sealer: "Sealer",
+        load: Callable[[], NodeLoad] = NodeLoad,
     ) -> None:
         self._database = database
         self._sealer = sealer
+        self._load = load
         self._id = node_id
         self._name = name
         self._knows_schema = knows_schema
 
     async def refresh(self, own_ms: int) -> None:
+        load = await asyncio.to_thread(self._load)
+
         async def work(transaction: Transaction) -> None:
             now_ms = await common_ms(transaction, own_ms)
             await transaction.execute(_SWEEP, before_ms=now_ms - _KEPT_S * 1000)
@@ -60,6 +101,8 @@ class Presence:
                 knows_key=self._sealer.newest,
                 seals_with=self._sealer.current,
                 seen_at_ms=now_ms,
+                connections=load.connections,
+                lag_ms=load.lag_ms,
             )
 
         await self._database.write(work)
@@ -92,3 +135,8 @@ async def count_serving(reader: Reader, own_ms: int) -> int:
     since_ms = await common_ms(reader, own_ms) - ALIVE_S * 1000
     ((count,),) = await reader.fetch_all(_SERVING, since_ms=since_ms)
     return int(count)
+
+
+async def all_nodes(reader: Reader) -> list[ServingNode]:
+    """All processes that served within a day and did not stop in order."""
+    return [ServingNode(*row) for row in await reader.fetch_all(_ALL)]

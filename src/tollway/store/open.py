@@ -1,11 +1,14 @@
 """From a database URL to an open database."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError, Timings
+from tollway.store.durable_files import to_disk
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
 from tollway.store.sqlite.turns import WriteTurns
@@ -47,6 +50,31 @@ def open_database(
     check_folder(url)
     path = sqlite_path(url)
     return SqliteDatabase(path, call_timeout_s or _COMMAND_PATIENCE_S, metrics, turns)
+
+
+@asynccontextmanager
+async def unfinished_file(url: str, metrics: Timings) -> AsyncIterator[SqliteDatabase]:
+    """A new database file, to be filled at once. It gets its name when it is whole and on disk; if
+    that fails, or the process is killed, there is none."""
+    check_folder(url)
+    path = Path(sqlite_path(url))
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    database = SqliteDatabase(str(unfinished), _COMMAND_PATIENCE_S, metrics, is_unfinished=True)
+    try:
+        try:
+            yield database
+        finally:
+            await database.close()
+        _give_name(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _give_name(unfinished: Path, path: Path) -> None:
+    to_disk(unfinished)
+    unfinished.rename(path)
+    to_disk(path.resolve().parent)
 
 
 def open_reading(

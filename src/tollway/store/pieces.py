@@ -2,13 +2,14 @@
 most.
 
 A piece takes hardly longer than a commit of charges: one that took longer is followed by a smaller
-one. And after each there is a pause of the same length, so that half of the time is left to calls.
+one. After each there is a pause three times as long, for all such work on a database together: so
+three quarters of the time are left to calls, however much there is to do.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from time import perf_counter
+from weakref import WeakKeyDictionary
 
 from tollway.store.database import Database, Transaction
 
@@ -16,6 +17,7 @@ from tollway.store.database import Database, Transaction
 PIECE = 500
 _PIECE_MIN = 25
 _PIECE_S = 0.005
+_PAUSE_FACTOR = 3
 _PAUSE_MAX_S = 0.1
 
 # Does at most so many rows in one transaction, and returns how many it did.
@@ -37,14 +39,16 @@ class PieceBudget:
         """Does pieces until one is not full or the budget is spent; returns how many rows."""
         rows = 0
         while not self.is_spent:
-            asked = self._piece
-            self._rows_left -= asked
-            began_s = perf_counter()
-            done = await database.write(partial(_piece, work, asked))
-            rows += done
-            if done < asked:
-                break
-            await self._leave_time(perf_counter() - began_s)
+            async with _pace_of(database):
+                asked = self._piece
+                self._rows_left -= asked
+                piece = _Piece(work, asked)
+                done = await database.write(piece)
+                rows += done
+                if done < asked:
+                    break
+                # How long it waited for others that write says nothing about its size.
+                await self._leave_time(perf_counter() - piece.began_s)
         return rows
 
     async def _leave_time(self, took_s: float) -> None:
@@ -52,8 +56,25 @@ class PieceBudget:
             self._piece = max(min(_PIECE_MIN, PIECE), self._piece // 2)
         elif took_s < _PIECE_S / 2:
             self._piece = min(PIECE, self._piece * 2)
-        await asyncio.sleep(min(took_s, _PAUSE_MAX_S))
+        await asyncio.sleep(min(_PAUSE_FACTOR * took_s, _PAUSE_MAX_S))
 
 
-async def _piece(work: Piece, most: int, transaction: Transaction) -> int:
-    return await work(transaction, most)
+class _Piece:
+    """One piece, and when its transaction began."""
+
+    def __init__(self, work: Piece, most: int) -> None:
+        self._work = work
+        self._most = most
+        self.began_s = 0.0
+
+    async def __call__(self, transaction: Transaction) -> int:
+        self.began_s = perf_counter()
+        return await self._work(transaction, self._most)
+
+
+# Held during a piece and the pause after it.
+_paces: WeakKeyDictionary[Database, asyncio.Lock] = WeakKeyDictionary()
+
+
+def _pace_of(database: Database) -> asyncio.Lock:
+    return _paces.setdefault(database, asyncio.Lock())

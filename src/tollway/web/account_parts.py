@@ -88,7 +88,9 @@ def balance_figures(
     return Figures(figures)
 
 
-def tokens_table(context: Context, tokens: Sequence[Token], revoke: str, account_id: str) -> Table:
+def tokens_table(
+    context: Context, tokens: Sequence[Token], revoke: str, account_id: str, rotate: str = ""
+) -> Table:
     say, now_s = context.say, context.now_s
     in_force = [each for each in tokens if each.client_id is None]
     rows = []
@@ -115,6 +117,11 @@ def tokens_table(context: Context, tokens: Sequence[Token], revoke: str, account
                 Cell(say("Revoke"), href=address(revoke, account=account_id, token=token.id))
                 if is_active
                 else Cell(""),
+                *(
+                    [Cell(say("Rotate"), href=address(rotate, token=token.id))]
+                    if rotate and is_active
+                    else []
+                ),
             ]
         )
     return Table(
@@ -128,6 +135,7 @@ def tokens_table(context: Context, tokens: Sequence[Token], revoke: str, account
             Column(say("Expires")),
             Column(say("Limits")),
             Column(""),
+            *([Column("")] if rotate else []),
         ],
         rows,
         Empty(say("There is no token yet: issue the first below.")),

@@ -9,6 +9,7 @@ person is signed in and may do it, reads the form and its token, and turns error
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from starlette.routing import Route
 
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import Waybill
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
@@ -25,12 +27,27 @@ from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.blocks import Block, Cell, Link
 from tollway.web.entrance import Entrance
+from tollway.web.jobs import Jobs
+from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
 from tollway.web.pages import PageError, Web
 from tollway.web.sign_in import Visit
+from tollway.web.uploads import Upload, read_upload
 from tollway.web.wording import Say, amount, exact_time, grouped, relative_time
 
 PAGE_ROWS = 50
+
+
+@dataclass(frozen=True)
+class GatewayWork:
+    """Work of the gateway that pages can start: what packages beside and above this one do."""
+
+    # Runs all checks; the report as JSON, and whether nothing is wrong.
+    audit: Callable[[Callable[[int, int], Awaitable[None]]], Awaitable[tuple[bool, str]]]
+    # Copies the database to a file; None where its own tools do that.
+    back_up: Callable[[Path], None] | None
+    # Has a remote carrier cancel its waybill.
+    cancel_at_carrier: Callable[[Waybill], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,9 @@ class Services:
     runtime: Runtime
     vault: Vault
     calls: PageCalls
+    latencies: Latencies
+    jobs: Jobs
+    work: GatewayWork
 
 
 @dataclass(frozen=True)
@@ -54,6 +74,7 @@ class Context:
     web: Web[Person]
     services: Services
     form: Mapping[str, str]
+    upload: Upload | None = None
 
     @property
     def database(self) -> Database:
@@ -149,6 +170,7 @@ class PageSpec:
     show: Handler | None = None
     act: Handler | None = None
     needs_owner: bool = False
+    takes_file: bool = False
 
 
 def address(path: str, **query: object) -> str:
@@ -172,9 +194,14 @@ def area_routes(
             if handler is None:
                 # After a refused form its address stays in the browser, and people load it again.
                 return web.redirect(entrance.home)
-            form = await web.form(request, visit) if is_act else _asked(request)
             _check_right(visit.person, spec, is_act=is_act)
-            context = Context(request, visit, visit.person, web, services, form)
+            upload = None
+            if is_act and spec.takes_file:
+                upload = await _uploaded(web, request, visit)
+                form = upload.fields
+            else:
+                form = await web.form(request, visit) if is_act else _asked(request)
+            context = Context(request, visit, visit.person, web, services, form, upload)
             try:
                 return await handler(context)
             except (LedgerError, CarrierError, IntakeError) as error:
@@ -203,6 +230,17 @@ def area_routes(
 def _asked(request: Request) -> dict[str, str]:
     """What a link to an act names; it is never sure, so that a link can only ask."""
     return {name: value for name, value in request.query_params.items() if name != "sure"}
+
+
+async def _uploaded(web: Web[Person], request: Request, visit: Visit[Person]) -> Upload:
+    async with web.aside():
+        upload = await read_upload(request)
+    try:
+        web.check_form(visit, upload.fields)
+    except PageError:
+        upload.drop()
+        raise
+    return upload
 
 
 def _check_right(person: Person, spec: PageSpec, *, is_act: bool) -> None:

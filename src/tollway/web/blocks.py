@@ -72,6 +72,7 @@ class Form:
     is_line: bool = False
     is_folded: bool = False
     method: str = "post"
+    takes_file: bool = False
 
 
 @dataclass(frozen=True)

@@ -254,6 +254,11 @@ class Web(Generic[P]):
         async with self.aside():
             body = await _body(request)
         fields = read_form(request.headers.get("content-type", ""), body)
+        self.check_form(visit, fields)
+        return fields
+
+    def check_form(self, visit: Visit[P], fields: Mapping[str, str]) -> None:
+        """Refuses a form that was not sent from one of our own pages."""
         if not self._sessions.is_form_token(visit, fields.get("form_token", "")):
             raise PageError(
                 403,
@@ -261,7 +266,6 @@ class Web(Generic[P]):
                 "It was opened too long ago, or in another session. Go back, load the page again, "
                 "and send it again.",
             )
-        return fields
 
 
 def _page_error(error: Exception, view: View) -> PageError:

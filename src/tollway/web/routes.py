@@ -18,11 +18,13 @@ from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import OPERATIONS
 from tollway.settings import Settings
 from tollway.store.database import Database
-from tollway.web.area import Services, area_routes
+from tollway.web.area import GatewayWork, Services, area_routes
 from tollway.web.authorize import AuthorizePages
 from tollway.web.caller import pages as caller_pages
 from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.front import DemoHints, FrontPage
+from tollway.web.jobs import Jobs
+from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
@@ -57,6 +59,9 @@ class Parts:
     sandbox: dict[str, list[SandboxRow]]
     # Makes a call of this gateway's own.
     calls: Make
+    # The metrics of all workers.
+    metrics: Callable[[], Awaitable[bytes]]
+    work: GatewayWork
 
 
 def web_routes(parts: Parts) -> list[Route]:
@@ -118,6 +123,8 @@ def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
 def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
     """The areas of operators and of account members."""
     routes, calls = [], PageCalls(parts.database, parts.calls)
+    latencies = Latencies(parts.metrics, front.now_s())
+    jobs = Jobs(parts.database, front.now_s)
     for area, home, frame, pages, lead, forgotten in (
         (
             OPERATORS,
@@ -142,7 +149,14 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
         web = front.beside(sessions, frame)
         entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
         services = Services(
-            parts.database, parts.settings, Runtime(now_s=web.now_s), parts.vault, calls
+            parts.database,
+            parts.settings,
+            Runtime(now_s=web.now_s),
+            parts.vault,
+            calls,
+            latencies,
+            jobs,
+            parts.work,
         )
         routes += area_routes(web, entrance, services, pages)
     return routes

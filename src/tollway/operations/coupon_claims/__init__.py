@@ -2,6 +2,7 @@
 
 from tollway.intake.loading import RecordKind
 from tollway.operations.coupon_claims.demo import fill, world_records
+from tollway.operations.coupon_claims.export import EXPORTS
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.coupon_claims.records import ClaimRow, ready_claim
@@ -40,4 +41,5 @@ SUBJECT = Subject(
     ready=ReadyRecords(coupon_claim, _ready),
     retained=RETAINED_CLAIMS,
     demo=DemoPart(fill, world_records),
+    companions=EXPORTS,
 )

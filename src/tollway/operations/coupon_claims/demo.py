@@ -54,7 +54,7 @@ def make_claims(
 
 def _day(seed: int, per_day: int, day: date, now_s: float, zone: ZoneInfo) -> Iterator[ClaimRow]:
     chance = Random(f"{seed}:claims:{day}")  # noqa: S311 - made-up claims, not secrets
-    begins_s = midnight_s(day, zone)
+    begins_s, prefix = midnight_s(day, zone), f"{day:%Y%m%d}"
     hours = chance.choices(range(24), _HOUR_WEIGHTS, k=per_day)
     sids = chance.choices(SIDS, (5, 3, 2, 1), k=per_day)
     draws = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * per_day))
@@ -70,7 +70,7 @@ def _day(seed: int, per_day: int, day: date, now_s: float, zone: ZoneInfo) -> It
             sid=sid,
             claim_type=DELIVERY if is_delivery else FLASH,
             newest_first=-claimed_at_s,
-            coupon_code=f"{day:%Y%m%d}{number:06}{serial % 10**6:06}",
+            coupon_code=f"{prefix}{number:06}{serial % 10**6:06}",
             coupon_name=name,
             coupon_type=DELIVERY_COUPON if is_delivery else _FLASH_COUPON,
             money_fen=money_fen,

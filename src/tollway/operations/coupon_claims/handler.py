@@ -13,7 +13,7 @@ from tollway.contract.envelope import encode_data, encoded_list
 from tollway.contract.fields import seconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
-from tollway.operations.coupon_claims.queries import ClaimPages, Window
+from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.records import BEFORE_TIME
 from tollway.store.database import Database
 
@@ -54,13 +54,12 @@ class CouponClaimsHandler:
             if joined is not None:
                 return joined[0], [BEFORE_TIME + joined[1]]
         total, claims = await self._pages.read(window, offset, size)
-        until_second = self._until_second
-        return total, [
-            until_second(-claim.newest_first // 60)
-            + _SECONDS[-claim.newest_first % 60]
-            + claim.ready
-            for claim in claims
-        ]
+        return total, list(map(self.record, claims))
+
+    def record(self, claim: ReadyClaim) -> bytes:
+        """A claim as it is answered."""
+        minute, second = divmod(-claim.newest_first, 60)
+        return self._until_second(minute) + _SECONDS[second] + claim.ready
 
     def _find_offset(self, first_day: int, last_day: int) -> int | None:
         """How far the gateway's clock is ahead of UTC in all of these days; None if that changes,

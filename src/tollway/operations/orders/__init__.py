@@ -4,6 +4,7 @@ from tollway.intake.loading import RecordKind
 from tollway.operations.demo_data import DemoPart
 from tollway.operations.orders.companions import COMPANIONS
 from tollway.operations.orders.demo import fill, world_records
+from tollway.operations.orders.export import EXPORTS
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import ORDERS
 from tollway.operations.orders.records import OrderRow, ready_order, record_of, shown_remark
@@ -45,5 +46,5 @@ SUBJECT = Subject(
     ready=ReadyRecords(shop_order, _ready, ("remark", "ready")),
     retained=RETAINED_ORDERS,
     demo=DemoPart(fill, world_records),
-    companions=COMPANIONS,
+    companions=(*COMPANIONS, *EXPORTS),
 )

@@ -1,210 +1,177 @@
-"""Orders of three shops, made up. A day's orders depend on the seed, the shop and the day alone, so
-that a world can be continued; as days pass, an order is shipped and then received."""
+"""The orders of the demo world, made up in `made_orders.py`, and their rows in the database."""
 
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
-from decimal import Decimal
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from itertools import islice
-from random import Random
-from struct import Struct, unpack
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import BindParameter, ColumnElement, LargeBinary, String, bindparam, cast, func
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    LargeBinary,
+    String,
+    bindparam,
+    cast,
+    func,
+    select,
+)
 
 from tollway.operations.demo_data import (
     DEMO_SEED,
     PRODUCTS,
-    SHOPS,
-    DemoProduct,
     DemoTarget,
     Progress,
-    midnight_s,
     no_progress,
     store_all,
 )
-from tollway.operations.orders.records import OrderRecord, ready_order, row_of
+from tollway.operations.orders.counts import counted, recount
+from tollway.operations.orders.made_orders import (
+    DAY_MS,
+    RECEIVED_DAYS,
+    SHIP_DAYS,
+    YEAR_DAYS,
+    MadeOrder,
+    make_orders,
+)
+from tollway.operations.orders.records import (
+    OrderRow,
+    packed,
+    ready_order,
+    receiver_context,
+    receiver_of,
+    row_of,
+)
 from tollway.operations.orders.schema import shop_order
-from tollway.operations.orders.storage import OrderLoader
+from tollway.operations.orders.storage import OrderLoader, numbered
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
-# The shares of the shops in all orders, in per cent.
-_SHARES = (60, 30, 10)
-YEAR_DAYS = 365
-# After so many days an order is shipped, and then received; from then on it stays as it is.
-SHIPPED_DAYS, RECEIVED_DAYS = 2, 8
-# A shop promises to ship so many days after the confirmation, and later what is not made yet.
-_SHIP_DAYS, _SHIP_DAYS_PRE_SALE = 2, (7, 10, 15)
-
-_DAY_MS = 86_400_000
-_SURNAMES = "王李张刘陈杨黄赵周吴徐孙马朱胡郭何林罗高"
-_GIVEN = "伟芳娜敏静丽强磊洋艳勇军杰娟涛明超霞平刚桂英华玉兰红"
-_PLACES = (
-    ("浙江省", "杭州市", "西湖区", "文三路"),
-    ("江苏省", "苏州市", "吴中区", "星湖街"),
-    ("广东省", "深圳市", "南山区", "科苑路"),
-    ("四川省", "成都市", "武侯区", "天府大道"),
-    ("湖北省", "武汉市", "洪山区", "珞喻路"),
-    ("山东省", "青岛市", "市南区", "香港中路"),
-    ("陕西省", "西安市", "雁塔区", "小寨东路"),
-    ("上海市", "上海市", "浦东新区", "世纪大道"),
-)
-_TAG_NAMES = ("退款", "加急", "已核", "补发", "赠品")
-_REMARKS = ("请尽快发货", "缺货请联系买家", "发顺丰，到付", "送货前电话联系", "随单附赠品一份")
-# Orders come at these hours of the day; few at night, most in the evening.
-_HOURS = (0, 1, 7, 8, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 20, 21, 21, 22, 23)
-# What is drawn for one order, at once: a draw for each number would take longer than all the rest.
-_DRAWS = Struct("<3I2H11B")
+_SEALED_AT_ONCE = 250
+# Fields of ready orders, with what is each order's own left open.
+_NAME, _PHONE, _AMOUNT = '"receiver_name":"%s**"', '"receiver_phone":"%s****%s"', b'"pay_amount":'
 
 
-def make_orders(
-    seed: int,
-    per_year: int,
-    first: date,
-    now_s: float,
-    zone: ZoneInfo,
-    products: int = len(PRODUCTS),
-    site: str = "",
-) -> Iterator[OrderRecord]:
-    """The orders of all shops from a day until now, as they stand now. Shop by shop and the newest
-    day first, as they are listed: so the database appends each to the ones before."""
-    today = datetime.fromtimestamp(now_s, zone).date()
-    for shop, share in zip(SHOPS, _SHARES, strict=True):
-        sold = [each for each in PRODUCTS[:products] if each.shop == shop]
-        goods = [(each, site + each.picture_path) for each in sold]
-        for age in range((today - first).days + 1):
-            day = today - timedelta(days=age)
-            made = _day(seed, shop.owner_id, per_year * share // 100, day, age, goods, zone)
-            if age:
-                yield from made
-            else:
-                yield from (each for each in made if each.confirm_time <= now_s * 1000)
+class _Parts(NamedTuple):
+    """What orders of one kind have in common: of the ready order what is between the number and the
+    times, then before and after the amount; and the remark and the tags of the row."""
+
+    middle: bytes
+    before: bytes
+    after: bytes
+    remark: str | None
+    tag: int | None
+    tag_name: str | None
 
 
-def _day(
-    seed: int,
-    owner_id: str,
-    per_year: int,
-    day: date,
-    age: int,
-    goods: Sequence[tuple[DemoProduct, str]],
-    zone: ZoneInfo,
-) -> Iterator[OrderRecord]:
-    chance = Random(f"{seed}:{owner_id}:{day}")  # noqa: S311 - made-up orders, not secrets
-    midnight_ms = midnight_s(day, zone) * 1000
-    number = day.toordinal()
-    # So that any 365 days in a row have exactly as many as were asked for.
-    count = per_year * (number + 1) // YEAR_DAYS - per_year * number // YEAR_DAYS
-    status, changed_days = _progress(age)
-    prefix = f"{day:%y%m%d}-{owner_id[-2:]}"
-    times = sorted(map(_time_of_day_ms, _draw(chance, count)), reverse=True)
-    draws = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * count))
-    for position, (time_ms, drawn) in enumerate(zip(times, draws, strict=True)):
-        phone, house, serial, saved_fen, deadline, *rest = drawn
-        kind, two, where, tagged, tag, noted, note, surname, given, given_2, prefix_2 = rest
-        confirm_ms = midnight_ms + time_ms
-        sold, picture = goods[kind % len(goods)]
-        pieces = 1 if two % 5 else 2
-        province, city, town, street = _PLACES[where % len(_PLACES)]
-        is_tagged = tagged % 10 == 0
-        is_pre_sale = deadline % 40 == 0
-        ship_days = _SHIP_DAYS_PRE_SALE[deadline % 3] if is_pre_sale else _SHIP_DAYS
-        yield OrderRecord(
-            owner_id=owner_id,
-            order_sn=f"{prefix}{position:05}{serial % 10**8:08}",
-            updated_at=confirm_ms + changed_days * _DAY_MS,
-            confirm_time=confirm_ms,
-            order_status=status,
-            receiver_name=_SURNAMES[surname % 20] + _GIVEN[given % 26] + _GIVEN[given_2 % 26],
-            receiver_phone=f"1{'35789'[prefix_2 % 5]}{phone % 10**9:09}",
-            receiver_address=f"{street}{1 + house % 800}号{1 + house % 19}幢{101 + house % 1999}室",
-            goods_name=sold.name,
-            pay_amount=_yuan(pieces * sold.price_fen - saved_fen % 500),
-            goods_count=pieces,
-            goods_img=picture,
-            goods_spec=sold.variant,
-            province=province,
-            city=city,
-            town=town,
-            is_pre_sale=is_pre_sale,
-            last_ship_time=confirm_ms + ship_days * _DAY_MS,
-            remark=_REMARKS[note % 5] if is_tagged and noted % 2 else None,
-            remark_tag=1 + tag % 5 if is_tagged else None,
-            remark_tag_name=_TAG_NAMES[tag % 5] if is_tagged else None,
+class RowMaker:
+    """Makes the rows of made-up orders, part by part: most orders differ in a few fields alone, and
+    to mask, encode and seal each by itself would take as long as all the rest."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+        # What comes before the number of a ready order, by the buyer's place and by the buyer.
+        self._forms: dict[str, str] = {}
+        self._heads: dict[int, bytes] = {}
+        self._parts: dict[tuple[object, ...], _Parts] = {}
+        self._amounts: dict[int, bytes] = {}
+
+    def rows(self, orders: Iterable[MadeOrder]) -> Iterator[OrderRow]:
+        """The rows, in the same order."""
+        stream = iter(orders)
+        while some := list(islice(stream, _SEALED_AT_ONCE)):
+            plain = [
+                (
+                    each.buyer.packed if each.note is None else packed(receiver_of(each.record)),
+                    receiver_context(each.owner_id, each.order_sn),
+                )
+                for each in some
+            ]
+            yield from map(self._row, some, self._sealer.seal_many(plain))
+
+    def _row(self, order: MadeOrder, sealed: bytes) -> OrderRow:
+        (
+            owner_id,
+            order_sn,
+            confirm_ms,
+            updated_ms,
+            status,
+            buyer,
+            product,
+            picture,
+            pieces,
+            pay_fen,
+            ship_days,
+            tag,
+            note,
+        ) = order
+        last_ship_ms = confirm_ms + ship_days * DAY_MS
+        head = self._heads.get(buyer.number) or self._head_of(order)
+        key = (picture, pieces, status, ship_days, tag, note)
+        parts = self._parts.get(key) or self._parts_of(order, key)
+        amount = self._amounts.get(pay_fen)
+        if amount is None:
+            amount = self._amounts[pay_fen] = str(pay_fen / 100).encode()
+        middle, before, after, remark, tag, tag_name = parts
+        times = f'{last_ship_ms},"confirm_time":{confirm_ms}'.encode()
+        return OrderRow(
+            owner_id,
+            -confirm_ms,
+            order_sn,
+            updated_ms,
+            status,
+            buyer.province,
+            buyer.city,
+            buyer.town,
+            product.name,
+            picture,
+            product.variant,
+            pieces,
+            ship_days != SHIP_DAYS,
+            last_ship_ms,
+            pay_fen,
+            remark,
+            tag,
+            tag_name,
+            0,
+            sealed,
+            b"".join((head, order_sn.encode(), middle, times, before, amount, after)),
         )
 
-
-def _time_of_day_ms(drawn: int) -> int:
-    return _HOURS[drawn % 24] * 3_600_000 + drawn // 24 % 3_600_000
-
-
-def _draw(chance: Random, count: int) -> tuple[int, ...]:
-    return unpack(f"<{count}I", chance.randbytes(4 * count))
-
-
-def _progress(age_days: int) -> tuple[int, int]:
-    """An order's status by its age, and the day on which it got that status."""
-    if age_days >= RECEIVED_DAYS:
-        return 3, RECEIVED_DAYS
-    return (2, SHIPPED_DAYS) if age_days >= SHIPPED_DAYS else (1, 0)
-
-
-@cache
-def _yuan(fen: int) -> Decimal:
-    return Decimal(fen) / 100
-
-
-class ReadyForms:
-    """Ready orders by forms: made-up orders differ in a few fields alone, and to mask and encode
-    each of them would take as long as all the rest."""
-
-    def __init__(self) -> None:
-        self._forms: dict[tuple[object, ...], str] = {}
-
-    def ready(self, order: OrderRecord) -> bytes:
-        if order.remark_tag is not None:
-            # Few, and of many kinds.
-            return ready_order(order)
-        alike = (order.goods_img, order.province, order.goods_count, order.is_pre_sale)
-        form = self._forms.get(alike)
+    def _head_of(self, order: MadeOrder) -> bytes:
+        name, phone = order.buyer.receiver[:2]
+        shown = (name[0], phone[:3], phone[7:])
+        form = self._forms.get(order.buyer.town)
         if form is None:
-            form = self._forms[alike] = _form_of(order)
-        return (form % _own_fields(order)).encode()
+            form = ready_order(order.record).partition(order.order_sn.encode())[0].decode()
+            form = form.replace(_NAME % shown[:1], _NAME, 1)
+            form = self._forms[order.buyer.town] = form.replace(_PHONE % shown[1:], _PHONE, 1)
+        head = self._heads[order.buyer.number] = (form % shown).encode()
+        return head
+
+    def _parts_of(self, order: MadeOrder, key: tuple[object, ...]) -> _Parts:
+        row = row_of(order.record, self._sealer)
+        rest = row.ready.partition(order.order_sn.encode())[2]
+        times = f'{row.last_ship_ms},"confirm_time":{order.confirm_ms}'.encode()
+        middle, _, rest = rest.partition(times)
+        before, _, rest = rest.partition(_AMOUNT)
+        after = rest.removeprefix(str(order.pay_fen / 100).encode())
+        remarked = (row.remark, row.remark_tag, row.remark_tag_name)
+        parts = self._parts[key] = _Parts(middle, before + _AMOUNT, after, *remarked)
+        return parts
 
 
-def _own_fields(order: OrderRecord) -> tuple[object, ...]:
-    phone = order.receiver_phone
-    return (
-        order.receiver_name[0],
-        phone[:3],
-        phone[7:],
-        order.order_sn,
-        order.last_ship_time,
-        order.confirm_time,
-        float(order.pay_amount),
-        order.order_status,
-    )
+_ANY = Query(select(shop_order.c.owner_id).limit(1))
 
 
-def _form_of(order: OrderRecord) -> str:
-    """The ready order with its own fields left open."""
-    form = ready_order(order).decode().replace("%", "%%")
-    own = iter(_own_fields(order))
-    for field in (
-        '"receiver_name":"%s**"',
-        '"receiver_phone":"%s****%s"',
-        '"order_sn":"%s"',
-        '"last_ship_time":%s',
-        '"confirm_time":%s',
-        '"pay_amount":%s',
-        '"order_status":%s',
-    ):
-        values = tuple(islice(own, field.count("%")))
-        form = form.replace(field % values, field, 1)
-    return form
+class _FirstOrders(OrderLoader):
+    """Where no order is stored yet: these are made once each, and in the order of the key."""
+
+    async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
+        await transaction.insert_rows(shop_order, await numbered(transaction, records))
+        await recount(transaction, counted(records))
+        return len(records)
 
 
 class Size(NamedTuple):
@@ -280,9 +247,9 @@ async def fill_orders(
 ) -> None:
     """Stores the orders from a day until now, and updates those that are stored already."""
     made = make_orders(DEMO_SEED, per_year, first, now_s, zone, products, site)
-    forms = ReadyForms()
-    rows = (row_of(order, sealer, forms.ready(order)) for order in made)
-    await store_all(database, OrderLoader(sealer), rows, progress)
+    is_first = await database.fetch_one(_ANY) is None
+    loader = _FirstOrders(sealer) if is_first else OrderLoader(sealer)
+    await store_all(database, loader, RowMaker(sealer).rows(made), progress)
 
 
 async def _move_pictures(database: Database, old_site: str, new_site: str) -> None:

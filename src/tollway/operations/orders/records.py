@@ -91,7 +91,7 @@ class Receiver(NamedTuple):
     remark: str | None = None
 
 
-_pack: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
+packed: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
 
@@ -108,9 +108,6 @@ def checked_record(values: dict[str, object]) -> OrderRecord:
 
 def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> OrderRow:
     """The record as it is stored; `ready` if it is known already."""
-    receiver = Receiver(
-        record.receiver_name, record.receiver_phone, record.receiver_address, record.remark or None
-    )
     return OrderRow(
         record.owner_id,
         -record.confirm_time,
@@ -131,8 +128,17 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.remark_tag,
         record.remark_tag_name,
         0,
-        sealer.seal(_pack(receiver), receiver_context(record.owner_id, record.order_sn)),
+        sealer.seal(
+            packed(receiver_of(record)), receiver_context(record.owner_id, record.order_sn)
+        ),
         ready_order(record) if ready is None else ready,
+    )
+
+
+def receiver_of(record: OrderRecord) -> Receiver:
+    """What is sealed of a record."""
+    return Receiver(
+        record.receiver_name, record.receiver_phone, record.receiver_address, record.remark or None
     )
 
 

@@ -176,35 +176,39 @@ async def _lock_owners(transaction: Transaction, owners: Iterable[str]) -> None:
     await transaction.lock_names(f"orders of {owner}" for owner in owners)
 
 
+_CHANGE_AT = OrderRow._fields.index("change_no")
 _LAST_CHANGE = Query(
     select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
 )
 
 
-async def _numbered(transaction: Transaction, rows: Sequence[OrderRow]) -> list[OrderRow]:
+async def numbered(transaction: Transaction, rows: Sequence[OrderRow]) -> list[OrderRow]:
     """The orders with their change numbers, in the order of commits: a shop is locked by now.
 
     They go by the clock too, so that a restored database gives no number again that a caller has
     seen, and a cursor from before the restore still comes before what is stored after it.
     """
     last: dict[str, int] = {}
-    numbered = []
+    changed = []
     for row in rows:
         number = last.get(row.owner_id)
         if number is None:
             found = await transaction.fetch_one(_LAST_CHANGE, owner=row.owner_id)
             number = max(found[0] if found else 0, time_ns() // 1000)
         last[row.owner_id] = number + 1
-        numbered.append(row._replace(change_no=number + 1))
+        # Not `_replace`, which takes three times as long.
+        changed.append(
+            OrderRow._make((*row[:_CHANGE_AT], last[row.owner_id], *row[_CHANGE_AT + 1 :]))
+        )
     await transaction.put_rows(upserts(order_change), sorted(last.items()))
-    return numbered
+    return changed
 
 
 async def _put_new(transaction: Transaction, orders: Mapping[Key, OrderRow]) -> int:
     """Stores orders of which none may be stored yet. Looking each of them up first would take
     longer, and, where the engine maps the file, read ever more of it into memory."""
     # In the order of the key, which halves the engine's work.
-    coming = await _numbered(transaction, sorted(orders.values()))
+    coming = await numbered(transaction, sorted(orders.values()))
     async with transaction.savepoint():
         await transaction.insert_rows(shop_order, coming)
     await recount(transaction, counted(coming))
@@ -240,7 +244,7 @@ async def _put_newer(
     if places:
         async with transaction.with_new_plan():
             await transaction.execute_many(_REMOVE, places)
-    coming = await _numbered(transaction, coming)
+    coming = await numbered(transaction, coming)
     await transaction.insert_rows(shop_order, coming)
     counts = counted(coming)
     counts.subtract(counted(leaving))

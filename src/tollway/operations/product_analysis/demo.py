@@ -3,6 +3,7 @@ that a world can be continued day by day and still be the same."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from functools import cache
 from itertools import chain
 from random import Random
 from typing import NamedTuple
@@ -40,7 +41,7 @@ _SOURCES = (
     ("手淘拍立淘", 1),
 )
 _SOURCE_NAMES = [name for name, _ in _SOURCES]
-_SOURCE_WEIGHTS = [weight for _, weight in _SOURCES]
+_SOURCE_WEIGHTS = tuple(weight for _, weight in _SOURCES)
 # How often a visitor used each of a product's words; of five the last is the rarest.
 _WORD_WEIGHTS = (10, 6, 4, 2, 1)
 # The site of a gateway with the usual settings.
@@ -71,9 +72,7 @@ def make_figures(
             yield from _day(seed, position, each, day, part_of_last if day == last else 1.0)
 
 
-def _day(
-    seed: int, position: int, sold: DemoProduct, day: date, part: float
-) -> Iterator[FigureRow]:
+def _day(seed: int, position: int, sold: DemoProduct, day: date, part: float) -> list[FigureRow]:
     """Made for the whole day, source by source, of which a part is over. The totals are sums, so
     that all of it adds up at any time."""
     chance = Random(f"{seed}:{sold.id}:{day}")  # noqa: S311 - made-up figures, not secrets
@@ -81,42 +80,49 @@ def _day(
     visitors = int(chance.gauss(900, 150) * (1.3 if day.weekday() >= 5 else 1.0)) + 40 * position
     visitors = max(60, visitors)
     buyers = int(visitors * chance.uniform(0.02, 0.06))
-    seen = _split(chance, _SOURCE_WEIGHTS, visitors, part)
-    bought = _split(chance, _SOURCE_WEIGHTS, buyers, part)
+    by_source, by_word = _spreads(seed, _SOURCE_WEIGHTS), _spreads(seed, _WORD_WEIGHTS)
+    drawn = chance.randbytes(4)
+    seen = _split(by_source[drawn[0]], visitors, part)
+    bought = _split(by_source[drawn[1]], buyers, part)
     # Some buy two; what is ordered is not always paid for.
-    ordered = [count + int(count * chance.random() / 3) for count in bought]
+    more = chance.random() / 2
+    ordered = [count + int(count * more) for count in bought]
     paid = sum(ordered) - int(chance.random() * (sum(ordered) - sum(bought)))
     collected, carted = chance.uniform(0.01, 0.04), chance.uniform(0.05, 0.12)
     visitors = sum(seen)
-    yield (
-        product_day,
-        (
-            *key,
-            visitors,
-            sum(bought),
-            paid * sold.price_fen,
-            int(visitors * collected),
-            paid,
-            int(visitors * carted),
-        ),
-    )
+    totals = (visitors, sum(bought), paid * sold.price_fen)
+    today = (int(visitors * collected), paid, int(visitors * carted))
+    rows: list[FigureRow] = [(product_day, key + totals + today)]
     for name, *counts in zip(_SOURCE_NAMES, seen, bought, ordered, strict=True):
-        yield product_figure, (*key, "source", name, *counts, 0)
-    found = _split(chance, _WORD_WEIGHTS, visitors // 3, 1.0)
-    found_by_buyers = _split(chance, _WORD_WEIGHTS, sum(bought) // 3, 1.0)
+        rows.append((product_figure, (*key, "source", name, *counts, 0)))
+    found = _split(by_word[drawn[2]], visitors // 3, 1.0)
+    found_by_buyers = _split(by_word[drawn[3]], sum(bought) // 3, 1.0)
+    again = 2 + chance.random()
     for word, count, buying in zip(sold.words, found, found_by_buyers, strict=True):
-        views = count * 2 + int(count * chance.random())
-        yield product_figure, (*key, "keyword", word, count, buying, buying, views)
-        yield product_figure, (*key, "search", f"{word}推荐", count // 2, buying // 2, 0, 0)
+        views = int(count * again)
+        rows.append((product_figure, (*key, "keyword", word, count, buying, buying, views)))
+        searched = (*key, "search", f"{word}推荐", count // 2, buying // 2, 0, 0)
+        rows.append((product_figure, searched))
+    return rows
 
 
-def _split(chance: Random, weights: Sequence[int], total: int, part: float) -> list[int]:
+@cache
+def _spreads(seed: int, weights: tuple[int, ...]) -> list[list[float]]:
+    """As many spreads as a byte can choose from: the share of each part, around its weight."""
+    chance = Random(f"{seed}:{weights}")  # noqa: S311 - made-up figures, not secrets
+    spreads = []
+    for _ in range(256):
+        drawn = [weight * (0.7 + 0.6 * chance.random()) for weight in weights]
+        whole = sum(drawn)
+        spreads.append([each / whole for each in drawn])
+    return spreads
+
+
+def _split(spread: Sequence[float], total: int, part: float) -> list[int]:
     """Shares of a total, each as far as the day has come."""
-    spread = [weight * (0.7 + 0.6 * chance.random()) for weight in weights]
-    whole = sum(spread)
-    shares = [int(total * share / whole) for share in spread]
+    shares = [int(total * share) for share in spread]
     shares[0] += total - sum(shares)
-    return [int(share * part) for share in shares]
+    return shares if part == 1.0 else [int(share * part) for share in shares]
 
 
 class Size(NamedTuple):

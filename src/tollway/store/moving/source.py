@@ -14,7 +14,7 @@ from tollway.store.sqlite.files import ServingLock
 # Last, because no call can be answered before the tokens exist.
 _LAST = ("token", "version")
 # Rows about the processes that serve one database mean nothing in another.
-_STAY = ("node", "schema_floor")
+_STAY = ("node", "schema_floor", "last_run")
 
 
 def moved_tables(tables: Iterable[Table]) -> tuple[Table, ...]:

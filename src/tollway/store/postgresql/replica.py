@@ -103,6 +103,12 @@ class ReadingDatabase:
         """Whether reads go to the replica at the moment."""
         return monotonic() - self._level_at_s <= self._lag_s
 
+    @property
+    def lag_ms(self) -> int | None:
+        """How long ago the replica had all that the primary had; None if it never had."""
+        lag_s = monotonic() - self._level_at_s
+        return None if lag_s == float("inf") else int(lag_s * 1000)
+
     def connection_use(self) -> ConnectionUse:
         """Of the connections to the replica."""
         return self._replica.connection_use()

@@ -86,6 +86,8 @@ waybill = Table(
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
     Index("waybill_request", "request_id"),
+    # The newest of all carriers.
+    Index("waybill_asked", "asked_at_s", "wp_code"),
     sqlite_with_rowid=False,
 )
 # One that was cancelled or refused frees its key, so only those in force must be alone under it.

@@ -35,6 +35,7 @@ consent = Table(
     CheckConstraint("granted_by IN ('owner', 'operator')", name="consent_granted_by"),
     Index("consent_id", "id", unique=True),
     Index("consent_account", "account_id"),
+    Index("consent_granted", "granted_at_s", "id"),
     sqlite_with_rowid=False,
 )
 

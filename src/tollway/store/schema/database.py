@@ -5,7 +5,8 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary
 
 from tollway.store.schema import metadata
 
-# The processes that serve; `knows_schema` is the newest revision that their version knows.
+# The processes that serve; `knows_schema` is the newest revision that their version knows, `lag_ms`
+# how long ago its replica, if it has one, had all that the primary had.
 node = Table(
     "node",
     metadata,
@@ -17,6 +18,8 @@ node = Table(
     Column("knows_key", BigInteger, nullable=False),
     Column("seals_with", BigInteger, nullable=False),
     Column("seen_at_ms", BigInteger, nullable=False),
+    Column("connections", BigInteger),
+    Column("lag_ms", BigInteger),
     sqlite_with_rowid=False,
 )
 
@@ -36,6 +39,18 @@ key_check = Table(
     Column("setting", String, primary_key=True),
     Column("key_id", Integer, primary_key=True, autoincrement=False),
     Column("fingerprint", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The last run of each work that is done now and then: audits, backups, imports, the pushes of a
+# source. `result` is JSON.
+last_run = Table(
+    "last_run",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("at_s", BigInteger, nullable=False),
+    Column("is_good", Integer, nullable=False),
+    Column("result", String, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -28,6 +28,16 @@ PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
 """
 
+# Of a file that gets its name only when it is whole: a crash may leave it ruined, so it needs no
+# log, and waits for no disk.
+_PRAGMAS_UNFINISHED = """
+PRAGMA journal_mode = MEMORY;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -65536;
+PRAGMA temp_store = MEMORY;
+PRAGMA trusted_schema = OFF;
+"""
+
 _KNOWN = (apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE)
 _CHECKPOINT_WAIT_MS = 200
 
@@ -62,7 +72,7 @@ def our_errors() -> Iterator[None]:
 class Connection:
     """One connection, used by one thread at a time."""
 
-    def __init__(self, path: str, busy_timeout_ms: int) -> None:
+    def __init__(self, path: str, busy_timeout_ms: int, *, is_unfinished: bool = False) -> None:
         self._busy_timeout_ms = busy_timeout_ms
         with our_errors():
             self.raw = apsw.Connection(path, statementcachesize=256)
@@ -71,7 +81,8 @@ class Connection:
                 # One plan for a query, whatever its values: otherwise SQLite plans it again for
                 # each execution, which takes as long as to read a page of rows.
                 self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-                self.raw.execute(_PRAGMAS).fetchall()
+                pragmas = _PRAGMAS_UNFINISHED if is_unfinished else _PRAGMAS
+                self.raw.execute(pragmas).fetchall()
             except apsw.Error:
                 self.abandon()
                 raise

@@ -65,21 +65,24 @@ class SqliteDatabase:
         busy_timeout_s: float,
         metrics: Timings,
         turns: WriteTurns | None = None,
+        *,
+        is_unfinished: bool = False,
     ) -> None:
+        """One that is unfinished is new, and not served: it has no write-ahead log."""
         busy_timeout_ms = round(busy_timeout_s * 1000)
-        self._reader = Connection(path, busy_timeout_ms)
+        self._reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
         # One long read at a time: a second core is not theirs to take.
-        self._long_reader = Connection(path, busy_timeout_ms)
+        self._long_reader = Connection(path, busy_timeout_ms, is_unfinished=is_unfinished)
         self._long_read = threading.Lock()
         self._long_reads = BoundedSlots(1, "another long read takes its time")
         self._patience_s = busy_timeout_s
-        self._writer = Writer(path, busy_timeout_ms, metrics, turns)
+        self._writer = Writer(path, busy_timeout_ms, metrics, turns, is_unfinished=is_unfinished)
         self._log = Path(f"{path}-wal")
         self._log_max_bytes = _LOG_MAX_BYTES
         # The index exists once something was read.
         self._reader.run("SELECT 1 FROM sqlite_schema LIMIT 1")
-        self._changes = ChangeWatch(path)
-        self.change_mark = self._changes.mark
+        self._changes = None if is_unfinished else ChangeWatch(path)
+        self.change_mark: Callable[[], object] = self._changes.mark if self._changes else object
         self._metrics = metrics
 
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
@@ -110,7 +113,7 @@ class SqliteDatabase:
         follows the other there is none, and the log grows without a bound. So it is done here,
         before the next long read can begin.
         """
-        if self._log.stat().st_size < self._log_max_bytes:
+        if self._changes is None or self._log.stat().st_size < self._log_max_bytes:
             return
         try:
             # Most of it beside the commits, so that they wait for the rest of it only.
@@ -140,7 +143,8 @@ class SqliteDatabase:
         self._writer.close()
         self._long_reader.close()
         self._reader.close()
-        self._changes.close()
+        if self._changes is not None:
+            self._changes.close()
 
     async def schema_revision(self) -> str | None:
         with our_errors():
@@ -175,12 +179,31 @@ class SqliteDatabase:
 
     def back_up(self, destination: str, progress: Callable[[int, int], None]) -> None:
         """Copies the database as it is at one moment, while others go on writing to it."""
-        # One read transaction around it all: otherwise each commit by others between two steps
-        # would make the copy begin again, and on a busy database it would never end.
-        source = self._reader.raw
-        with our_errors(), closing(apsw.Connection(destination)) as target, source:
-            source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-            with target.backup("main", source, "main") as backup:
-                while not backup.done:
-                    backup.step(1024)
-                    progress(backup.page_count - backup.remaining, backup.page_count)
+        _copy(self._reader.raw, destination, progress)
+
+
+def back_up_file(path: str, destination: str) -> None:
+    """Copies a database that this process serves, over a connection of its own; in any thread."""
+    with our_errors(), closing(apsw.Connection(path, apsw.SQLITE_OPEN_READONLY)) as source:
+        _copy(source, destination, lambda *_: None)
+
+
+def write_if_free(path: str, query: Query, **values: object) -> bool:
+    """Executes one statement, if no other program writes at this moment."""
+    with closing(apsw.Connection(path)) as connection:
+        try:
+            connection.execute(query.sqlite.text, query.sqlite.arguments(values)).fetchall()
+        except apsw.BusyError:
+            return False
+    return True
+
+
+def _copy(source: apsw.Connection, destination: str, progress: Callable[[int, int], None]) -> None:
+    # One read transaction around it all: otherwise each commit by others between two steps would
+    # make the copy begin again, and on a busy database it would never end.
+    with our_errors(), closing(apsw.Connection(destination)) as target, source:
+        source.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        with target.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(1024)
+                progress(backup.page_count - backup.remaining, backup.page_count)

@@ -132,8 +132,11 @@ class Writer:
         busy_timeout_ms: int,
         metrics: Timings,
         turns: WriteTurns | None = None,
+        *,
+        is_unfinished: bool = False,
     ) -> None:
         self._path = path
+        self._is_unfinished = is_unfinished
         self._turns = turns
         self._busy_timeout_ms = busy_timeout_ms
         self._connection: Connection | None = None
@@ -219,7 +222,9 @@ class Writer:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            opened = Connection(self._path, self._busy_timeout_ms)
+            opened = Connection(
+                self._path, self._busy_timeout_ms, is_unfinished=self._is_unfinished
+            )
             # Pages that a long import touches would stay mapped, and its memory grow with the file.
             opened.run("PRAGMA mmap_size = 0")
             self._connection = opened

@@ -36,6 +36,7 @@ PAGES = (
     PageSpec(records.SHOPS, records.show_shops),
     PageSpec(tokens.TOKENS, tokens.show_tokens),
     PageSpec(f"{tokens.TOKENS}/issue", act=tokens.issue_act),
+    PageSpec(f"{tokens.TOKENS}/rotate", tokens.show_rotation, tokens.rotate_act),
     PageSpec(f"{tokens.TOKENS}/revoke", tokens.revoke_act, tokens.revoke_act),
     PageSpec(tokens.MEMBERS, tokens.show_members),
     PageSpec(f"{tokens.MEMBERS}/invite", act=tokens.invite_act, needs_owner=True),

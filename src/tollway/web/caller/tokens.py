@@ -10,11 +10,11 @@ from tollway.identity.people import (
     list_members,
     remove_person,
 )
-from tollway.ledger.tokens import Token, issue_token, list_tokens, revoke_token
+from tollway.ledger.tokens import Token, issue_token, list_tokens, replace_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
 from tollway.web.pages import PageError
 from tollway.web.wording import sentence
@@ -26,6 +26,7 @@ _ROLES = {
     Role.DEVELOPER: sentence("developer"),
     Role.READER: sentence("reader"),
 }
+_GRACE_HOURS = (1, 24, 72, 168)
 _SAID = {
     "revoked": sentence("The token is revoked: it is refused from the next call on."),
     "removed": sentence("The member was removed and is signed out."),
@@ -43,11 +44,10 @@ async def _tokens_page(context: Context, *first: Block) -> Response:
     if said and not first:
         blocks.append(Notice(say(said), "good"))
     tokens = await list_tokens(context.database, own)
-    blocks.append(tokens_table(context, tokens, f"{TOKENS}/revoke", ""))
+    rotate = f"{TOKENS}/rotate" if context.person.may_change else ""
+    blocks.append(tokens_table(context, tokens, f"{TOKENS}/revoke", "", rotate))
     if context.person.may_change:
         blocks.append(token_form(context, f"{TOKENS}/issue", ""))
-    note = say("To rotate a token: issue a new one, change your program, then revoke the old one.")
-    blocks.append(Notice(note))
     return context.page(say("Tokens"), blocks)
 
 
@@ -73,6 +73,31 @@ async def _own_token(context: Context) -> Token:
         if each.id == context.form.get("token"):
             return each
     raise PageError(404, "There is no such token", "It may be revoked already.")
+
+
+async def show_rotation(context: Context) -> Response:
+    say, token = context.say, await _own_token(context)
+    name = token.label or token.start
+    hours = [(str(each), say("{count} h", count=each)) for each in _GRACE_HOURS]
+    form = Form(
+        f"{TOKENS}/rotate",
+        say("Make a new token"),
+        [Field("hours", say("The old one is accepted for"), "select", "24", hours)],
+        hidden={"token": token.id},
+        title=say("Rotate the token {name}", name=name),
+        note=say("The new token has the same limits. Change your program before the old one ends."),
+    )
+    return context.page(say("Tokens"), [form], crumbs=[Link(say("Tokens"), TOKENS)])
+
+
+async def rotate_act(context: Context) -> Response:
+    say, token = context.say, await _own_token(context)
+    hours = context.whole_number("hours", say("The old one is accepted for"))
+    if hours not in _GRACE_HOURS:
+        raise PageError(400, "There is no such time", "Choose one of the list.")
+    issued = await replace_token(context.database, context.runtime, token, hours * 3600)
+    note = say("Copy it now: it is not shown again.")
+    return await _tokens_page(context, Secret(say("The new token"), issued.text, note))
 
 
 async def revoke_act(context: Context) -> Response:

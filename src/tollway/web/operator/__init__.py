@@ -5,6 +5,12 @@ overview.py      what goes on, and what needs attention
 account_list.py  accounts: the list, and opening one
 accounts.py      one account, and the acts on it
 requests.py      the log of calls, and one call's receipt
-lists.py         shops, carriers, waybills, data, nodes, trail, settings
+attention.py     the alarms of the overview
+shops.py         shops and consents
+carriers.py      carriers, pools of numbers, waybills with their labels
+data.py          imports and sources
+rejected.py      rejected records
+system.py        nodes, audit, backup, trail, settings
+tables.py        what these lists share
 prices.py        operations and their common prices
 """

@@ -7,14 +7,11 @@ from datetime import datetime
 from sqlalchemy import Integer, bindparam, func, select
 from starlette.responses import Response
 
-from tollway.carriers.pools import numbers_left
 from tollway.ledger.accounts import find_account
-from tollway.ledger.holds import count_open_holds
 from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
 from tollway.store.query import Query
-from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import refused_call
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
@@ -30,14 +27,15 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.charts import Series, spark, stacked_columns
-from tollway.web.wording import grouped
+from tollway.web.latencies import Percentiles
+from tollway.web.operator.attention import attention
+from tollway.web.wording import exact_time, grouped
 
 PATH = "/operator"
 _LIVE_S = 5
 _TOP = 8
 # Of the newest refused calls so many are counted: with more, the shares stay what they are.
 _COUNTED_MAX = 5000
-_FEW_NUMBERS = 100
 
 _newest_refused = (
     select(refused_call.c.reason, (1 + refused_call.c.more).label("calls"))
@@ -55,8 +53,6 @@ _REFUSED = Query(
         _newest_refused.c.reason
     )
 )
-_some_rejected = select(rejected_record.c.id).limit(1000).subquery()
-_REJECTED = Query(select(func.count()).select_from(_some_rejected))
 
 
 async def show_overview(context: Context) -> Response:
@@ -65,12 +61,13 @@ async def show_overview(context: Context) -> Response:
     minutes = await usage_by_time(database, MINUTE_S, now_s - now_s % 60 - 59 * MINUTE_S)
     hours = await usage_by_time(database, HOUR_S, now_s - now_s % HOUR_S - 23 * HOUR_S)
     refused = await _refusals(database, now_s)
+    taken = await context.services.latencies.recent(context.now_s)
     blocks: list[Block] = [
-        _figures(context, minutes, hours, refused),
+        _figures(context, minutes, hours, refused, taken),
         _chart(context, hours, now_s),
         Columns(
             [
-                await _attention(context, now_s),
+                await attention(context),
                 await _top(context, now_s),
                 _reasons(context, refused, now_s),
             ]
@@ -91,6 +88,7 @@ def _figures(
     minutes: Sequence[tuple[object, ...]],
     hours: Sequence[tuple[object, ...]],
     refused: Counter[str],
+    taken: Percentiles | None,
 ) -> Figures:
     say, now_s = context.say, int(context.now_s)
     by_minute: Counter[int] = Counter()
@@ -100,8 +98,8 @@ def _figures(
     series = [by_minute[first + index * MINUTE_S] for index in range(60)]
     last_hour = sum(series)
     credit = sum(
-        int(str(taken))
-        for _, operation, _, taken in hours
+        int(str(spent))
+        for _, operation, _, spent in hours
         if str(operation) not in BY_NAME or BY_NAME[str(operation)].balance_unit == "credits"
     )
     not_charged = refused.total()
@@ -126,9 +124,28 @@ def _figures(
                 tone="bad" if share > 20 else "",
                 href="/operator/requests",
             ),
+            _latency_figure(context, taken),
             Figure(say("Credits taken in 24 h"), grouped(credit)),
         ]
     )
+
+
+def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
+    say = context.say
+    label = say("Time of a call, p50 and p99")
+    if taken is None:
+        return Figure(label, "–", note=say("no call since the start of this node"))
+    note = say(
+        "of {count} calls since {time}, on this node",
+        count=grouped(taken.calls),
+        time=exact_time(taken.since_s, context.web.zone)[11:16],
+    )
+    shown = f"{_milliseconds(taken.half_ms)} / {_milliseconds(taken.most_ms)}"
+    return Figure(label, shown, unit="ms", note=note)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else grouped(round(value))
 
 
 def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) -> Chart:
@@ -160,42 +177,6 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
         stacked_columns(labels, series, title),
         Table(columns, rows, Empty("")),
         [(each.kind, each.name) for each in series],
-    )
-
-
-async def _attention(context: Context, now_s: int) -> Table:
-    """What needs a person, with where it is cured."""
-    say, database = context.say, context.database
-    rows = []
-    holds = await count_open_holds(database, now_s * 1000)
-    if holds.overdue:
-        rows.append(
-            [
-                Cell(
-                    say("{count} waybills wait too long for their carrier", count=holds.overdue),
-                    tone="bad",
-                ),
-                Cell("tollway reconcile", "mono"),
-            ]
-        )
-    for wp_code, left in sorted((await numbers_left(database)).items()):
-        if left < _FEW_NUMBERS:
-            text = say("{carrier} has {count} numbers left", carrier=wp_code, count=left)
-            rows.append(
-                [
-                    Cell(text, tone="bad" if left == 0 else "soon"),
-                    Cell(say("Carriers"), href="/operator/carriers"),
-                ]
-            )
-    ((rejected,),) = await database.fetch_long(_REJECTED, "overview")
-    if rejected:
-        text = say("{count} pushed records were rejected", count=grouped(rejected))
-        rows.append([Cell(text, tone="soon"), Cell(say("Data"), href="/operator/data")])
-    return Table(
-        [Column(say("What")), Column(say("Where"))],
-        rows,
-        Empty(say("Nothing needs attention.")),
-        title=say("Needs attention"),
     )
 
 

@@ -35,7 +35,17 @@ CREATE TABLE node (
     knows_key BIGINT NOT NULL,
     seals_with BIGINT NOT NULL,
     seen_at_ms BIGINT NOT NULL,
+    connections BIGINT,
+    lag_ms BIGINT,
     PRIMARY KEY (id)
+);
+
+CREATE TABLE last_run (
+    name VARCHAR COLLATE "C" NOT NULL,
+    at_s BIGINT NOT NULL,
+    is_good INTEGER NOT NULL,
+    result VARCHAR COLLATE "C" NOT NULL,
+    PRIMARY KEY (name)
 );
 
 -- One row: the oldest schema whose gateways can serve on this one.
@@ -281,6 +291,7 @@ CREATE TABLE consent (
 );
 CREATE UNIQUE INDEX consent_id ON consent (id);
 CREATE INDEX consent_account ON consent (account_id);
+CREATE INDEX consent_granted ON consent (granted_at_s, id);
 
 -- Every successful call under a grant. A repetition names the request that it repeats.
 CREATE TABLE consent_use (
@@ -388,7 +399,7 @@ CREATE TABLE usage (
     amount BIGINT NOT NULL,
     PRIMARY KEY (span_s, start_s, account_id, unit, operation)
 );
-CREATE INDEX usage_account ON usage (account_id, span_s, start_s);
+CREATE INDEX usage_account ON usage (account_id, span_s, start_s, calls, amount);
 
 -- Up to which number the entries of a balance are in the sums.
 CREATE TABLE usage_cursor (

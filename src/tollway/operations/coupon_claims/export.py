@@ -1,0 +1,168 @@
+"""The export of the coupon claims of a channel, and its file."""
+
+from datetime import datetime
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from sqlalchemy import BigInteger, String, bindparam, select, tuple_
+
+from tollway.contract.fields import Choice, Field, Seconds, Text, seconds_of
+from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.coupon_claims.handler import CouponClaimsHandler
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
+from tollway.operations.coupon_claims.schema import coupon_claim
+from tollway.operations.exports import (
+    Export,
+    Line,
+    Position,
+    made,
+    not_a_line,
+    opened,
+    streamed,
+)
+from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
+from tollway.store.query import Query
+
+_ID = Text(max_length=64)
+_FIRST = Position(-(2**62), "")
+
+
+class ClaimsExportRequest(msgspec.Struct, frozen=True):
+    startTime: Annotated[
+        int | datetime, Field(Seconds(), "Start of the claim window, seconds timestamp; included.")
+    ]
+    endTime: Annotated[
+        int | datetime, Field(Seconds(), "End of the claim window; excluded. Any length.")
+    ]
+    sid: Annotated[str, Field(_ID, "Channel user identifier.")]
+    type: Annotated[
+        int,
+        Field(
+            Choice(((4, "food delivery"), (6, "flash purchase"))),
+            "4 = food delivery; 6 = flash purchase.",
+        ),
+    ]
+
+
+class ClaimsFileRequest(msgspec.Struct, frozen=True):
+    export_id: Annotated[str, Field(Text(max_length=1000), "The export_id of the export.")]
+    after: Annotated[
+        str | None,
+        Field(
+            Text(max_length=128),
+            "The couponCode of the last whole line that arrived; from the first if left out.",
+        ),
+    ] = None
+
+
+def _check(request: ClaimsExportRequest, zone: ZoneInfo) -> None:
+    if seconds_of(request.endTime, zone) <= seconds_of(request.startTime, zone):
+        raise Refusal(Reason.WINDOW_BACKWARDS, start="startTime", end="endTime")
+
+
+CLAIMS_EXPORT = Operation(
+    name="coupon_claims_export",
+    title="Export of coupon claims",
+    method="POST",
+    path=f"{COUPON_CLAIMS.path}/export",
+    encoding=Encoding.JSON,
+    request_type=ClaimsExportRequest,
+    response_type=Export,
+    unit=Unit.CREDITS,
+    default_price=COUPON_CLAIMS.default_price,
+    check=_check,
+    own_reasons=(Reason.WINDOW_BACKWARDS,),
+    companion_of=COUPON_CLAIMS.name,
+    is_measured=True,
+)
+CLAIMS_FILE = Operation(
+    name="coupon_claims_export_file",
+    title="The file of an export of coupon claims",
+    method="GET",
+    path=f"{CLAIMS_EXPORT.path}/file",
+    encoding=Encoding.QUERY,
+    request_type=ClaimsFileRequest,
+    response_type=Export,
+    unit=Unit.CREDITS,
+    default_price=0,
+    companion_of=COUPON_CLAIMS.name,
+    is_file=True,
+)
+
+_of_sid = (
+    coupon_claim.c.sid == bindparam("wanted_sid"),
+    coupon_claim.c.claim_type == bindparam("wanted_type"),
+)
+_place = tuple_(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
+_LINES = Query(
+    select(*(coupon_claim.c[name] for name in ReadyClaim._fields))
+    .where(
+        *_of_sid,
+        coupon_claim.c.newest_first > bindparam("newest", type_=BigInteger),
+        coupon_claim.c.newest_first <= bindparam("oldest", type_=BigInteger),
+        _place > tuple_(bindparam("last", type_=BigInteger), bindparam("last_code", type_=String)),
+    )
+    .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
+    .limit(bindparam("most"))
+)
+_POSITION = Query(
+    select(coupon_claim.c.newest_first).where(
+        *_of_sid, coupon_claim.c.coupon_code == bindparam("wanted")
+    )
+)
+
+
+def _export_handler(services: Services) -> Handler:
+    pages = ClaimPages(services.database)
+
+    async def handle(request: ClaimsExportRequest, call: CallInfo) -> Priced:
+        start_s, end_s = (
+            seconds_of(each, services.zone) for each in (request.startTime, request.endTime)
+        )
+        window = Window(request.sid, request.type, start_s, end_s)
+        records, _ = await pages.read(window, 0, 1)
+        return made(services, call, CLAIMS_FILE.path, window, records, {})
+
+    return handle
+
+
+def _file_handler(services: Services) -> Handler:
+    database, shown = services.reading, CouponClaimsHandler(services.reading, services.zone)
+
+    async def handle(request: ClaimsFileRequest, call: CallInfo) -> Stream:
+        window = Window(*opened(services, call, CLAIMS_FILE.path, request.export_id))
+        values = {"wanted_sid": window.sid, "wanted_type": window.claim_type}
+        after = None
+        if request.after is not None:
+            row = await database.fetch_one(_POSITION, **values, wanted=request.after)
+            if row is None:
+                raise not_a_line()
+            after = Position(row[0], request.after)
+
+        async def read(position: Position | None, most: int) -> list[Line]:
+            last = position or _FIRST
+            rows = await database.fetch_long(
+                _LINES,
+                call.account_id,
+                **values,
+                newest=-window.end_s,
+                oldest=-window.start_s,
+                last=last.newest_first,
+                last_code=last.id,
+                most=most,
+            )
+            claims = map(ReadyClaim._make, rows)
+            return [
+                Line(Position(each.newest_first, each.coupon_code), shown.record(each) + b"\n")
+                for each in claims
+            ]
+
+        return streamed(read, after)
+
+    return handle
+
+
+EXPORTS = (Companion(CLAIMS_EXPORT, _export_handler), Companion(CLAIMS_FILE, _file_handler))

@@ -1,0 +1,136 @@
+"""Exports: all records of a window as one file of gzip JSON Lines, paid once and then streamed.
+
+Making an export counts its records, takes the price for each started hundred, and answers an id.
+The file is read with that id for a day, as often as needed; nothing is stored for it. The id is
+sealed: it names the account, the window and its end, and fits no other account.
+"""
+
+import asyncio
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from tollway.contract.envelope import encode_data
+from tollway.contract.language import Phrase
+from tollway.contract.operation import CallInfo
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.subject import Priced, Services, Stream
+from tollway.store.sealing import SealError
+
+RECORDS_PER_PRICE = 100
+KEPT_S = 24 * 3600
+_LINES_AT_ONCE = 1000
+# The format of gzip, with its header and checksum.
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+
+
+class Export(msgspec.Struct, frozen=True):
+    """An export that is paid. `cursor` is where orders_changed goes on from; null for claims."""
+
+    export_id: str
+    records: int
+    download_url: str
+    expires_at: int
+    cursor: str | None
+    withholding_money: int
+
+
+class Position(NamedTuple):
+    """Where a record stands in the list: its time, negated, and its id."""
+
+    newest_first: int
+    id: str
+
+
+class Line(NamedTuple):
+    position: Position
+    text: bytes
+
+
+class _Sealed(msgspec.Struct, array_like=True):
+    window: list[Any]
+    expires_at_s: int
+
+
+# Reads the lines after a position, at most so many.
+ReadLines = Callable[[Position | None, int], Awaitable[Sequence[Line]]]
+
+
+def made(
+    services: Services,
+    call: CallInfo,
+    path: str,
+    window: Sequence[Any],
+    records: int,
+    named: dict[str, str],
+    cursor: str | None = None,
+) -> Priced:
+    """The answer for an export of a window, and how often its price is paid; `named` are the other
+    parameters of its file."""
+    expires_at_s = services.runtime.at_s() + KEPT_S
+    sealed = services.vault.sealer.seal(
+        msgspec.json.encode(_Sealed([*window], expires_at_s)), _context(call, path)
+    )
+    export_id = urlsafe_b64encode(sealed).decode().rstrip("=")
+    query = urlencode({**named, "export_id": export_id})
+    hundreds = -(-records // RECORDS_PER_PRICE)
+    answer = Export(
+        export_id,
+        records,
+        f"{services.public_address}{path}?{query}",
+        expires_at_s,
+        cursor,
+        call.price * hundreds,
+    )
+    return Priced(hundreds, encode_data(answer))
+
+
+def opened(services: Services, call: CallInfo, path: str, export_id: str) -> list[Any]:
+    """The window of an export that this account has paid for."""
+    try:
+        sealed = urlsafe_b64decode(export_id + "=" * (-len(export_id) % 4))
+        content = services.vault.sealer.open(sealed, _context(call, path))
+    except (ValueError, SealError):
+        raise _unfit("export_id", Phrase("it is no export of yours", "不是您的导出")) from None
+    export = msgspec.json.decode(content, type=_Sealed)
+    if services.runtime.at_s() >= export.expires_at_s:
+        raise _unfit("export_id", Phrase("it has expired", "已过期"))
+    return export.window
+
+
+def _context(call: CallInfo, path: str) -> bytes:
+    return msgspec.json.encode(("export", call.account_id, path))
+
+
+def _unfit(field: str, problem: Phrase) -> Refusal:
+    expected = Phrase("what the export and its lines say", "导出及其各行给出的值")
+    return Refusal(Reason.PARAMETER_INVALID, field=field, problem=problem, expected=expected)
+
+
+def not_a_line() -> Refusal:
+    """For an `after` that no record has."""
+    return _unfit("after", Phrase("no record of the export has it", "导出中没有该记录"))
+
+
+def streamed(read: ReadLines, after: Position | None) -> Stream:
+    """The lines after a position, packed. Each piece ends with a whole line, so that what has
+    arrived of an answer that breaks off can be read, and the rest asked for."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        packer, position = zlib.compressobj(6, zlib.DEFLATED, _GZIP_BITS), after
+        while lines := await read(position, _LINES_AT_ONCE):
+            text = b"".join(line.text for line in lines)
+            # Not on the event loop, where other calls would wait for it.
+            yield await asyncio.to_thread(_packed, packer, text)
+            position = lines[-1].position
+        yield packer.flush()
+
+    return Stream("application/gzip", pieces())
+
+
+def _packed(packer: Any, text: bytes) -> bytes:
+    return bytes(packer.compress(text) + packer.flush(zlib.Z_SYNC_FLUSH))

@@ -1,0 +1,167 @@
+"""The export of a shop's orders, and its file."""
+
+from datetime import datetime
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from sqlalchemy import BigInteger, String, bindparam, select, tuple_
+
+from tollway.contract.fields import Field, Moment, Text, milliseconds_of
+from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
+from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.exports import (
+    Export,
+    Line,
+    Position,
+    made,
+    not_a_line,
+    opened,
+    streamed,
+)
+from tollway.operations.orders.companions import cursor_of
+from tollway.operations.orders.operation import ORDERS
+from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.queries import OrderPages
+from tollway.operations.orders.schema import order_change, shop_order
+from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
+from tollway.store.query import Query
+
+_ID = Text(max_length=64)
+_FIRST = Position(-(2**62), "")
+
+
+class OrdersExportRequest(msgspec.Struct, frozen=True):
+    owner_id: Annotated[str, Field(_ID, "Shop owner id.")]
+    start_time: Annotated[
+        int | datetime, Field(Moment(), "Only orders confirmed at this time or later.")
+    ]
+    end_time: Annotated[int | datetime, Field(Moment(), "Only orders confirmed before this time.")]
+
+
+class OrdersFileRequest(msgspec.Struct, frozen=True):
+    owner_id: Annotated[str, Field(_ID, "Shop owner id.")]
+    export_id: Annotated[str, Field(Text(max_length=1000), "The export_id of the export.")]
+    after: Annotated[
+        str | None,
+        Field(_ID, "The order_sn of the last whole line that arrived; from the first if left out."),
+    ] = None
+
+
+def _check(request: OrdersExportRequest, zone: ZoneInfo) -> None:
+    if milliseconds_of(request.end_time, zone) <= milliseconds_of(request.start_time, zone):
+        raise Refusal(Reason.WINDOW_BACKWARDS, start="start_time", end="end_time")
+
+
+ORDERS_EXPORT = Operation(
+    name="orders_export",
+    title="Export of orders",
+    method="POST",
+    path=f"{ORDERS.path}/export",
+    encoding=Encoding.JSON,
+    request_type=OrdersExportRequest,
+    response_type=Export,
+    unit=Unit.CREDITS,
+    default_price=ORDERS.default_price,
+    consent=ORDERS.consent,
+    check=_check,
+    own_reasons=(Reason.WINDOW_BACKWARDS,),
+    companion_of=ORDERS.name,
+    is_measured=True,
+)
+ORDERS_FILE = Operation(
+    name="orders_export_file",
+    title="The file of an export of orders",
+    method="GET",
+    path=f"{ORDERS_EXPORT.path}/file",
+    encoding=Encoding.QUERY,
+    request_type=OrdersFileRequest,
+    response_type=Export,
+    unit=Unit.CREDITS,
+    default_price=0,
+    consent=ORDERS.consent,
+    companion_of=ORDERS.name,
+    is_file=True,
+)
+
+_LAST_CHANGE = Query(
+    select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("owner"))
+)
+_place = tuple_(shop_order.c.newest_first, shop_order.c.order_sn)
+_LINES = Query(
+    select(shop_order.c.newest_first, shop_order.c.order_sn, shop_order.c.ready)
+    .where(
+        shop_order.c.owner_id == bindparam("owner"),
+        shop_order.c.newest_first > bindparam("newest", type_=BigInteger),
+        shop_order.c.newest_first <= bindparam("oldest", type_=BigInteger),
+        _place > tuple_(bindparam("last", type_=BigInteger), bindparam("last_sn", type_=String)),
+    )
+    .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
+    .limit(bindparam("most"))
+)
+_POSITION = Query(
+    select(shop_order.c.newest_first).where(
+        shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("wanted")
+    )
+)
+
+
+def _export_handler(services: Services) -> Handler:
+    pages = OrderPages(services.database)
+
+    async def handle(request: OrdersExportRequest, call: CallInfo) -> Priced:
+        owner_id, zone = request.owner_id, services.zone
+        start_ms, end_ms = (
+            min(max(milliseconds_of(each, zone), 0), 2**53)
+            for each in (request.start_time, request.end_time)
+        )
+        # Before the count: what changes from here on comes after this cursor.
+        change = await services.database.fetch_one(_LAST_CHANGE, owner=owner_id)
+        records, _ = await pages.read(Filter(owner_id, start_ms, end_ms, None, None), 0, 1)
+        return made(
+            services,
+            call,
+            ORDERS_FILE.path,
+            [owner_id, start_ms, end_ms],
+            records,
+            {"owner_id": owner_id},
+            cursor_of(owner_id, change[0] if change else 0),
+        )
+
+    return handle
+
+
+def _file_handler(services: Services) -> Handler:
+    database = services.reading
+
+    async def handle(request: OrdersFileRequest, call: CallInfo) -> Stream:
+        owner_id, start_ms, end_ms = opened(services, call, ORDERS_FILE.path, request.export_id)
+        if owner_id != request.owner_id:
+            raise not_a_line()
+        after = None
+        if request.after is not None:
+            row = await database.fetch_one(_POSITION, owner=owner_id, wanted=request.after)
+            if row is None:
+                raise not_a_line()
+            after = Position(row[0], request.after)
+
+        async def read(position: Position | None, most: int) -> list[Line]:
+            last = position or _FIRST
+            rows = await database.fetch_long(
+                _LINES,
+                call.account_id,
+                owner=owner_id,
+                newest=-end_ms,
+                oldest=-start_ms,
+                last=last.newest_first,
+                last_sn=last.id,
+                most=most,
+            )
+            return [Line(Position(time, sn), ready + b"0}\n") for time, sn, ready in rows]
+
+        return streamed(read, after)
+
+    return handle
+
+
+EXPORTS = (Companion(ORDERS_EXPORT, _export_handler), Companion(ORDERS_FILE, _file_handler))

@@ -1,0 +1,103 @@
+"""Work that a page starts and that takes longer than a page may: audits, imports.
+
+It runs in this process, beside the calls. How far it is is in the database, so that any worker can
+show it; work whose process died is seen by its silence.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+import msgspec
+
+from tollway.intake.files import IntakeError
+from tollway.ledger import LedgerError
+from tollway.store.database import Database, Reader, StoreError
+from tollway.store.last_runs import last_runs, note_run
+from tollway.web.wording import sentence
+
+_PREFIX = "job "
+_NOTED_EVERY_S = 1.0
+_SILENT_S = 120
+
+logger = logging.getLogger("tollway.web")
+
+Progress = Callable[[int, int], Awaitable[None]]
+Work = Callable[[Progress], Awaitable[None]]
+
+
+class Job(msgspec.Struct, frozen=True):
+    """How far a work is; `problem` is why it ended early."""
+
+    at_s: int
+    done: int = 0
+    total: int = 0
+    is_running: bool = False
+    problem: str = ""
+
+    @property
+    def percent(self) -> int:
+        return min(100, self.done * 100 // self.total) if self.total else 0
+
+
+class Jobs:
+    """Starts work, one of each name at a time."""
+
+    def __init__(self, database: Database, now_s: Callable[[], float]) -> None:
+        self._database = database
+        self._now_s = now_s
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, name: str, work: Work) -> bool:
+        """Whether it was started: not while another of this name runs."""
+        job = await find_job(self._database, name, self._now_s())
+        if name in self._running or (job is not None and job.is_running):
+            return False
+        await self._note(name, Job(int(self._now_s()), is_running=True))
+        self._running[name] = asyncio.create_task(self._run(name, work))
+        return True
+
+    async def _run(self, name: str, work: Work) -> None:
+        done, total, noted_s, problem = 0, 0, monotonic(), ""
+
+        async def progress(so_far: int, of: int) -> None:
+            nonlocal done, total, noted_s
+            done, total = so_far, of
+            if monotonic() - noted_s >= _NOTED_EVERY_S:
+                noted_s = monotonic()
+                await self._note(name, Job(int(self._now_s()), done, total, is_running=True))
+
+        try:
+            await work(progress)
+        except (IntakeError, LedgerError) as error:
+            problem = str(error)
+        except asyncio.CancelledError:
+            problem = sentence("The gateway stopped meanwhile: start it again.")
+        except Exception:
+            logger.exception("the work %s failed", name)
+            problem = sentence("It failed: the log of the gateway says why.")
+        finally:
+            del self._running[name]
+        try:
+            await self._note(name, Job(int(self._now_s()), done, total, problem=problem))
+        except StoreError as error:
+            logger.error("the end of the work %s was not stored: %s", name, error)
+
+    async def _note(self, name: str, job: Job) -> None:
+        result = msgspec.json.encode(job).decode()
+        await note_run(
+            self._database, _PREFIX + name, job.at_s, is_good=not job.problem, result=result
+        )
+
+
+async def find_job(reader: Reader, name: str, now_s: float) -> Job | None:
+    """How far it is; None if it never ran."""
+    run = (await last_runs(reader)).get(_PREFIX + name)
+    if run is None:
+        return None
+    job = msgspec.json.decode(run.result, type=Job)
+    if job.is_running and now_s - job.at_s > _SILENT_S:
+        problem = sentence("Its process ended meanwhile: start it again.")
+        return msgspec.structs.replace(job, is_running=False, problem=problem)
+    return job

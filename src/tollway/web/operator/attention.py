@@ -1,0 +1,134 @@
+"""What needs an operator: each alarm with where it is cured."""
+
+from collections.abc import Awaitable, Callable
+
+from sqlalchemy import func, select
+
+from tollway.carriers.pools import numbers_a_day, numbers_left
+from tollway.ledger.holds import count_open_holds
+from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
+from tollway.store.nodes import all_nodes
+from tollway.store.query import Query
+from tollway.store.schema.accounts import account
+from tollway.store.schema.intake import rejected_record
+from tollway.web.area import Context, address
+from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.wording import grouped
+
+FEW_NUMBERS = 100
+SOON_DAYS = 3
+DAY_S = 86_400
+_some_rejected = select(rejected_record.c.id).limit(1000).subquery()
+_REJECTED = Query(select(func.count()).select_from(_some_rejected))
+_OLDEST = Query(select(func.min(account.c.opened_at_s)))
+
+Alarms = list[list[Cell]]
+
+
+async def attention(context: Context) -> Table:
+    say = context.say
+    rows: Alarms = []
+    for find in _FINDERS:
+        rows += await find(context)
+    return Table(
+        [Column(say("What")), Column(say("Where"))],
+        rows,
+        Empty(say("Nothing needs attention.")),
+        title=say("Needs attention"),
+    )
+
+
+def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:
+    return [Cell(text, tone=tone), Cell(where, href=href)]
+
+
+async def _overdue(context: Context) -> Alarms:
+    say = context.say
+    holds = await count_open_holds(context.database, int(context.now_s * 1000))
+    if not holds.overdue:
+        return []
+    text = say("{count} waybills wait too long for their carrier", count=holds.overdue)
+    return [_alarm(text, "bad", say("Waybills"), "/operator/carriers?state=pending")]
+
+
+async def _pools(context: Context) -> Alarms:
+    """Pools that are nearly empty, or will be within days at the pace of the last one."""
+    say, found = context.say, []
+    paces = await numbers_a_day(context.database, int(context.now_s))
+    for wp_code, left in sorted((await numbers_left(context.database)).items()):
+        pace = paces.get(wp_code, 0.0)
+        if left and pace and left / pace < SOON_DAYS:
+            text = say(
+                "{carrier} runs out in {days} days at today's pace, {count} numbers are left",
+                carrier=wp_code,
+                days=f"{left / pace:.1f}",
+                count=grouped(left),
+            )
+        elif left < FEW_NUMBERS:
+            text = say("{carrier} has {count} numbers left", carrier=wp_code, count=left)
+        else:
+            continue
+        tone = "bad" if left == 0 else "soon"
+        found.append(_alarm(text, tone, say("Carriers"), "/operator/carriers"))
+    return found
+
+
+async def _rejected(context: Context) -> Alarms:
+    say = context.say
+    ((rejected,),) = await context.database.fetch_long(_REJECTED, "overview")
+    if not rejected:
+        return []
+    text = say("{count} pushed records were rejected", count=grouped(rejected))
+    return [_alarm(text, "soon", say("Data"), "/operator/data")]
+
+
+async def _runs(context: Context) -> Alarms:
+    """Sources that went silent, an audit that failed, and a backup that is missing."""
+    say, found = context.say, []
+    runs = await last_runs(context.database)
+    long_ago_s = context.now_s - DAY_S
+    for name, run in runs.items():
+        if name.startswith(PUSH_PREFIX) and run.at_s < long_ago_s:
+            source = name.removeprefix(PUSH_PREFIX)
+            text = say("Source {name} has pushed nothing for a day", name=source)
+            found.append(_alarm(text, "soon", say("Data"), "/operator/data"))
+    audited = runs.get(AUDIT)
+    if audited is not None and not audited.is_good:
+        text = say("The last audit failed")
+        found.append(_alarm(text, "bad", say("Audit"), "/operator/audit"))
+    if not context.database.is_shared:
+        copied = runs.get(BACKUP)
+        ((oldest_s,),) = await context.database.fetch_all(_OLDEST)
+        since_s = copied.at_s if copied else oldest_s
+        if since_s is not None and since_s < long_ago_s:
+            text = say("There was no backup for a day")
+            found.append(_alarm(text, "soon", say("Backup"), "/operator/backup"))
+    return found
+
+
+async def _nodes(context: Context) -> Alarms:
+    """Nodes that fell silent, are of an older version, or whose replica is behind."""
+    say, now_ms, found = context.say, int(context.now_s * 1000), []
+    nodes = await all_nodes(context.database)
+    newest = max((each.knows_schema for each in nodes), default="")
+    lag_ms_max = context.services.settings.read_lag_s * 1000
+    for each in nodes:
+        if not each.is_alive(now_ms):
+            text = say("Node {name} has not been seen for a while", name=each.name)
+        elif each.knows_schema < newest:
+            text = say("Node {name} runs an older version", name=each.name)
+        elif each.lag_ms is not None and each.lag_ms > lag_ms_max:
+            text = say("The replica of node {name} is behind", name=each.name)
+        else:
+            continue
+        found.append(_alarm(text, "soon", say("Nodes"), address("/operator/nodes")))
+    return found
+
+
+_FINDERS: tuple[Callable[[Context], Awaitable[Alarms]], ...] = (
+    _overdue,
+    _pools,
+    _runs,
+    _rejected,
+    _nodes,
+)

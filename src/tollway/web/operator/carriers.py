@@ -1,0 +1,246 @@
+"""Carriers, their pools of numbers, and waybills with their labels: printed again, cancelled."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+from starlette.responses import Response
+
+from tollway.carriers.carriers import list_carriers
+from tollway.carriers.labels.fonts import find_fonts
+from tollway.carriers.labels.formats import WRITERS
+from tollway.carriers.labels.layout import style_of
+from tollway.carriers.labels.print_data import label_of
+from tollway.carriers.pools import Pool, add_numbers, list_pools, numbers_a_day
+from tollway.carriers.waybills import (
+    StoredWaybill,
+    Waybill,
+    cancel_waybill,
+    find_by_number,
+    list_waybills,
+)
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
+from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
+from tollway.web.operator.tables import plain_table
+from tollway.web.wording import grouped, sentence, sentences
+
+PATH = "/operator/carriers"
+WAYBILL = "/operator/waybill"
+_REJECTED_SHOWN = 20
+_YEARS_DAYS = 1000
+STATES = {
+    "issued": ("good", sentence("issued")),
+    "pending": ("soon", sentence("pending")),
+    "refused": ("bad", sentence("refused")),
+    "cancelled": ("", sentence("cancelled")),
+}
+
+
+async def show_carriers(context: Context) -> Response:
+    return await _carriers_page(context)
+
+
+async def _carriers_page(context: Context, *first: Block) -> Response:
+    say, database = context.say, context.database
+    carriers = await list_carriers(database)
+    paces = await numbers_a_day(database, int(context.now_s))
+    pools = plain_table(
+        context,
+        sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until"),
+        [_pool_row(context, each, paces) for each in await list_pools(database)],
+        "tollway pool add",
+        say("Numbers"),
+    )
+    known = plain_table(
+        context,
+        sentences("Carrier", "Name", "Numbers"),
+        [
+            [Cell(each.wp_code, "mono"), Cell(each.name), Cell(each.number_format, "mono")]
+            for each in carriers
+        ],
+        "tollway carrier add",
+        say("Carriers"),
+    )
+    waybills = plain_table(
+        context,
+        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
+        "",
+        say("Newest waybills"),
+    )
+    loading = Form(
+        f"{PATH}/numbers",
+        say("Load numbers"),
+        [
+            Field(
+                "carrier",
+                say("Carrier"),
+                "select",
+                choices=[(each.wp_code, f"{each.wp_code} {each.name}") for each in carriers],
+            ),
+            Field("shop", say("Shop"), placeholder=say("all shops"), length_max=64),
+            Field("numbers", say("Numbers, one on a line"), "textarea", length_max=12_000),
+        ],
+        title=say("Load numbers"),
+        is_folded=True,
+    )
+    return context.page(say("Carriers"), [*first, Columns([pools, known]), loading, waybills])
+
+
+def _pool_row(context: Context, pool: Pool, paces: dict[str, float]) -> list[Cell]:
+    """When a shared pool runs out; the pace of a shop's own pool is not known."""
+    say, tone, lasts = context.say, "", Cell("")
+    if pool.left < FEW_NUMBERS:
+        tone = "bad" if pool.left == 0 else "soon"
+    pace = paces.get(pool.wp_code, 0.0) if pool.owner_id is None else 0.0
+    if pace and pool.left:
+        days = pool.left / pace
+        tone = "soon" if days < SOON_DAYS else tone
+        last = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
+            days=min(days, 36_500)
+        )
+        years = say("for years")
+        lasts = Cell(years if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
+    return [
+        Cell(pool.wp_code, "mono"),
+        Cell(pool.owner_id or say("all shops")),
+        Cell(grouped(pool.left), "number", tone=tone),
+        context.number(pool.taken),
+        lasts,
+    ]
+
+
+async def numbers_act(context: Context) -> Response:
+    say, lines = context.say, context.form.get("numbers", "").split()
+    rejected: list[str] = []
+    result = await add_numbers(
+        context.database,
+        context.form.get("carrier", ""),
+        context.form.get("shop", "").strip(),
+        lines,
+        lambda each: rejected.append(f"{each.number}: {each.reason}"),
+        runtime=context.runtime,
+    )
+    text = say(
+        "{loaded} numbers were loaded, {rejected} were rejected.",
+        loaded=grouped(result.loaded),
+        rejected=grouped(result.rejected),
+    )
+    shown = " ".join([text, "; ".join(rejected[:_REJECTED_SHOWN])]).strip()
+    return await _carriers_page(context, Notice(shown, "soon" if rejected else "good"))
+
+
+def _waybill_row(context: Context, waybill: Waybill) -> list[Cell]:
+    href = address(WAYBILL, number=waybill.number, carrier=waybill.wp_code)
+    return [
+        context.time(waybill.asked_at_s),
+        Cell(waybill.wp_code, "mono"),
+        Cell(waybill.number or "–", "mono", href if waybill.number else ""),
+        _state(context, waybill),
+        Cell(waybill.order_sn, "mono"),
+        Cell(waybill.owner_id, "mono"),
+    ]
+
+
+def _state(context: Context, waybill: Waybill) -> Cell:
+    tone, state = STATES[waybill.state]
+    return Cell(context.say(state), tone=tone)
+
+
+async def _waybill(context: Context) -> StoredWaybill:
+    return await find_by_number(
+        context.database, context.form.get("number", ""), context.form.get("carrier") or None
+    )
+
+
+async def show_waybill(context: Context) -> Response:
+    say, stored = context.say, await _waybill(context)
+    waybill = stored.waybill
+    number = waybill.number or ""
+    named = {"number": number, "carrier": waybill.wp_code}
+    facts = [
+        (say("State"), _state(context, waybill)),
+        (say("Order"), Cell(waybill.order_sn, "mono")),
+        (say("Shop or user"), Cell(waybill.owner_id, "mono")),
+        (
+            say("Account"),
+            Cell(waybill.account_id, "mono", address("/operator/account", id=waybill.account_id)),
+        ),
+        (say("Charged"), context.amount("credits", waybill.price)),
+        (say("When"), context.time(waybill.asked_at_s)),
+    ]
+    if waybill.cancelled_at_s:
+        facts.append((say("Cancelled"), context.time(waybill.cancelled_at_s)))
+    if waybill.request_id:
+        href = address("/operator/request", id=waybill.request_id)
+        facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
+    label = address(f"{WAYBILL}/label", **named, kind="png")
+    blocks: list[Block] = [
+        Columns(
+            [
+                Facts(facts, say("Details")),
+                Picture(say("Label"), label, f"{waybill.wp_code} {number}"),
+            ]
+        )
+    ]
+    if waybill.state == "issued":
+        blocks.append(
+            Form(
+                f"{WAYBILL}/cancel",
+                say("Cancel the waybill"),
+                hidden=named,
+                title=say("Cancel"),
+                note=say("Its order can get another one. Its number is never used again."),
+                tone="warn",
+                is_folded=True,
+            )
+        )
+    return context.page(
+        f"{waybill.wp_code} {number}",
+        blocks,
+        crumbs=[Link(say("Carriers"), PATH)],
+        actions=[
+            Link(
+                say("Print again: {kind}", kind=kind.upper()),
+                address(f"{WAYBILL}/label", **named, kind=kind),
+            )
+            for kind in ("pdf", "png", "zpl")
+        ],
+    )
+
+
+_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
+
+
+async def waybill_label(context: Context) -> Response:
+    kind = context.query("kind")
+    kind = kind if kind in _TYPES else "png"
+    stored, vault = await _waybill(context), context.services.vault
+
+    def drawn() -> bytes:
+        label = label_of(stored.own_print_data(vault), vault.label_signer)
+        return WRITERS[f".{kind}"](label, find_fonts(None), style_of(context.services.settings))
+
+    async with context.web.aside():
+        content = await asyncio.to_thread(drawn)
+    return Response(content, media_type=_TYPES[kind])
+
+
+async def cancel_act(context: Context) -> Response:
+    say, found = context.say, (await _waybill(context)).waybill
+    number = found.number or ""
+    asked = context.ask_once(
+        say(
+            "Cancel waybill {number} of {carrier}, order {order}? It cannot be undone.",
+            number=number,
+            carrier=found.wp_code,
+            order=found.order_sn,
+        ),
+        say("Cancel the waybill"),
+    )
+    if asked is not None:
+        return asked
+    async with context.web.aside():
+        await context.services.work.cancel_at_carrier(found)
+    await cancel_waybill(context.database, number, found.wp_code, context.runtime)
+    return context.go(WAYBILL, number=number, carrier=found.wp_code)

@@ -1,0 +1,248 @@
+"""Data: files to import, the sources that push, and trying rejected records again."""
+
+import asyncio
+import json
+import secrets
+from functools import partial
+from itertools import islice
+
+import msgspec
+from starlette.responses import Response
+
+from tollway.intake.files import RawRecord, read_records
+from tollway.intake.loading import LoadResult, RecordKind, checked_chunks, load
+from tollway.intake.rejects import (
+    UPLOAD,
+    keep_rejects,
+    replay,
+    sealed_reject,
+)
+from tollway.intake.sources import SpeaksFor, add_source, list_sources, rotate_secret
+from tollway.operations.catalogue import RECORD_KINDS
+from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, last_runs, note_run
+from tollway.web.area import Context, Services, address
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Field,
+    Form,
+    Notice,
+    Secret,
+)
+from tollway.web.jobs import Progress, find_job
+from tollway.web.operator.rejected import PATH, rejects_table
+from tollway.web.operator.tables import plain_table, record
+from tollway.web.pages import PageError
+from tollway.web.uploads import FILE_FIELD, Upload
+from tollway.web.wording import grouped, sentences
+
+_JOB = "import"
+_LIVE_S = 2
+# A file with more of them is not what it was taken for.
+_REJECTS_MAX = 10_000
+
+
+async def show_data(context: Context) -> Response:
+    return await _data_page(context)
+
+
+async def _data_page(context: Context, *first: Block) -> Response:
+    say, runs = context.say, await last_runs(context.database)
+    job = await find_job(context.database, _JOB, context.now_s)
+    blocks: list[Block] = [*first]
+    if job is not None and job.is_running:
+        text = say("The file is being loaded: {percent} %.", percent=job.percent)
+        blocks.append(Notice(text, "soon"))
+    else:
+        if job is not None and job.problem:
+            blocks.append(Notice(say(job.problem), "bad"))
+        blocks.append(_upload_form(context))
+    imports = [
+        [
+            Cell(name.removeprefix(IMPORT_PREFIX), "mono"),
+            context.time(run.at_s),
+            *_loaded(context, run.result),
+        ]
+        for name, run in runs.items()
+        if name.startswith(IMPORT_PREFIX)
+    ]
+    if imports:
+        titles = sentences("Kind", "When", "Read", "Stored", "Changed", "Rejected")
+        blocks.append(plain_table(context, titles, imports, "", say("Last imports")))
+    sources = []
+    for each in await list_sources(context.database):
+        run = runs.get(PUSH_PREFIX + each.name)
+        rotate = address(f"{PATH}/rotate", source=each.name)
+        sources.append(
+            [
+                Cell(each.name),
+                context.time(each.added_at_s),
+                context.time(run.at_s) if run else Cell(say("never")),
+                context.time(each.rotated_at_s),
+                Cell(say("Change secret"), href=rotate),
+            ]
+        )
+    titles = sentences("Source", "Added", "Last push", "Secret changed", "Act")
+    blocks.append(plain_table(context, titles, sources, "tollway source add NAME", say("Sources")))
+    blocks.append(_source_form(context))
+    blocks.append(await rejects_table(context))
+    is_running = job is not None and job.is_running
+    return context.page(say("Data"), blocks, live_s=_LIVE_S if is_running else 0)
+
+
+def _loaded(context: Context, result: str) -> list[Cell]:
+    figures = msgspec.json.decode(result, type=LoadResult)
+    return [
+        context.number(each)
+        for each in (figures.read, figures.stored, figures.changed, figures.rejected)
+    ]
+
+
+def _upload_form(context: Context) -> Form:
+    say = context.say
+    kinds = [(name, name) for name in RECORD_KINDS]
+    return Form(
+        f"{PATH}/import",
+        say("Load the file"),
+        [
+            Field("kind", say("Kind"), "select", choices=kinds),
+            Field(FILE_FIELD, say("File"), "file", is_required=True),
+        ],
+        title=say("Import a file"),
+        note=say(
+            "CSV, JSON Lines, JSON, each also as .gz, or a spreadsheet (.xlsx). What is wrong is "
+            "set aside below, with its reason."
+        ),
+        is_line=True,
+        takes_file=True,
+    )
+
+
+async def import_act(context: Context) -> Response:
+    upload, kind = context.upload, RECORD_KINDS.get(context.form.get("kind", ""))
+    if upload is None or upload.path is None or not upload.name or kind is None:
+        if upload is not None:
+            upload.drop()
+        raise PageError(400, "There is no file", "Choose a kind and a file.")
+    services = context.services
+    after = {"kind": kind.name, "file": upload.name}
+    started = await services.jobs.start(_JOB, partial(_load, services, kind, upload))
+    if not started:
+        upload.drop()
+        raise PageError(409, "Another file is being loaded", "Wait until it is done.")
+    await record(context, "import", f"records {kind.name}", after)
+    return context.go(PATH)
+
+
+async def _load(services: Services, kind: RecordKind, upload: Upload, progress: Progress) -> None:
+    """Loads a file that was uploaded, and removes it. Its wrong records are kept sealed."""
+    path, database, sealer = upload.path, services.database, services.vault.sealer
+    assert path is not None
+    # Their ids are made with it: without it, what a sealed record says cannot be guessed by trying.
+    key = secrets.token_bytes(32)
+    try:
+        size = path.stat().st_size
+        loader = kind.make_loader(sealer)
+        chunks = checked_chunks(loader, read_records(path), kind.chunk_records, _as_json)
+        total = LoadResult()
+        while chunk := await asyncio.to_thread(lambda: list(islice(chunks, 1))):
+            rejects = [
+                sealed_reject(
+                    sealer,
+                    key,
+                    UPLOAD,
+                    kind.name,
+                    each.record.encode(errors="backslashreplace"),
+                    f"{upload.name}, {each.line}: {each.reason}",
+                    services.runtime.at_s(),
+                )
+                for each in chunk[0].rejects
+            ]
+            if rejects:
+                await database.write(partial(keep_rejects, rejects=rejects))
+            part = await load(database, loader, chunk, lambda _: None, lambda *_: None)
+            for name in ("read", "stored", "changed", "rejected"):
+                setattr(total, name, getattr(total, name) + getattr(part, name))
+            await progress(chunk[0].at_byte, size)
+            if total.rejected > _REJECTS_MAX:
+                break
+        result = msgspec.json.encode(total).decode()
+        now_s = services.runtime.at_s()
+        await note_run(database, IMPORT_PREFIX + kind.name, now_s, result=result)
+    finally:
+        upload.drop()
+
+
+def _as_json(raw: RawRecord) -> str:
+    """A record as it can be mended on a page, whatever file it came from."""
+    if raw.values is None:
+        return raw.text()
+    return json.dumps(raw.values, ensure_ascii=False, default=str)
+
+
+def _source_form(context: Context) -> Form:
+    say = context.say
+    return Form(
+        f"{PATH}/source",
+        say("Add source"),
+        [
+            Field("name", say("Name"), is_required=True, length_max=64),
+            Field("shops", say("Shops"), placeholder=say("* is all")),
+            Field("channels", say("Channels"), placeholder=say("* is all")),
+        ],
+        title=say("Add a source"),
+        note=say("Several shops or channels are separated by spaces."),
+        is_line=True,
+        is_folded=True,
+    )
+
+
+async def source_act(context: Context) -> Response:
+    form = context.form
+    speaks_for = SpeaksFor(
+        tuple(form.get("shops", "").split()), tuple(form.get("channels", "").split())
+    )
+    sealer, name = context.services.vault.sealer, form.get("name", "").strip()
+    made = await add_source(context.database, sealer, name, speaks_for, context.runtime)
+    return await _data_page(context, _secret(context, made.secret, name))
+
+
+async def rotate_act(context: Context) -> Response:
+    say, name = context.say, context.form.get("source", "")
+    question = say(
+        "Make a new secret for {name}? The one before it is accepted until the next change.",
+        name=name,
+    )
+    asked = context.ask_once(question, say("Change secret"))
+    if asked is not None:
+        return asked
+    sealer = context.services.vault.sealer
+    made = await rotate_secret(context.database, sealer, name, context.runtime)
+    return await _data_page(context, _secret(context, made.secret, name))
+
+
+def _secret(context: Context, secret: str, name: str) -> Secret:
+    say = context.say
+    return Secret(
+        say("The secret of {name}", name=name), secret, say("Copy it now: it is not shown again.")
+    )
+
+
+async def replay_act(context: Context) -> Response:
+    say = context.say
+    asked = context.ask_once(
+        say("Try all rejected records again? Those that are good by now are stored."),
+        say("Try all again"),
+    )
+    if asked is not None:
+        return asked
+    async with context.web.aside():
+        done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
+    await record(context, "record replay", "rejected records", msgspec.to_builtins(done))
+    text = say(
+        "{stored} stored, {unchanged} known already, {rejected} still rejected.",
+        stored=grouped(done.stored),
+        unchanged=grouped(done.unchanged),
+        rejected=grouped(done.rejected),
+    )
+    return await _data_page(context, Notice(text, "soon" if done.rejected else "good"))

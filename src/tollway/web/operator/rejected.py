@@ -1,0 +1,130 @@
+"""Records that were rejected: to look at, mend and send again, drop, or take along as a file."""
+
+import json
+from contextlib import suppress
+
+import msgspec
+from starlette.responses import Response
+
+from tollway.intake.rejects import (
+    Rejected,
+    forget_reject,
+    mend_reject,
+    open_reject,
+    rejects_page,
+)
+from tollway.operations.catalogue import RECORD_KINDS
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import Cell, Column, Empty, Field, Form, Link, Notice, Table
+from tollway.web.operator.tables import record
+from tollway.web.wording import sentences
+
+PATH = "/operator/data"
+_FILE_ROWS_MAX = 10_000
+_RECORD_MAX = 12_000
+
+
+async def rejects_table(context: Context) -> Table:
+    say = context.say
+    source, _, record_id = context.query("after").rpartition(":")
+    found = await rejects_page(context.database, source, record_id, PAGE_ROWS + 1)
+    rows = [_reject_row(context, each) for each in found[:PAGE_ROWS]]
+    last = found[PAGE_ROWS - 1] if len(found) > PAGE_ROWS else None
+    titles = sentences("Received", "Source", "Kind", "Reason", "Record")
+    links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
+    links.append(Link(say("Try all again"), f"{PATH}/replay"))
+    return Table(
+        [Column(say(each)) for each in titles],
+        rows,
+        Empty(say("No record is rejected.")),
+        title=say("Rejected records"),
+        links=links if rows else [],
+        older=address(PATH, after=f"{last.source}:{last.id}") if last else "",
+        newest=PATH if source else "",
+    )
+
+
+def _reject_row(context: Context, each: Rejected) -> list[Cell]:
+    return [
+        context.time(each.received_at_s),
+        Cell(each.source),
+        Cell(each.kind, "mono"),
+        Cell(each.reason),
+        Cell(each.id, "mono", address(f"{PATH}/record", id=each.id)),
+    ]
+
+
+async def show_record(context: Context) -> Response:
+    """One rejected record, to be mended. Looking at it is recorded: it may have personal data."""
+    sealer, record_id = context.services.vault.sealer, context.query("id")
+    opened = await open_reject(context.database, sealer, record_id)
+    await record(context, "record show", f"source {opened.rejected.source}", {"record": record_id})
+    return _record_page(context, opened.rejected, opened.record, opened.rejected.reason)
+
+
+def _record_page(context: Context, rejected: Rejected, text: str, reason: str) -> Response:
+    say = context.say
+    with suppress(ValueError):
+        text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    mending = Form(
+        f"{PATH}/mend",
+        say("Save and send again"),
+        [Field("record", say("Record"), "textarea", text, length_max=_RECORD_MAX)],
+        hidden={"id": rejected.id},
+        title=say("Mend it"),
+    )
+    dropping = Form(
+        f"{PATH}/drop",
+        say("Drop the record"),
+        hidden={"id": rejected.id},
+        title=say("Drop it"),
+        tone="warn",
+        is_folded=True,
+    )
+    return context.page(
+        say("Rejected record"),
+        [Notice(reason, "soon"), mending, dropping],
+        lead=f"{rejected.source} · {rejected.kind} · {rejected.id}",
+        crumbs=[Link(say("Data"), PATH)],
+    )
+
+
+async def mend_act(context: Context) -> Response:
+    sealer, record_id = context.services.vault.sealer, context.form.get("id", "")
+    rejected = (await open_reject(context.database, sealer, record_id)).rejected
+    text = context.form.get("record", "")
+    reason = await mend_reject(
+        context.database, sealer, RECORD_KINDS, record_id, text, context.runtime
+    )
+    return _record_page(context, rejected, text, reason) if reason else context.go(PATH)
+
+
+async def drop_act(context: Context) -> Response:
+    say, record_id = context.say, context.form.get("id", "")
+    asked = context.ask_once(
+        say("Drop the rejected record {id}? It cannot be undone.", id=record_id),
+        say("Drop the record"),
+    )
+    if asked is not None:
+        return asked
+    await forget_reject(context.database, record_id, context.runtime)
+    return context.go(PATH)
+
+
+async def rejected_file(context: Context) -> Response:
+    """All rejected records with their reasons, one JSON object on a line."""
+    sealer, lines = context.services.vault.sealer, list[str]()
+    source = record_id = ""
+    while len(lines) < _FILE_ROWS_MAX:
+        found = await rejects_page(context.database, source, record_id, PAGE_ROWS)
+        for each in found:
+            opened = await open_reject(context.database, sealer, each.id)
+            facts = {**msgspec.to_builtins(each), "record": opened.record}
+            lines.append(json.dumps(facts, ensure_ascii=False))
+        if len(found) < PAGE_ROWS:
+            break
+        source, record_id = found[-1].source, found[-1].id
+    await record(context, "record export", "rejected records", {"records": len(lines)})
+    headers = {"Content-Disposition": 'attachment; filename="rejected.jsonl"'}
+    content = "".join(f"{line}\n" for line in lines)
+    return Response(content, media_type="application/x-ndjson", headers=headers)

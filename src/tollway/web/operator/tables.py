@@ -1,0 +1,27 @@
+"""What the lists of operators share."""
+
+from tollway.ledger.trail import record_act
+from tollway.store.database import Transaction
+from tollway.web.area import Context
+from tollway.web.blocks import Cell, Column, Empty, Table
+
+
+def plain_table(
+    context: Context, titles: tuple[str, ...], rows: list[list[Cell]], command: str, title: str = ""
+) -> Table:
+    """Columns are aligned as the cells of the first row are."""
+    say = context.say
+    kinds = [cell.kind if cell.kind == "number" else "" for cell in rows[0]] if rows else []
+    columns = [
+        Column(say(each), kinds[index] if kinds else "") for index, each in enumerate(titles)
+    ]
+    return Table(columns, rows, Empty(say("There is nothing here yet."), command=command), title)
+
+
+async def record(context: Context, act: str, subject: str, after: object = None) -> None:
+    """Records an act in the trail that changes nothing else in the database."""
+
+    async def work(transaction: Transaction) -> None:
+        await record_act(transaction, context.runtime, act, subject, after=after)
+
+    await context.database.write(work)

@@ -1,0 +1,115 @@
+"""A form with a file, read as it arrives: the file goes to the disk, and not into memory."""
+
+import asyncio
+import os
+from pathlib import Path
+from tempfile import mkstemp
+from typing import BinaryIO
+
+from multipart import MultipartError, PushMultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from tollway.web.pages import PageError
+
+FILE_MAX_BYTES = 512 * 2**20
+_FIELD_MAX_BYTES = 4096
+_FIELDS_MAX = 20
+_TIMEOUT_S = 1800
+FILE_FIELD = "file"
+
+
+class Upload:
+    """The fields that came before the file, and the file; its name is as the sender wrote it."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, str] = {}
+        self.name = ""
+        self.path: Path | None = None
+        self._file: BinaryIO | None = None
+
+    def begin_file(self, name: str) -> None:
+        self.name = Path(name.replace("\\", "/")).name[-100:]
+        # Only this user can read it. The work that uses it removes it.
+        suffix = "".join(Path(self.name).suffixes[-2:])
+        descriptor, made = mkstemp(prefix="tollway-upload-", suffix=suffix)
+        self.path, self._file = Path(made), os.fdopen(descriptor, "wb")
+
+    def write(self, content: bytes) -> None:
+        assert self._file is not None
+        self._file.write(content)
+
+    def end_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def drop(self) -> None:
+        self.end_file()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+async def read_upload(request: Request) -> Upload:
+    """The form; the caller checks its token before it uses the file, or else drops it."""
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != "multipart/form-data" or "boundary" not in options:
+        raise PageError(400, "This form cannot be read", "Send it from the page.")
+    upload, size = Upload(), 0
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            with PushMultipartParser(options["boundary"], strict=True) as parser:
+                reader = _Reader(upload)
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > FILE_MAX_BYTES:
+                        raise PageError(413, "This file is too large", "Load it at the terminal.")
+                    await asyncio.to_thread(reader.take, parser, chunk)
+    except (TimeoutError, ClientDisconnect):
+        upload.drop()
+        raise PageError(408, "This form did not arrive", "Please send it again.") from None
+    except MultipartError:
+        upload.drop()
+        raise PageError(400, "This form cannot be read", "Send it from the page.") from None
+    except BaseException:
+        upload.drop()
+        raise
+    upload.end_file()
+    return upload
+
+
+class _Reader:
+    """Sorts the parts of a form as they come."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self._name = ""
+        self._is_file = False
+        self._value = bytearray()
+        self._count = 0
+
+    def take(self, parser: PushMultipartParser, chunk: bytes) -> None:
+        for event in parser.parse(chunk):
+            if event is None:
+                self._end()
+            elif isinstance(event, (bytes, bytearray)):
+                self._add(bytes(event))
+            else:
+                self._count += 1
+                self._name, self._value = event.name, bytearray()
+                self._is_file = event.name == FILE_FIELD and self._upload.path is None
+                if self._count > _FIELDS_MAX:
+                    raise PageError(400, "This form cannot be read", "Send it from the page.")
+                if self._is_file:
+                    self._upload.begin_file(event.filename or "")
+
+    def _add(self, content: bytes) -> None:
+        if self._is_file:
+            self._upload.write(content)
+            return
+        self._value += content
+        if len(self._value) > _FIELD_MAX_BYTES:
+            raise PageError(413, "This form is too large", "Send less.")
+
+    def _end(self) -> None:
+        if not self._is_file:
+            self._upload.fields[self._name] = self._value.decode(errors="replace")

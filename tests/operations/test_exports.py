@@ -1,0 +1,173 @@
+"""Exports of orders and claims: counted, paid by started hundreds, streamed, resumed."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import Gateway, Reply
+from tests.support.ledger import Caller, credits_left, new_caller
+from tests.support.orders import CREDITS, OWNER, START_MS, new_shopper, order, put_orders, sealer_of
+from tests.support.stores import Store
+from tollway.intake.loading import store_records
+from tollway.operations.catalogue import RECORD_KINDS
+from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.orders.companions import ORDERS_CHANGED
+from tollway.operations.orders.export import ORDERS_EXPORT, ORDERS_FILE
+
+_COUNT = 2345
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Gateway]:
+    store = Store(tmp_path_factory.mktemp("exports") / "tollway.db")
+    # Many of one minute, so that a page ends among orders of the same time.
+    put_orders(
+        store,
+        [order(f"sn-{n:05}", confirm_time=START_MS + n // 300 * 60_000) for n in range(_COUNT)],
+    )
+    gateway = Gateway(store)
+    yield gateway
+    assert gateway.stop() == 0
+
+
+def export(served: Gateway, token: str, **changes: Any) -> Reply:
+    window = {"start_time": START_MS, "end_time": START_MS + 86_400_000}
+    sent = {"owner_id": OWNER, **window, **changes}
+    headers = sent.pop("headers", None)
+    return served.post_json(ORDERS_EXPORT.path, sent, token=token, headers=headers)
+
+
+def file_of(served: Gateway, token: str, export_id: str, **more: str) -> bytes:
+    query = {"owner_id": OWNER, "export_id": export_id, **more}
+    response = served.client.get(
+        ORDERS_FILE.path, params=query, headers={"Authorization": f"Bearer {token}"}
+    )
+    assert response.headers["content-type"] == "application/gzip", response.text
+    return response.content
+
+
+def numbers_in(content: bytes) -> list[str]:
+    return [json.loads(line)["order_sn"] for line in gzip.decompress(content).splitlines()]
+
+
+def test_0_all_orders_of_a_window_come_once_masked_and_paid_by_started_hundreds(
+    served: Gateway,
+) -> None:
+    shopper = new_shopper(served.store)
+    reply = export(served, shopper.token)
+    cost = -(-_COUNT // 100)
+    assert (reply.data["records"], reply.data["withholding_money"]) == (_COUNT, cost)
+    assert credits_left(served.store, shopper) == CREDITS - cost
+    content = file_of(served, shopper.token, reply.data["export_id"])
+    found = numbers_in(content)
+    assert len(found) == _COUNT and set(found) == {f"sn-{n:05}" for n in range(_COUNT)}
+    first = json.loads(gzip.decompress(content).splitlines()[0])
+    assert (first["receiver_name"], first["receiver_phone"]) == ("张**", "138****1234")
+    # As often as needed, and with the address that the answer gives.
+    again = served.client.get(
+        reply.data["download_url"], headers={"Authorization": f"Bearer {shopper.token}"}
+    )
+    assert numbers_in(again.content) == found
+    assert credits_left(served.store, shopper) == CREDITS - cost
+
+
+def test_0_an_answer_that_broke_off_goes_on_after_its_last_whole_line(served: Gateway) -> None:
+    shopper = new_shopper(served.store)
+    export_id = export(served, shopper.token).data["export_id"]
+    whole = file_of(served, shopper.token, export_id)
+    # What has arrived is unpacked as far as it goes.
+    part = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(whole[: len(whole) // 2])
+    lines = part.split(b"\n")[:-1]
+    got = [json.loads(line)["order_sn"] for line in lines]
+    assert 0 < len(got) < _COUNT
+    rest = numbers_in(file_of(served, shopper.token, export_id, after=got[-1]))
+    assert got + rest == numbers_in(whole)
+
+
+def test_0_the_price_is_known_before_and_a_repetition_is_free(served: Gateway) -> None:
+    shopper = new_shopper(served.store)
+    asked = export(served, shopper.token, headers={"X-Tollway-Dry-Run": "1"})
+    assert (asked.data["dry_run"], asked.data["cost"]) == (True, 24)
+    assert credits_left(served.store, shopper) == CREDITS
+    key = {"Idempotency-Key": "export-1"}
+    first, again = (export(served, shopper.token, headers=key) for _ in range(2))
+    assert first.data["export_id"] == again.data["export_id"]
+    assert (first.data["withholding_money"], again.data["withholding_money"]) == (24, 0)
+    assert credits_left(served.store, shopper) == CREDITS - 24
+    nothing = export(served, shopper.token, start_time="2020-01-01", end_time="2020-01-02")
+    assert (nothing.data["records"], nothing.data["withholding_money"]) == (0, 0)
+
+
+def test_204_what_the_balance_does_not_cover_is_not_begun(served: Gateway) -> None:
+    shopper = new_shopper(served.store, credits_=23)
+    assert export(served, shopper.token, headers={"X-Tollway-Dry-Run": "1"}).code == 204
+    assert export(served, shopper.token).code == 204
+    assert credits_left(served.store, shopper) == 23
+
+
+def test_100_an_export_of_another_account_or_a_line_of_none_is_refused(served: Gateway) -> None:
+    shopper, other = new_shopper(served.store), new_shopper(served.store)
+    export_id = export(served, shopper.token).data["export_id"]
+
+    def ask(token: str, **query: str) -> Reply:
+        return served.get(ORDERS_FILE.path, token=token, query={"owner_id": OWNER, **query})
+
+    assert ask(other.token, export_id=export_id).code == 100
+    assert ask(shopper.token, export_id=f"x{export_id}").code == 100
+    assert ask(shopper.token, export_id="é").code == 100
+    assert ask(shopper.token, export_id=export_id, after="nowhere").code == 100
+
+
+def test_0_changes_after_an_export_come_after_its_cursor(served: Gateway) -> None:
+    shopper = new_shopper(served.store)
+    cursor = export(served, shopper.token).data["cursor"]
+    outside = START_MS + 90_000_000
+    put_orders(served.store, [order("after-1", confirm_time=outside)])
+    sent = {"owner_id": OWNER, "cursor": cursor}
+    page = served.post_json(ORDERS_CHANGED.path, sent, token=shopper.token)
+    assert [each["order_sn"] for each in page.data["content"]] == ["after-1"]
+
+
+@pytest.fixture
+def claimer(served: Gateway) -> Caller:
+    return new_caller(served.store, operations=(COUPON_CLAIMS,), credits_=10)
+
+
+def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claimer: Caller) -> None:
+    start_s = START_MS // 1000
+    kind = RECORD_KINDS["coupon-claims"]
+    loader = kind.make_loader(sealer_of(served.store))
+    rows = [loader.check(_claim(n, start_s + n * 7200)) for n in range(250)]
+    served.store.do(lambda database: store_records(database, loader, rows))
+    window = {"startTime": start_s, "endTime": start_s + 30 * 86_400, "sid": "chan-1", "type": 4}
+    made = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token)
+    assert (made.data["records"], made.data["withholding_money"]) == (250, 3)
+    headers = {"Authorization": f"Bearer {claimer.token}"}
+    query = {"export_id": made.data["export_id"]}
+    whole = served.client.get(CLAIMS_FILE.path, params=query, headers=headers)
+    claims = [json.loads(line) for line in gzip.decompress(whole.content).splitlines()]
+    assert [each["couponCode"] for each in claims] == [f"code-{n:03}" for n in range(249, -1, -1)]
+    query["after"] = "code-100"
+    rest = served.client.get(CLAIMS_FILE.path, params=query, headers=headers)
+    assert len(gzip.decompress(rest.content).splitlines()) == 100
+    assert credits_left(served.store, claimer) == 7
+
+
+def _claim(number: int, at_s: int) -> dict[str, Any]:
+    return {
+        "sid": "chan-1",
+        "type": 4,
+        "coupon_code": f"code-{number:03}",
+        "claim_time": at_s,
+        "app_key": "key-1",
+        "coupon_name": "外卖满 30 减 5",
+        "money": "5",
+        "min_use_money": "30",
+        "begin_time": at_s,
+        "end_time": at_s + 86_400,
+    }
