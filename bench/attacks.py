@@ -19,7 +19,8 @@ from tollway.operations.orders.operation import ORDERS
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 
 # Not the address of the client that is measured.
-_ADDRESS = "127.0.0.9"
+ADDRESS = "127.0.0.9"
+SIGN_IN_PATH = "/owner/sign-in"
 _FORM = "application/x-www-form-urlencoded"
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
@@ -41,7 +42,7 @@ class Connection:
 
     def begin(self) -> None:
         self.socket = socket.create_connection(
-            ("127.0.0.1", self._port), source_address=(_ADDRESS, 0)
+            ("127.0.0.1", self._port), source_address=(ADDRESS, 0)
         )
         self._answer()
 
@@ -99,7 +100,7 @@ def hold(port: int, has_begun: Any, sent: bytes, connections: int) -> None:
 
 def _holding(port: int, sent: bytes) -> socket.socket:
     made = socket.socket()
-    made.bind((_ADDRESS, 0))
+    made.bind((ADDRESS, 0))
     made.setblocking(False)
     with suppress(BlockingIOError):
         made.connect(("127.0.0.1", port))
@@ -124,7 +125,10 @@ class Attack(NamedTuple):
     is_fresh: bool = False
 
 
-def attacks(free_token: str, paid_token: str, owner_id: str) -> list[Attack]:
+def attacks(
+    free_token: str, paid_token: str, owner_id: str, cookie: str, guess: dict[str, str]
+) -> list[Attack]:
+    """`cookie` and `guess` are what a browser sends with a wrong password."""
     free, paid = (f"Authorization: Bearer {each}" for each in (free_token, paid_token))
     percents, objects = b"sid=" + b"%41" * 349_524, b'{"a":[' + b"{}," * 349_520 + b"{}]}"
     stalled = request(COUPON_CLAIMS.path, free, f"Content-Type: {_FORM}", body=b"x" * 2**20)[:-1]
@@ -165,6 +169,12 @@ def attacks(free_token: str, paid_token: str, owner_id: str) -> list[Attack]:
         Attack("3 orders, long addresses", repeat, request(ORDERS.path, paid, form, body=page), 4),
         Attack("8 bodies, one byte short", hold, stalled, 400),
         Attack("8 small ones, the same", hold, small, 2000),
+        Attack(
+            "9 guessed passwords",
+            repeat,
+            request(SIGN_IN_PATH, form, f"Cookie: {cookie}", body=urlencode(guess).encode()),
+            30,
+        ),
         Attack("0 /healthz", repeat, request("/healthz"), 128),
         Attack("0 /owner", repeat, request("/owner"), 128),
         Attack("0 /metrics", repeat, request("/metrics"), 128),

@@ -252,7 +252,7 @@ def main() -> None:
     options = parser.parse_args()
     if needed := missing({"wrk": "wrk", "taskset": "util-linux", "setarch": "util-linux"}):
         sys.exit(f"The curves need {', '.join(needed)}.")
-    length, curves = LENGTHS[options.length], []
+    length, its_machine, curves = LENGTHS[options.length], machine(), []
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
         for make in (accounts_curve, connections_curve, workers_curve):
             curves.append(make(Path(name), length))
@@ -260,7 +260,7 @@ def main() -> None:
     for each in asyncio.run(order_curves(length.orders)):
         curves.append(each)
         print(f"{each.title}: {each.sentence}", flush=True)
-    found = Growth(now_text(), options.length, machine(), curves)
+    found = Growth(now_text(), options.length, its_machine, curves)
     file = options.docs / CURVES_FILE
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")

@@ -73,7 +73,8 @@ def _growth(found: Growth, docs: Path) -> str:
     parts = [
         _wrapped(
             f"Measured {found.made_at} by a {found.length} run of `make growth`, on "
-            f"{found.machine['processor']}."
+            f"{found.machine['processor']}, load before the run "
+            f"{found.machine.get('load before the run', 'unknown')}."
         )
     ]
     for each in found.curves:

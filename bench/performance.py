@@ -132,7 +132,7 @@ class Bench:
 
 
 def run(folder: Path, name: str) -> Results:
-    length = LENGTHS[name]
+    length, its_machine = LENGTHS[name], machine()
     field = Field(folder, length.size)
     try:
         bench, rows = Bench(folder, field, length), []
@@ -142,7 +142,7 @@ def run(folder: Path, name: str) -> Results:
         return Results(
             made_at=now_text(),
             length=name,
-            machine=machine(),
+            machine=its_machine,
             orders=field.orders,
             scenarios={each.name: each.title for each in SCENARIOS},
             contestants={each.name: each.title for each in field.contestants},

@@ -84,6 +84,8 @@ def machine() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "Python": platform.python_version(),
         "SQLite": apsw.sqlite_lib_version(),
+        # Far above 0, others were using the machine, and only the costs per call are of use.
+        "load before the run": f"{os.getloadavg()[0]:.1f}",
     }
     for name, command in {
         "nginx": ["nginx", "-v"],

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from tollway.gateway.probes import Readiness, probe_routes
+from tollway.gateway.probes import Readiness, description_route, probe_routes
 from tollway.store.database import Database
 
 # What is tested here is made without a database.
@@ -22,7 +22,7 @@ def ask(
     """The answers to many requests at the same time, and to one afterwards."""
     database = cast(Database, None)  # What is asked for here is not in it.
     readiness = Readiness(database, is_draining=lambda: False, is_crowded=lambda: False)
-    routes = probe_routes(metrics, readiness, description)
+    routes = [*probe_routes(metrics, readiness), description_route(description)]
     description.clear()
 
     async def work() -> list[bytes]:

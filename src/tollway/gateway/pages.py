@@ -5,6 +5,7 @@ gateways never need it: it is loaded with the first request for any of it, besid
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import time
@@ -12,6 +13,7 @@ from time import time
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from tollway.gateway.probes import DESCRIPTION_PATH
 from tollway.pipeline.bodies import (
     BodyShare,
     ByteBudget,
@@ -33,11 +35,22 @@ from tollway.telemetry.requests import (
     read_client_ids,
 )
 
-# Of larger answers a few are in memory at once. After one of them the connection ends: a stranger
-# that sends a hundred requests and reads nothing then holds no connection with the other answers.
+# Of larger answers a few are begun at once, and one for each address, so that a stranger who asks
+# for thousands does not take the processor. After one of them the connection ends: a stranger that
+# sends a hundred requests and reads nothing then holds no connection with the other answers.
 _LARGE_ANSWER_BYTES = 65_536
-_LARGE_AT_ONCE = 16
-_LARGE_ANSWER_S = 0.01
+_LARGE_AT_ONCE = 4
+_LARGE_ANSWER_S = 0.03
+# More requests of one address for such answers are refused: each that waits takes memory, and a
+# connection that others may need.
+LARGE_OF_ADDRESS_MAX = 32
+_CROWDED = b"Too many requests from this address at once: retry in a second.\n"
+_CROWDED_HEADERS = [
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"content-length", b"%d" % len(_CROWDED)),
+    (b"retry-after", b"1"),
+    (b"connection", b"close"),
+]
 
 
 def _content_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
@@ -57,8 +70,11 @@ class Pages:
         self._common_headers = common_headers(settings)
         self._budget = budget
         self._large = BoundedSlots(_LARGE_AT_ONCE, "too many large answers at once")
+        self._of_address: Counter[str] = Counter()
         paths = [route.path for route in routes]
         self._paths = {path.encode() for path in paths}
+        # Those whose answers are large, as far as that was seen.
+        self._large_paths = self._paths & {DESCRIPTION_PATH.encode()}
         # Below these every path is a page, if only one that says there is none.
         rest = "{rest:path}"
         self._areas = tuple(path.removesuffix(rest).encode() for path in paths if rest in path)
@@ -67,6 +83,25 @@ class Pages:
         return raw_path in self._paths or raw_path.startswith(self._areas)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["raw_path"] not in self._large_paths:
+            await self._answer(scope, receive, send)
+            return
+        address = scope["client"][0]
+        if self._of_address[address] >= LARGE_OF_ADDRESS_MAX:
+            # With as little work as possible: there may be thousands of them a second.
+            headers = [*_CROWDED_HEADERS, (ID_HEADER, new_request_id(time()).encode("ascii"))]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": _CROWDED})
+            return
+        self._of_address[address] += 1
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._of_address[address] -= 1
+            if not self._of_address[address]:
+                del self._of_address[address]
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = read_client_ids(headers_by_name(scope["headers"]))
         context = RequestContext(new_request_id(time()), client)
         added = [(ID_HEADER, context.request_id.encode("ascii")), *self._common_headers]
@@ -78,7 +113,9 @@ class Pages:
                 headers = message["headers"]
                 if _content_length(headers) > _LARGE_ANSWER_BYTES:
                     added.append((b"connection", b"close"))
-                    await held.enter_async_context(self._one_large())
+                    if scope["raw_path"] in self._paths:
+                        self._large_paths.add(scope["raw_path"])
+                    await held.enter_async_context(self._one_large(scope["client"][0]))
                 message = {**message, "headers": [*headers, *added]}
             await send(message)
 
@@ -89,8 +126,8 @@ class Pages:
             await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
 
     @asynccontextmanager
-    async def _one_large(self) -> AsyncIterator[None]:
-        async with self._large.taken(None):
+    async def _one_large(self, address: str) -> AsyncIterator[None]:
+        async with self._large.taken(None, by=address):
             yield
             # The server has a copy of its own now, and needs a moment to pass it on.
             await asyncio.sleep(_LARGE_ANSWER_S)

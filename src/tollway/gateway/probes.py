@@ -1,5 +1,6 @@
 """The paths for monitoring and tools, and whether a gateway should get calls, and if not, why."""
 
+import os
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from time import monotonic
@@ -9,11 +10,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from tollway.store.concurrency import SingleFlight
 from tollway.store.database import Database, StoreBusyError, StoreCrowdedError, StoreError
 from tollway.store.versions import write_nothing_new
 
+DESCRIPTION_PATH = "/openapi.json"
 _REMEMBERED_S = 1.0
 
 
@@ -109,11 +112,38 @@ def probe_routes(metrics: Callable[[], Awaitable[bytes]], readiness: Readiness) 
     ]
 
 
+_PATHSEND = "http.response.pathsend"
+
+
+class DescriptionResponse(Response):
+    """The OpenAPI document, the largest answer that a stranger can ask for.
+
+    It is in a file in memory, which the server sends piece by piece as the client reads. As bytes,
+    each client that does not read would hold a copy of all of it.
+    """
+
+    media_type = JSONResponse.media_type
+
+    def __init__(self, content: bytes | memoryview) -> None:
+        super().__init__(content)
+        self._file = os.memfd_create("openapi")
+        os.write(self._file, content)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _PATHSEND not in scope.get("extensions", {}) or scope["method"] == "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": list(self.raw_headers)}
+        )
+        await send({"type": _PATHSEND, "path": f"/proc/self/fd/{self._file}"})
+
+
 def description_route(description: dict[str, Any]) -> Route:
     # Rendered once for the whole run.
-    described = JSONResponse(description).body
+    described = DescriptionResponse(JSONResponse(description).body)
 
     async def show_description(_: Request) -> Response:
-        return Response(described, media_type=JSONResponse.media_type)
+        return described
 
-    return Route("/openapi.json", show_description)
+    return Route(DESCRIPTION_PATH, show_description)

@@ -1,0 +1,80 @@
+"""One address cannot take the memory and the connections of a gateway with large answers."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tests.support.gateway import Gateway
+from tollway.gateway.pages import LARGE_OF_ADDRESS_MAX, Pages
+from tollway.pipeline.bodies import ByteBudget
+from tollway.settings import Settings
+
+pytestmark = pytest.mark.sqlite
+MANY = 3
+
+
+class Held:
+    """A large page, whose answers wait until they are let go once the first was sent."""
+
+    def __init__(self) -> None:
+        self._may_go = asyncio.Event()
+        self._may_go.set()
+        self._pages = Pages([Route("/slow", self._slow)], Settings(), ByteBudget())
+        self._under_way: list[asyncio.Task[int]] = []
+
+    async def _slow(self, _: Request) -> Response:
+        await self._may_go.wait()
+        return PlainTextResponse("here" * 20_000)
+
+    async def ask(self, address: str) -> int:
+        """The status that a request of this address gets."""
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/slow", "raw_path": b"/slow"}
+        scope |= {"query_string": b"", "headers": [], "client": (address, 1), "root_path": ""}
+        await self._pages(scope, receive, send)
+        return int(sent[0]["status"])
+
+    async def hold(self, address: str, count: int) -> None:
+        self._may_go.clear()
+        self._under_way += [asyncio.create_task(self.ask(address)) for _ in range(count)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    async def let_go(self) -> Sequence[int]:
+        self._may_go.set()
+        return await asyncio.gather(*self._under_way)
+
+
+def test_more_large_answers_of_one_address_are_refused_and_those_of_others_are_not() -> None:
+    async def work() -> None:
+        held = Held()
+        assert await held.ask("192.0.2.1") == 200
+        await held.hold("192.0.2.1", LARGE_OF_ADDRESS_MAX)
+        assert [await held.ask("192.0.2.1") for _ in range(MANY)] == [503] * MANY
+        await held.hold("192.0.2.2", 1)
+        assert await held.let_go() == [200] * (LARGE_OF_ADDRESS_MAX + 1)
+        assert await held.ask("192.0.2.1") == 200, "once the others are answered"
+
+    asyncio.run(work())
+
+
+def test_the_description_is_whole_and_head_has_its_length(gateway: Gateway) -> None:
+    """The server sends it from a file in memory."""
+    sent = gateway.client.get("/openapi.json")
+    assert sent.json()["openapi"].startswith("3.")
+    assert int(sent.headers["content-length"]) == len(sent.content)
+    head = gateway.client.head("/openapi.json")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == sent.headers["content-length"]
