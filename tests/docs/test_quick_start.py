@@ -48,8 +48,8 @@ def test_the_program_prints_the_orders_of_the_sandbox(
         env={
             **os.environ,
             "PYTHONPATH": f"{ROOT / 'sdk/python'}:{os.environ.get('PYTHONPATH', '')}",
-            "TOLLWAY_URL": served.base_url,
-            "TOLLWAY_TOKEN": new_caller(served.store, operations=OPERATIONS, kind="test").token,
+            "GATEWAY_URL": served.base_url,
+            "GATEWAY_TOKEN": new_caller(served.store, operations=OPERATIONS, kind="test").token,
         },
         capture_output=True,
         encoding="utf-8",
