@@ -111,7 +111,7 @@ class BooksGateway:
         answers = AnswerStore(self.database, _SEALER, _FINGERPRINTER)
         self._replay = Replay(self._permit.check_affordable)
         batcher = ChargeBatcher(self.database, _METRICS, 60, directory.remember_amount)
-        self._settle = Settle()
+        self._settle = Settle(ZoneInfo("Asia/Shanghai"))
         side = Side({}, GrantCache(self.database, versions), batcher, answers)
         self._authenticate = Authenticate(directory, versions, side, side)
 
