@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-dep
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
-.PHONY: help install run test coverage torture check format sdk pictures bench growth costs lock clean
+.PHONY: help install run test coverage torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ growth: $(TOOLS)  ## measure how costs grow with data and traffic; needs wrk; BE
 
 costs: $(TOOLS)  ## measure what a paid call costs either database; needs wrk
 	$(BIN)/python -m bench.database_cost
+
+sbom: $(RUNTIME)  ## print what a gateway installs, with licences, as CycloneDX JSON
+	@$(BIN)/python requirements/sbom.py
+
+vulnerabilities: $(RUNTIME)  ## ask the OSV database about known holes in what a gateway installs
+	@$(BIN)/python requirements/sbom.py --check
 
 lock: $(TOOLS)  ## pin the newest versions that fit pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \

@@ -14,6 +14,10 @@ from sdk.generator.model import (
     members_of,
     payload_types,
 )
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.operation import AccountOperation
+from tollway.contract.operation import Operation
+from tollway.operations.catalogue import WITH_COMPANIONS
 
 _HEAD = """\
 /**
@@ -37,7 +41,14 @@ _LOOP_NOTE = "all records, each once, also while others arrive."
 
 def files() -> dict[str, str]:
     """Every file by its name in `src`."""
-    return {"types.ts": _types(), "reasons.ts": _reasons(), "client.ts": _client()}
+    purpose = "The answers of the operations, in the spellings of the wire."
+    return {
+        "types.ts": _types(WITH_COMPANIONS, purpose),
+        "account_types.ts": _types(ACCOUNT_OPERATIONS, "The answers of the account API."),
+        "account.ts": _account(),
+        "reasons.ts": _reasons(),
+        "client.ts": _client(),
+    }
 
 
 def _camel(name: str) -> str:
@@ -45,9 +56,9 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _types() -> str:
-    lines = [_HEAD.format(purpose="The answers of the operations, in the spellings of the wire.")]
-    for kind in payload_types():
+def _types(operations: Sequence[Operation], purpose: str) -> str:
+    lines = [_HEAD.format(purpose=purpose)]
+    for kind in payload_types(operations):
         text = (kind.__doc__ or "").strip()
         lines.append("\n")
         if text and not text.startswith(f"{kind.__name__}("):
@@ -65,6 +76,9 @@ def _received(name: str, hint: Any) -> str:
     inner, is_optional = members_of(hint)
     if get_origin(inner) is list:
         found = f"{_received('', get_args(inner)[0])}[]"
+    elif issubclass(inner, str):
+        # A name from a fixed list travels as a text.
+        found = "string"
     else:
         found = _RECEIVED.get(inner, inner.__name__)
     if inner is int and name.endswith("_id"):
@@ -88,7 +102,8 @@ def _client() -> str:
     return "".join(
         [
             _HEAD.format(purpose="The client."),
-            '\nimport { type CallOptions, Core, type Operation } from "./core.js";\n',
+            '\nimport { Account } from "./account.js";\n',
+            'import { type CallOptions, Core, type Operation } from "./core.js";\n',
             'import { CarrierRefusedError } from "./errors.js";\n',
             'import type { Answer, Day, Moment, Whole } from "./json.js";\n',
             f'import {{ {", ".join(pages)} }} from "./paging.js";\n',
@@ -99,18 +114,59 @@ def _client() -> str:
             *map(_request_type, described()),
             *(_request_type(each, is_loop=True) for each in loops),
             "\n/** Calls the operations of a gateway. */\nexport class Client extends Core {\n",
+            "  /** The account API: free of charge, for live tokens. */\n",
+            "  readonly account = new Account((operation, values, options) =>\n",
+            "    this.call(operation, values, options),\n  );\n\n",
             "\n".join([*map(_method, described()), *map(_loop, loops)]),
             "}\n",
         ]
     )
 
 
+def _account() -> str:
+    endpoints = described(ACCOUNT_OPERATIONS)
+    return "".join(
+        [
+            _HEAD.format(purpose="The account API."),
+            "\nimport type {\n",
+            *(f"  {name},\n" for name in sorted({each.payload for each in endpoints})),
+            '} from "./account_types.js";\n',
+            'import type { CallOptions, Operation } from "./core.js";\n',
+            'import type { Answer, Day, Whole } from "./json.js";\n\n',
+            "type Call = <P>(\n  operation: Operation,\n  values: object,\n"
+            "  options?: CallOptions,\n) => Promise<Answer<P>>;\n\n",
+            *map(_constant, endpoints),
+            *(_request_type(each) for each in endpoints if each.parameters),
+            "\n/** What a caller can know and change of its account. */\nexport class Account {\n",
+            "  constructor(private readonly call: Call) {}\n\n",
+            "\n".join(map(_endpoint, endpoints)),
+            "}\n",
+        ]
+    )
+
+
+def _endpoint(each: Described) -> str:
+    is_needed = any(one.required for one in each.parameters)
+    request = f"    request: {_type_name(each)}{'' if is_needed else ' = {}'},\n"
+    values = "request" if each.parameters else "{}"
+    return (
+        f"  /** {each.operation.title}. */\n  {_camel(each.method)}(\n"
+        f"{request if each.parameters else ''}    options?: CallOptions,\n"
+        f"  ): Promise<Answer<{each.payload}>> {{\n"
+        f"    return this.call<{each.payload}>({each.operation.name.upper()}, {values}, options);\n"
+        "  }\n"
+    )
+
+
 def _constant(each: Described) -> str:
     it = each.operation
+    repeats = ""
+    if isinstance(it, AccountOperation):
+        repeats = f'  repeats: "{"always" if it.method == "GET" else "unsent"}",\n'
     return (
         f"const {it.name.upper()}: Operation = {{\n"
         f'  name: "{it.charged_as}",\n  method: "{it.method}",\n'
-        f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n}};\n'
+        f'  path: "{it.path}",\n  encoding: "{it.encoding.value}",\n{repeats}}};\n'
     )
 
 

@@ -32,11 +32,11 @@ pytestmark = pytest.mark.sqlite
 # Function calls on the thread that serves, a tenth more than was counted; and steps of statements
 # that read, twice as many, because the demo data differs from day to day.
 LIMITS = {
-    "product_analysis": (186, 20),
-    "coupon_claims": (240, 400),
-    "promotion_material": (229, 100),
-    "waybills": (256, 20),
-    "orders": (260, 350),
+    "product_analysis": (195, 20),
+    "coupon_claims": (226, 400),
+    "promotion_material": (220, 100),
+    "waybills": (266, 20),
+    "orders": (235, 350),
 }
 WARM_CALLS = 4
 BOUNDARY = "cut"

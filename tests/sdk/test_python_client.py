@@ -38,6 +38,25 @@ class _Lossy(httpx.HTTPTransport):
         raise httpx.ReadError("lost", request=request)
 
 
+def test_the_companions_answer(world: Gateway, today: date) -> None:
+    request: Any = good_request(BY_NAME["waybills"], today)
+    shop = request["owner_id"]
+    with Client(all_operations_caller(world.store).token, world.base_url) as client:
+        changed = client.orders_changed(owner_id=shop, pageSize=2)
+        numbers = [each.order_sn for each in changed.content]
+        found = client.orders_by_number(owner_id=shop, order_sn=[*numbers, "none"])
+        assert [each.order_sn for each in found.content] == numbers and found.missing == ["none"]
+        batch = client.issue_waybills(waybills=[request, {**request, "order_sn": "x"}])
+        assert [each.code for each in batch.results] == [0, 100]
+        issued = batch.results[0].waybill
+        assert issued is not None and issued.code == 1 and batch.results[1].waybill is None
+        labels = client.account.waybills_labels(object_ids=[issued.objectId])
+        assert labels.waybill_codes == [issued.waybillCode]
+        window: Any = {"start_time": "2020-01-01", "end_time": today.isoformat()}
+        exported = client.orders_export(owner_id=shop, **window)
+        assert exported.records > 0
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_operation_answers_sync_and_async(
     world: Gateway, today: date, operation: Operation

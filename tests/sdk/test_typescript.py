@@ -116,6 +116,36 @@ def test_every_operation_answers(world: Gateway, today: date, run: Run) -> None:
         assert has_id and replay_of is None
 
 
+def test_the_account_and_the_companions_answer(world: Gateway, today: date, run: Run) -> None:
+    caller = all_operations_caller(world.store)
+    waybill = good_request(BY_NAME["waybills"], today)
+    script = """
+    const client = new tollway.Client({ token, baseUrl });
+    const changed = await client.ordersChanged({ owner_id: shop, pageSize: 2 });
+    const numbers = changed.content.map((order) => order.order_sn);
+    const found = await client.ordersByNumber({ owner_id: shop, order_sn: [...numbers, "none"] });
+    print([found.content.map((order) => order.order_sn), found.missing, numbers]);
+    const wrong = { ...waybill, order_sn: "x" };
+    const batch = await client.issueWaybills({ waybills: [waybill, wrong] });
+    print(batch.results.map((each) => each.code));
+    const ids = [batch.results[0].waybill.objectId];
+    const labels = await client.account.waybillsLabels({ object_ids: ids });
+    const state = await client.account.waybills({ object_id: ids[0] });
+    print([labels.content_type, state.state]);
+    const exported = await client.ordersExport(
+      { owner_id: shop, start_time: "2020-01-01", end_time: today });
+    print(exported.records > 0);
+    const { entries } = await client.account.entries({ limit: 1 });
+    const { balances } = await client.account.balance();
+    print([entries[0].balance_after, balances.find((each) => each.unit === "credits").amount]);
+    """
+    names = {"shop": waybill["owner_id"], "waybill": waybill, "today": today.isoformat()}
+    found = run(script, token=caller.token, baseUrl=world.base_url, **names)
+    assert (found[0][0], found[0][1]) == (found[0][2], ["none"]) and len(found[0][2]) == 2
+    assert found[1:4] == [[0, 100], ["application/pdf", "issued"], True]
+    assert found[4][0] == found[4][1]
+
+
 def test_an_answer_that_is_lost_is_had_again_and_paid_once(world: Gateway, run: Run) -> None:
     caller = all_operations_caller(world.store)
     script = """

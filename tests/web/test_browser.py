@@ -210,6 +210,22 @@ def test_hostile_names_are_shown_as_text(
     assert html.escape(name, quote=False).split("{")[0] in page.content()
 
 
+def test_the_first_page_is_small_and_does_not_move(
+    gateway: Gateway, new_page: Callable[..., Page]
+) -> None:
+    page = new_page(gateway.base_url)
+    sizes: list[int] = []
+    page.on("response", lambda answer: sizes.append(len(answer.body())))
+    page.goto("/", wait_until="networkidle")
+    assert len(sizes) >= 3 and sum(sizes) < 100_000
+    shifts = page.evaluate(
+        "() => new Promise(done => new PerformanceObserver(list => done("
+        "list.getEntries().reduce((sum, each) => sum + each.value, 0)))"
+        ".observe({type: 'layout-shift', buffered: true}) || setTimeout(() => done(0), 500))"
+    )
+    assert shifts == 0
+
+
 def test_pages_work_without_script(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

@@ -4,6 +4,7 @@
  * Made by `make sdk` from the gateway's descriptors: do not edit.
  */
 
+import { Account } from "./account.js";
 import { type CallOptions, Core, type Operation } from "./core.js";
 import { CarrierRefusedError } from "./errors.js";
 import type { Answer, Day, Moment, Whole } from "./json.js";
@@ -342,6 +343,11 @@ export interface OrdersFilter {
 
 /** Calls the operations of a gateway. */
 export class Client extends Core {
+  /** The account API: free of charge, for live tokens. */
+  readonly account = new Account((operation, values, options) =>
+    this.call(operation, values, options),
+  );
+
   /** Product analysis. */
   productAnalysis(
     request: ProductAnalysisRequest,

@@ -3,6 +3,7 @@
 import {
   type Envelope,
   RefusedError,
+  ThrottledError,
   TollwayError,
   TransportError,
   UnexpectedAnswerError,
@@ -23,6 +24,11 @@ export interface Operation {
   method: string;
   path: string;
   encoding: "query" | "form" | "json";
+  /**
+   * When the same request may be sent again: "key" with its Idempotency-Key, which is the default,
+   * "always", or "unsent" if the gateway has certainly done nothing.
+   */
+  repeats?: "key" | "always" | "unsent";
 }
 
 export interface ClientOptions {
@@ -69,7 +75,7 @@ export class Core {
   /**
    * A call of an operation.
    *
-   * It always has an Idempotency-Key, so that a repetition is answered with the stored answer and
+   * A paid one always has an Idempotency-Key, so that a repetition is answered with the stored answer and
    * not charged again, whether or not the first attempt arrived.
    */
   protected async call<P>(
@@ -78,13 +84,14 @@ export class Core {
     options: CallOptions = {},
   ): Promise<Answer<P>> {
     const key = options.idempotencyKey ?? globalThis.crypto?.randomUUID?.() ?? randomKey();
-    const headers = { ...this.headers, "Idempotency-Key": key, ...options.headers };
+    const paid = (operation.repeats ?? "key") === "key" ? { "Idempotency-Key": key } : {};
+    const headers = { ...this.headers, ...paid, ...options.headers };
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);
       try {
         return await this.attempt<P>(operation, values, headers, options.signal);
       } catch (error) {
-        if (attempt >= this.retries || !isPassing(error)) throw error;
+        if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
     }
@@ -158,6 +165,12 @@ function envelopeOf(response: Response, text: string): Envelope {
     throw new UnexpectedAnswerError(response.status, text);
   }
   return found as Envelope;
+}
+
+function mayRepeat(operation: Operation, error: unknown): error is TollwayError {
+  // A refusal for being too fast has done nothing.
+  if (operation.repeats === "unsent") return error instanceof ThrottledError;
+  return isPassing(error);
 }
 
 function isPassing(error: unknown): error is TollwayError {

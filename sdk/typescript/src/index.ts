@@ -1,3 +1,5 @@
+export { Account } from "./account.js";
+export type * as AccountTypes from "./account_types.js";
 export { Client } from "./client.js";
 export type { CallOptions, ClientOptions } from "./core.js";
 export * from "./errors.js";

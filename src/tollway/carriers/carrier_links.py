@@ -13,12 +13,12 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
 from tollway.carriers import CarrierError
-from tollway.carriers.carriers import known_carrier
+from tollway.carriers.carriers import CARRIER_COLUMNS, Carrier, carrier_of, known_carrier
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.carriers import IS_PENDING, carrier_link, waybill
+from tollway.store.schema.carriers import IS_PENDING, carrier, carrier_link, waybill
 from tollway.store.sealing import Sealer
 
 # The built-in protocols.
@@ -66,6 +66,11 @@ _FIND = Query(
     select(*_PLAIN, carrier_link.c.sealed_secret).where(
         carrier_link.c.wp_code == bindparam("wanted")
     )
+)
+_FIND_BOTH = Query(
+    select(*CARRIER_COLUMNS, *_PLAIN, carrier_link.c.sealed_secret)
+    .join_from(carrier, carrier_link, carrier_link.c.wp_code == carrier.c.wp_code, isouter=True)
+    .where(carrier.c.wp_code == bindparam("wanted"))
 )
 _new = insert(carrier_link).values({c.name: bindparam(c.name) for c in carrier_link.c})
 _PUT = Query(
@@ -156,9 +161,24 @@ async def find_link(reader: Reader, sealer: Sealer, wp_code: str) -> OpenedCarri
     row = await reader.fetch_one(_FIND, wanted=wp_code)
     if row is None:
         return None
-    *plain, sealed = row
+    return _opened(row[:-1], row[-1], sealer)
+
+
+def _opened(plain: Row, sealed: bytes, sealer: Sealer) -> OpenedCarrierLink:
     link = CarrierLink(*plain)
     return OpenedCarrierLink(link, sealer.open(sealed, _context(link)).decode())
+
+
+async def find_linked_carrier(
+    reader: Reader, sealer: Sealer, wp_code: str
+) -> tuple[Carrier, OpenedCarrierLink | None] | None:
+    """A carrier and its link, if it has one, by one statement."""
+    row = await reader.fetch_one(_FIND_BOTH, wanted=wp_code)
+    if row is None:
+        return None
+    carrier = carrier_of(row[: len(CARRIER_COLUMNS)])
+    plain, sealed = row[len(CARRIER_COLUMNS) : -1], row[-1]
+    return carrier, None if sealed is None else _opened(plain, sealed, sealer)
 
 
 async def list_links(reader: Reader) -> list[CarrierLink]:

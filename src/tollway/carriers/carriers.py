@@ -72,7 +72,8 @@ class Carrier(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = ("wp_code", "name", "number_format", "area_kind", "area_provinces")
-_SELECT = select(*(carrier.c[name] for name in _COLUMNS))
+CARRIER_COLUMNS = tuple(carrier.c[name] for name in _COLUMNS)
+_SELECT = select(*CARRIER_COLUMNS)
 _FIND = Query(_SELECT.where(carrier.c.wp_code == bindparam("wanted")))
 _ALL = Query(_SELECT.order_by(carrier.c.wp_code))
 _new = insert(carrier).values({name: bindparam(name) for name in _COLUMNS})
@@ -125,7 +126,7 @@ async def add_carrier(
 
 async def find_carrier(reader: Reader, wp_code: str) -> Carrier | None:
     row = await reader.fetch_one(_FIND, wanted=wp_code)
-    return None if row is None else _carrier(row)
+    return None if row is None else carrier_of(row)
 
 
 async def known_carrier(reader: Reader, wp_code: str) -> Carrier:
@@ -137,10 +138,10 @@ async def known_carrier(reader: Reader, wp_code: str) -> Carrier:
 
 
 async def list_carriers(reader: Reader) -> Sequence[Carrier]:
-    return [_carrier(row) for row in await reader.fetch_all(_ALL)]
+    return [carrier_of(row) for row in await reader.fetch_all(_ALL)]
 
 
-def _carrier(row: Row) -> Carrier:
+def carrier_of(row: Row) -> Carrier:
     wp_code, name, number_format, kind, provinces = row
     listed = msgspec.json.decode(provinces, type=tuple[str, ...])
     return Carrier(wp_code, name, number_format, ServiceArea(AreaKind(kind), listed))

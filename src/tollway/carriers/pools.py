@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, exists, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, bindparam, exists, func, literal, select
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
@@ -67,21 +68,31 @@ _ADD = Query(
     .on_conflict_do_nothing()
 )
 _candidate = waybill_number.alias("candidate")
-_next = (
-    select(_candidate.c.number)
-    .where(
-        _candidate.c.wp_code == bindparam("of_carrier"),
-        _candidate.c.owner_id == bindparam("of_owner"),
-        _candidate.c.is_taken == 0,
+
+
+def _next_of(pool: ColumnElement[str]) -> ScalarSelect[Any]:
+    return (
+        select(_candidate.c.number)
+        .where(
+            _candidate.c.wp_code == bindparam("of_carrier"),
+            _candidate.c.owner_id == pool,
+            _candidate.c.is_taken == 0,
+        )
+        .order_by(_candidate.c.number)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .scalar_subquery()
     )
-    .order_by(_candidate.c.number)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-    .scalar_subquery()
-)
+
+
+# Of the shop's own pool if that has any, else of the shared one.
 _TAKE = Query(
     waybill_number.update()
-    .where(waybill_number.c.wp_code == bindparam("of_carrier"), waybill_number.c.number == _next)
+    .where(
+        waybill_number.c.wp_code == bindparam("of_carrier"),
+        waybill_number.c.number
+        == func.coalesce(_next_of(bindparam("of_owner")), _next_of(literal(SHARED))),
+    )
     .values(is_taken=1)
     .returning(waybill_number.c.number)
 )
@@ -137,11 +148,8 @@ async def _store_recorded(
 
 async def take_number(transaction: Transaction, wp_code: str, owner_id: str) -> str | None:
     """The next number for a shop: of its own pool if that has any, else of the shared one."""
-    for pool in (owner_id, SHARED):
-        row = await transaction.fetch_one(_TAKE, of_carrier=wp_code, of_owner=pool)
-        if row is not None:
-            return str(row[0])
-    return None
+    row = await transaction.fetch_one(_TAKE, of_carrier=wp_code, of_owner=owner_id)
+    return None if row is None else str(row[0])
 
 
 async def list_pools(reader: Reader) -> list[Pool]:

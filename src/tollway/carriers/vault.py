@@ -7,6 +7,7 @@ has two fingerprints.
 
 import os
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from tollway.store.keys import FINGERPRINTS, LABELS, KeyedSigner, load_signer
 from tollway.store.sealing import KEY_BYTES, Sealer, read_keys
 
 _DIGEST_BYTES = 12
+_encode = msgspec.json.Encoder().encode
 
 
 class Fingerprints(msgspec.Struct, frozen=True):
@@ -49,11 +51,14 @@ class Vault:
     ) -> Fingerprints:
         """With the current key, or with the one of fingerprints to compare with."""
         used = self._fingerprinter.current if key_id is None else key_id
+        # Keyed BLAKE2 is as good as HMAC here, and three times as fast: a waybill has many fields.
+        of_waybill = blake2b(context, key=self._fingerprinter.key(used), digest_size=_DIGEST_BYTES)
         of = {}
         for name, value in fields.items():
+            digest = of_waybill.copy()
             # As JSON, so that the boundary between name and value is unambiguous.
-            content = context + msgspec.json.encode((name, value))
-            of[name] = self._fingerprinter.sign(content, used).digest[:_DIGEST_BYTES].hex()
+            digest.update(_encode((name, value)))
+            of[name] = digest.hexdigest()
         return Fingerprints(used, of)
 
 

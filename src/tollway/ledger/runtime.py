@@ -8,6 +8,8 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID_LETTERS = _ID_ALPHABET.encode("ascii") * 8
+_ID_LENGTH = 12
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,10 @@ class Runtime:
         return int(self.now_s() * 1000)
 
     def new_id(self, prefix: str) -> str:
-        return prefix + "".join(self.pick(_ID_ALPHABET) for _ in range(12))
+        if self.pick is not secrets.choice:
+            return prefix + "".join(self.pick(_ID_ALPHABET) for _ in range(_ID_LENGTH))
+        # As even a choice, in a twentieth of the time: 256 is a multiple of 32.
+        return prefix + secrets.token_bytes(_ID_LENGTH).translate(_ID_LETTERS).decode("ascii")
 
 
 # For work that no operator does.

@@ -7,12 +7,15 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tollway.contract.decoding import Decoder
+from tollway.contract.decoding import Decoder, declared_fields
+from tollway.contract.fields import Choice, Code, Day, Moment, Seconds, Text, Whole
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
 _CACHED_QUERY_MAX = 512
+_CACHED_BODY_MAX = 1024
+_KEPT_KINDS = {Choice, Code, Day, Moment, Seconds, Text, Whole}
 # At most 4 KB of a header.
 _LISTED_MAX, _NAME_MAX = 10, 32
 
@@ -20,15 +23,17 @@ _LISTED_MAX, _NAME_MAX = 10, 32
 class Decode:
     """Reads the operation's parameters from the query or the body, by its encoding.
 
-    The requests of the last query strings are cached, since clients repeat the same queries, and a
-    request never changes.
+    The requests of the last query strings and short bodies are cached, since clients repeat the
+    same ones, and a request never changes. Bodies with personal data are not kept in memory.
     """
 
     def __init__(self, operations: Sequence[Operation], zone: ZoneInfo) -> None:
         self._zone = zone
         self._decoders = {each.name: Decoder(each.request_type) for each in operations}
         self._checks = {each.name: each.check for each in operations}
+        self._kept = {each.name for each in operations if _may_be_kept(each)}
         self._from_query = lru_cache(maxsize=4096)(self._decode_query)
+        self._from_body = lru_cache(maxsize=4096)(self._decode_body)
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         if call.operation.encoding is not Encoding.QUERY:
@@ -49,8 +54,15 @@ class Decode:
         if packing is not None:
             body = unpacked(packing.decode("latin-1"), body, limit)
         content_type = call.headers.get(b"content-type", b"").decode("latin-1")
-        raw = read_body(content_type, body, call.operation.members_max)
-        call.request, call.ignored = self.decode(call.operation.name, raw)
+        name = call.operation.name
+        is_cached = len(body) + len(content_type) <= _CACHED_BODY_MAX and name in self._kept
+        decode = self._from_body if is_cached else self._decode_body
+        call.request, call.ignored = decode(name, content_type, body, call.operation.members_max)
+
+    def _decode_body(
+        self, operation_name: str, content_type: str, body: bytes, members_max: int
+    ) -> tuple[msgspec.Struct, str]:
+        return self.decode(operation_name, read_body(content_type, body, members_max))
 
     def decode(self, operation_name: str, raw: Mapping[str, object]) -> tuple[msgspec.Struct, str]:
         """The request, and which parameters were ignored."""
@@ -59,6 +71,12 @@ class Decode:
         if check is not None:
             check(request, self._zone)
         return request, _listed(ignored) if ignored else ""
+
+
+def _may_be_kept(operation: Operation) -> bool:
+    """Whether no parameter is personal: a phone number, or one that has others in it."""
+    fields = declared_fields(operation.request_type)
+    return all(type(each.field.kind) in _KEPT_KINDS for each in fields)
 
 
 def _listed(names: list[str]) -> str:

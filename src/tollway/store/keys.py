@@ -71,10 +71,14 @@ class KeyedSigner:
 
     def sign(self, content: bytes, key_id: int | None = None) -> Signature:
         used = self.current if key_id is None else key_id
-        key = self._keys.get(used)
+        return Signature(used, hmac.digest(self.key(used), content, "sha256"))
+
+    def key(self, key_id: int) -> bytes:
+        """The key behind the signatures of this purpose that name it."""
+        key = self._keys.get(key_id)
         if key is None:
-            raise SealError(f"A record is signed with key {used}, which is not in the key file.")
-        return Signature(used, hmac.digest(key, content, "sha256"))
+            raise SealError(f"A record is signed with key {key_id}, which is not in the key file.")
+        return key
 
 
 def load_signer(path: Path, purpose: str) -> KeyedSigner:

@@ -6,7 +6,7 @@ process counts as serving until its row is too old, by the clock that all nodes 
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
@@ -15,7 +15,9 @@ from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.database import node
-from tollway.store.sealing import Sealer
+
+if TYPE_CHECKING:
+    from tollway.store.sealing import Sealer
 
 ALIVE_S = 90
 _KEPT_S = 24 * 3600
@@ -74,7 +76,7 @@ class Presence:
         node_id: str,
         name: str,
         knows_schema: str,
-        sealer: Sealer,
+        sealer: "Sealer",
         load: Callable[[], NodeLoad] = NodeLoad,
     ) -> None:
         self._database = database

@@ -1,7 +1,7 @@
 """The work of product analysis: checks the date, reads the figures, computes the rates.
 
-An answer for a past day stays the same until figures are loaded, so the last answers are cached.
-The cache is thrown away when the version of the figures changes.
+An answer for a past day stays the same until figures are loaded, so the last answers are cached,
+and the figures of days that were read. Both go when the version of the figures changes.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,12 @@ from tollway.operations.product_analysis.operation import (
     TrafficEntry,
 )
 from tollway.operations.product_analysis.queries import (
+    NO_FIGURES,
     DayFigures,
+    KnownFigures,
     PartFigures,
     day_number,
-    read_figures,
+    rate,
     series_days,
 )
 from tollway.store.database import Database
@@ -52,14 +54,16 @@ class ProductAnalysisHandler:
             kept = self._kept = _Answers(self._versions.figures, today)
         answer = kept.get(request)
         if answer is None:
-            answer = encode_data(await self._analyse(request, today))
+            answer = encode_data(await self._analyse(request, today, kept.figures))
             # If figures were loaded meanwhile, this goes to a cache that is no longer read.
             kept.keep(request, answer)
         return answer
 
-    async def _analyse(self, request: ProductAnalysisRequest, today: date) -> ProductAnalysis:
+    async def _analyse(
+        self, request: ProductAnalysisRequest, today: date, figures: KnownFigures
+    ) -> ProductAnalysis:
         product_id, day = request.product_id, request.query_date
-        facts, days, parts = await read_figures(self._database, product_id, day)
+        facts, days, parts = await figures.read(self._database, product_id, day)
         if facts is None:
             raise Refusal(Reason.PRODUCT_UNKNOWN)
         asked = days.get(day_number(day))
@@ -84,11 +88,12 @@ class ProductAnalysisHandler:
 
 
 class _Answers:
-    """The answers of one version of the figures, and of one day."""
+    """The answers of one version of the figures, and of one day, and the figures themselves."""
 
     def __init__(self, version: int, today: date) -> None:
         self.version = version
         self.today = today
+        self.figures = KnownFigures(version)
         self._answers: dict[ProductAnalysisRequest, bytes] = {}
         self._bytes = 0
 
@@ -103,13 +108,9 @@ class _Answers:
         self._bytes += len(answer)
 
 
-def _rate(buyers: int, visitors: int) -> float:
-    """Buyers per hundred visitors, two decimals; in whole numbers, so that halves go up exactly."""
-    return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0
-
-
 def _rate_index(part: PartFigures) -> float:
-    return max(_RATE_FLOOR, _rate(part.buyers, part.visitors))
+    found = rate(part.buyers, part.visitors)
+    return found if found > _RATE_FLOOR else _RATE_FLOOR
 
 
 def _traffic(part: PartFigures) -> TrafficEntry:
@@ -136,12 +137,11 @@ def _search(part: PartFigures) -> SearchEntry:
 def _series(last: date, days: dict[int, DayFigures]) -> DailySeries:
     """Every day of the series; one without data counts as zero, and is never left out."""
     numbers, labels = series_days(last)
-    empty = DayFigures(0, 0, 0, 0, 0, 0, 0)
-    figures = [days.get(number, empty) for number in numbers]
+    figures = [days.get(number, NO_FIGURES) for number in numbers]
     return DailySeries(
-        paymentConversionRate=[_rate(each.buyers, each.visitors) for each in figures],
+        paymentConversionRate=[each.rate for each in figures],
         date=labels,
-        paymentAmount=[each.payment_fen / 100 for each in figures],
+        paymentAmount=[each.payment for each in figures],
         paidNum=[each.buyers for each in figures],
         visitorNum=[each.visitors for each in figures],
     )

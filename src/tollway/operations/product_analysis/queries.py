@@ -1,9 +1,14 @@
 """The stored figures behind an answer, read by one statement: on a server each statement is a round
-trip."""
+trip.
+
+The days of a product that were read once are kept in memory, as long as no figures are loaded. Then
+only those that are missing in a series are read, and the parts of the asked day.
+"""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,6 +17,7 @@ from sqlalchemy import BigInteger, Select, String, bindparam, cast, literal, nul
 from tollway.operations.product_analysis.schema import product, product_day, product_figure
 from tollway.store.database import Database
 from tollway.store.query import Query
+from tollway.store.schema.database import version
 
 SERIES_DAYS = 30
 
@@ -22,7 +28,9 @@ class ProductFacts(msgspec.Struct, frozen=True):
     shop_name: str
 
 
-class DayFigures(msgspec.Struct, frozen=True):
+class DayFigures(msgspec.Struct, frozen=True, gc=False):
+    """The figures of a day as they are stored, and the two that are computed from them."""
+
     day: int
     visitors: int
     buyers: int
@@ -30,6 +38,17 @@ class DayFigures(msgspec.Struct, frozen=True):
     collections: int
     pieces_paid: int
     pieces_carted: int
+    rate: float
+    payment: float
+
+
+NO_FIGURES = DayFigures(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
+_DAY_COLUMNS = DayFigures.__struct_fields__[:-2]
+
+
+def rate(buyers: int, visitors: int) -> float:
+    """Buyers per hundred visitors, two decimals; in whole numbers, so that halves go up exactly."""
+    return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0
 
 
 class PartFigures(NamedTuple):
@@ -43,6 +62,9 @@ class PartFigures(NamedTuple):
     page_views: int
 
 
+_BY_NAME, _BY_VISITORS = itemgetter(1), itemgetter(2)
+
+
 class Figures(NamedTuple):
     """What is stored behind one answer."""
 
@@ -54,9 +76,9 @@ class Figures(NamedTuple):
 
 
 # The rows of three tables in columns that hold each of them: the kind of row, texts and numbers.
-_PRODUCT, _DAY = "product", "day"
+_PRODUCT, _DAY, _VERSION = "product", "day", "version"
 _TEXTS = slice(1, 1 + len(ProductFacts.__struct_fields__))
-_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(DayFigures.__struct_fields__))
+_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(_DAY_COLUMNS))
 
 _PART_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(PartFigures._fields) - 2)
 
@@ -77,7 +99,7 @@ _FIGURES = Query(
         _rows(
             cast(literal(_DAY), String),
             [],
-            [product_day.c[name] for name in DayFigures.__struct_fields__],
+            [product_day.c[name] for name in _DAY_COLUMNS],
         ).where(
             product_day.c.product_id == bindparam("wanted"),
             product_day.c.day.between(bindparam("first_day"), bindparam("last_day")),
@@ -88,8 +110,9 @@ _FIGURES = Query(
             [product_figure.c[name] for name in PartFigures._fields[2:]],
         ).where(
             product_figure.c.product_id == bindparam("wanted"),
-            product_figure.c.day == bindparam("last_day"),
+            product_figure.c.day == bindparam("on_day"),
         ),
+        _rows(cast(literal(_VERSION), String), [], [version.c.figures]),
     )
 )
 
@@ -114,13 +137,58 @@ def series_days(last: date) -> SeriesDays:
     return SeriesDays([day_number(day) for day in days], [day.strftime("%m-%d") for day in days])
 
 
-async def read_figures(database: Database, product_id: str, last: date) -> Figures:
-    """The figures of a product: of the series that ends on a day, and of the parts of that day."""
-    numbers = series_days(last).numbers
+# How many days of all products are kept before all are dropped, at about 200 bytes each.
+_KEPT_MAX = 50_000
+# Of a product: by day number; None for a day without data.
+_Days = dict[int, DayFigures | None]
+
+
+class KnownFigures:
+    """The days of products that were read in one version of the figures."""
+
+    def __init__(self, figures_version: int) -> None:
+        self.version = figures_version
+        self._products: dict[str, _Days] = {}
+        self._kept = 0
+
+    async def read(self, database: Database, product_id: str, last: date) -> Figures:
+        """The figures of a product: of the series that ends on a day, and of the parts of that
+        day."""
+        numbers = series_days(last).numbers
+        known = self._products.get(product_id, {})
+        unknown = [number for number in numbers if number not in known]
+        found = await _read(database, product_id, unknown, numbers[-1])
+        # Figures that were loaded meanwhile do not belong to the days that are known.
+        if found.version != self.version:
+            return (await _read(database, product_id, numbers, numbers[-1])).figures
+        if found.figures.product is not None and unknown:
+            known = {**known, **{each: found.figures.days.get(each) for each in unknown}}
+            self._keep(product_id, known)
+        days = {number: day for number in numbers if (day := known.get(number)) is not None}
+        return found.figures._replace(days=days)
+
+    def _keep(self, product_id: str, days: _Days) -> None:
+        # Those that were replaced still count: the most is reached sooner, and that is all.
+        self._kept += len(days)
+        if self._kept > _KEPT_MAX:
+            self._products, self._kept = {}, 0
+        self._products[product_id] = days
+
+
+class _Read(NamedTuple):
+    figures: Figures
+    version: int
+
+
+async def _read(database: Database, product_id: str, numbers: Sequence[int], on_day: int) -> _Read:
+    """What is stored of a product, its days from the first number to the last, and the parts of
+    one day, at one moment."""
+    first_day, last_day = (numbers[0], numbers[-1]) if numbers else (1, 0)
     rows = await database.fetch_all(
-        _FIGURES, wanted=product_id, first_day=numbers[0], last_day=numbers[-1]
+        _FIGURES, wanted=product_id, first_day=first_day, last_day=last_day, on_day=on_day
     )
     found: ProductFacts | None = None
+    figures_version = -1
     days: dict[int, DayFigures] = {}
     parts: list[PartFigures] = []
     for row in rows:
@@ -128,9 +196,13 @@ async def read_figures(database: Database, product_id: str, last: date) -> Figur
         if kind == _PRODUCT:
             found = ProductFacts(*row[_TEXTS])
         elif kind == _DAY:
-            day = DayFigures(*row[_NUMBERS])
-            days[day.day] = day
+            number, visitors, buyers, payment_fen, *_ = stored = row[_NUMBERS]
+            values = (*stored, rate(buyers, visitors), payment_fen / 100)
+            days[number] = DayFigures(*values)
+        elif kind == _VERSION:
+            figures_version = row[_NUMBERS.start]
         else:
             parts.append(PartFigures(kind, row[1], *row[_PART_NUMBERS]))
-    parts.sort(key=lambda part: (-part.visitors, part.name))
-    return Figures(found, days, parts)
+    parts.sort(key=_BY_NAME)
+    parts.sort(key=_BY_VISITORS, reverse=True)
+    return _Read(Figures(found, days, parts), figures_version)

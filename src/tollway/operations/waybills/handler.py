@@ -10,8 +10,8 @@ from functools import partial
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
-from tollway.carriers.carriers import Carrier, find_carrier
+from tollway.carriers.carrier_links import OpenedCarrierLink, find_linked_carrier
+from tollway.carriers.carriers import Carrier
 from tollway.carriers.labels.layout import TEMPLATES_PATH
 from tollway.carriers.labels.print_data import (
     Address,
@@ -111,13 +111,13 @@ class WaybillHandler:
         stored = await find_in_force(transaction, key)
         if stored is not None:
             return self._again(request, call, stored)
-        carrier = await find_carrier(transaction, request.wp_code)
-        if carrier is None:
+        found = await find_linked_carrier(transaction, self._vault.sealer, request.wp_code)
+        if found is None:
             raise Refusal(Reason.CARRIER_UNKNOWN)
+        carrier, opened = found
         refusal = carrier.area.refusal(request.receiver_province, call.language)
         if refusal is not None:
             return refused(request.order_sn, refusal)
-        opened = await find_link(transaction, self._vault.sealer, carrier.wp_code)
         parent = request.parentWaybillCode
         if parent is not None and not await is_parent(transaction, parent, key):
             raise _no_parent()
@@ -136,7 +136,7 @@ class WaybillHandler:
         if stored.waybill.state == "pending":
             again = partial(self._issue, request, call)
             return ActResult(b"", is_paid=False, then=partial(self._issuer.join, stored, again))
-        answer = issued(stored, self._vault)
+        answer = issued(stored.waybill, stored.print_data(self._vault))
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
     def _pending(self, request: WaybillRequest, key: WaybillKey, charge: Charge) -> Waybill:
@@ -175,7 +175,7 @@ class WaybillHandler:
         text = print_data(label, self._vault.label_signer, self._template_url(request))
         stored = self._stored(request, made, self._vault.seal(text, made.context))
         await store_waybill(transaction, stored)
-        return ActResult(issued(stored, self._vault), is_paid=True)
+        return ActResult(issued(made, text), is_paid=True)
 
     async def _from_carrier(
         self,

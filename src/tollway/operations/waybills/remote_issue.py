@@ -153,7 +153,11 @@ class RemoteIssuer:
                 stored.waybill.object_id,
             )
             raise _silent(stored)
-        return ActResult(issued(found, self._vault), is_paid=False, captured=charge.amount)
+        return ActResult(
+            issued(found.waybill, found.print_data(self._vault)),
+            is_paid=False,
+            captured=charge.amount,
+        )
 
     async def join(self, stored: StoredWaybill, again: Act) -> Act:
         """Waits for a waybill that another request has begun; `again` then looks once more."""

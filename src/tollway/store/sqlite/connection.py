@@ -54,6 +54,7 @@ _UNAVAILABLE = (
     apsw.AbortError,
     apsw.InternalError,
     apsw.ConnectionClosedError,
+    apsw.CursorClosedError,
 )
 
 
@@ -153,8 +154,11 @@ class Connection:
         return after - before
 
     def run(self, script: str) -> None:
-        with our_errors():
-            self.raw.execute(script).fetchall()
+        try:
+            self._cursor.execute(script).fetchall()
+        except apsw.Error:
+            with our_errors():
+                raise
 
     def checkpoint(self, mode: int) -> None:
         """Writes the write-ahead log back into the file, as much of it as the mode says. It waits

@@ -158,7 +158,11 @@ def _top_up_form(context: Context, account: Account) -> Form:
         ],
         hidden={"account": account.id},
         title=say("Top up"),
-        note=say("A negative amount corrects."),
+        note=say(
+            "{operations}: paid in calls of their own. All others are paid in credits. A negative "
+            "amount corrects.",
+            operations=", ".join(say(each.title) for each in OPERATIONS if each.unit is Unit.CALLS),
+        ),
         is_line=True,
     )
 

@@ -132,7 +132,7 @@ def _figures(
 
 def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
     say = context.say
-    label = say("Time of a call, p50 and p99")
+    label = say("Time of a call in ms, p50 and p99")
     if taken is None:
         return Figure(label, "–", note=say("no call since the start of this node"))
     note = say(
@@ -141,7 +141,7 @@ def _latency_figure(context: Context, taken: Percentiles | None) -> Figure:
         time=exact_time(taken.since_s, context.web.zone)[11:16],
     )
     shown = f"{_milliseconds(taken.half_ms)} / {_milliseconds(taken.most_ms)}"
-    return Figure(label, shown, unit="ms", note=note)
+    return Figure(label, shown, note=note)
 
 
 def _milliseconds(value: float) -> str:
