@@ -89,7 +89,7 @@ def test_an_operator_loads_a_file_and_the_next_waybill_has_its_codes(
     (tmp_path / "routes.csv").write_bytes(lines.encode("gbk"))
     loaded = routes("routes.csv")
     assert loaded.returncode == 1, loaded.stderr
-    assert "1 rows stored, 1 rejected" in loaded.stdout
+    assert "Rows stored: 1, rejected: 1." in loaded.stdout
     assert "Line 3: there is no such province" in loaded.stdout
     assert "火星" in (tmp_path / "routes.csv.rejected.jsonl").read_text("utf-8")
     body = request(wp_code, goods_name="纯棉四件套", weight_g="1250")
@@ -113,6 +113,12 @@ def test_an_operator_loads_a_file_and_the_next_waybill_has_its_codes(
     assert refused.returncode == 1 and "stays as it was" in refused.stderr
     assert len(json.loads(routes("--json").stdout)) == 1
     assert routes("missing.csv").returncode == 1
+    small = run(
+        *("tollway", "carrier", "routes", wp_code.lower(), "--json"),
+        cwd=tmp_path,
+        env=store.settings,
+    )
+    assert len(json.loads(small.stdout)) == 1, small.stderr
     assert "neither .csv" in routes("routes.txt").stderr
     trail = run("tollway", "trail", "show", cwd=tmp_path, env=store.settings).stdout
     assert "carrier routes" in trail

@@ -80,3 +80,21 @@ def _read(
         return total, len(rows)
 
     return asyncio.run(work())
+
+
+def test_joined_claims_follow_what_another_process_stores(own_store: Store) -> None:
+    """The positions in memory are found again once their version has changed."""
+    load_claims(own_store, [claim("a", NOON_S), claim("b", NOON_S)])
+
+    async def work() -> list[tuple[int, int]]:
+        database = SqliteDatabase(str(own_store.path), 10, Metrics())
+        pages, found = ClaimPages(database), []
+        for _ in range(2):
+            page = await pages.read_joined(_HOUR_OF_CLAIMS, 0, 100, 0, b"|")
+            assert page is not None
+            found.append((page[0], len(page[1].split(b"|"))))
+            await asyncio.to_thread(load_claims, own_store, [claim("c", NOON_S + 1)])
+        await database.close()
+        return found
+
+    assert asyncio.run(work()) == [(2, 2), (3, 3)]

@@ -120,7 +120,7 @@ async def routes(
     carrier: CarrierArgument,
     file: Annotated[
         Path | None,
-        argument("[FILE]", "A .csv, .jsonl, .json or .xlsx file; without it the table is shown."),
+        argument("FILE", "A .csv, .jsonl, .json or .xlsx file; without it the table is shown."),
     ] = None,
     replace: Annotated[
         bool, option("Remove the rows that are not in the file.", "--replace")
@@ -151,8 +151,8 @@ async def routes(
         raise CommandError(f"No row of {file} can be used: the table stays as it was.")
     change = await put_routes(database, carrier, found, replace=replace, runtime=session.runtime)
     shown = [
-        f"{change.stored:,} rows stored, {len(rejected):,} rejected; carrier {carrier} has "
-        f"{change.in_all:,} in all.",
+        f"Rows stored: {change.stored:,}, rejected: {len(rejected):,}. "
+        f"Carrier {carrier} has {change.in_all:,} in all.",
         *(f"  Line {each.line}: {each.reason}." for each in rejected[:_REJECTED_SHOWN]),
     ]
     if rejected:

@@ -50,8 +50,9 @@ class _WithoutPydantic:
                 each._runtime_param = _PlainNumber()
         return parameters
 
-    def coerce(self, value: Any, **_: Any) -> Any:
-        return value
+    def coerce(self, value: Any, *, param: Any, **_: Any) -> Any:
+        parser = param.type_descriptor.parameter_info.parser
+        return value if parser is None or value is None else parser(value)
 
 
 class Command(_WithoutPydantic, TyperCommand):
