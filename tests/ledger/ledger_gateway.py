@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 from tests.ledger import ledger_calls
 from tests.ledger.ledger_calls import Crash, Outcome, Wanted
@@ -106,11 +107,11 @@ class BooksGateway:
         self.database = Mortal(self._tamper(self._real), path, image)
         versions = Versions(self.database)
         directory = Directory(self.database, versions)
-        self._permit = Permit(directory)
+        self._permit = Permit(directory, ZoneInfo("Asia/Shanghai"))
         answers = AnswerStore(self.database, _SEALER, _FINGERPRINTER)
         self._replay = Replay(self._permit.check_affordable)
         batcher = ChargeBatcher(self.database, _METRICS, 60, directory.remember_amount)
-        self._settle = Settle()
+        self._settle = Settle(ZoneInfo("Asia/Shanghai"))
         side = Side({}, GrantCache(self.database, versions), batcher, answers)
         self._authenticate = Authenticate(directory, versions, side, side)
 

@@ -20,6 +20,7 @@ from tollway.intake import push
 from tollway.intake.sources import SpeaksFor
 from tollway.ledger.receipts import find_receipt
 from tollway.pipeline import receipts
+from tollway.web import pages
 from tollway.web.sign_in import Sessions
 
 
@@ -42,7 +43,7 @@ def break_all() -> None:
     push.signing_key = lambda _claimed, keys, _body: keys[0]  # type: ignore[assignment]
     SpeaksFor.check = lambda *_: None  # type: ignore[method-assign,assignment]
     Sessions.is_form_token = lambda *_: True  # type: ignore[method-assign,assignment]
-    sys.modules["tollway.web.pages"].Environment = Unescaped  # type: ignore[attr-defined]
+    pages.Environment = Unescaped  # type: ignore[attr-defined,misc]
 
 
 class NaiveServer(NamedTuple):
