@@ -113,7 +113,7 @@ class BooksGateway:
         batcher = ChargeBatcher(self.database, _METRICS, 60, directory.remember_amount)
         self._settle = Settle(ZoneInfo("Asia/Shanghai"))
         side = Side({}, GrantCache(self.database, versions), batcher, answers)
-        self._authenticate = Authenticate(directory, versions, side, side)
+        self._authenticate = Authenticate(directory, versions, side, side, ())
 
     async def close(self) -> None:
         await self._real.close()
