@@ -9,7 +9,7 @@ after an export was paid must not come with its file, or a file would be a free 
 import asyncio
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -127,7 +127,7 @@ def streamed(read: ReadLines, after: Position | None, lines_max: float = inf) ->
     """The lines after a position, packed. Each piece ends with a whole line, so that what has
     arrived of an answer that breaks off can be read, and the rest asked for."""
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         packer, position = zlib.compressobj(6, zlib.DEFLATED, _GZIP_BITS), after
         left = lines_max
         while left > 0 and (lines := await read(position, int(min(left, _LINES_AT_ONCE)))):
