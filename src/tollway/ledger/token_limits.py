@@ -174,12 +174,11 @@ async def spend(
     transaction: Transaction, token_id: str, cap: DayCap, unit: str, amount: int
 ) -> None:
     """Counts one call and its credits against the cap, or raises DayCapError."""
-    taken = amount if unit == "credits" else 0
     is_spent = await transaction.execute(
         _SPEND,
         of_token=token_id,
         of_day_ms=cap.day_at_ms,
-        amount=taken,
+        amount=_credits_of(unit, amount),
         credits_max=AMOUNT_MAX if cap.credits_max is None else cap.credits_max,
         calls_max=AMOUNT_MAX if cap.calls_max is None else cap.calls_max,
     )
@@ -188,18 +187,26 @@ async def spend(
         raise AssertionError(f"token {token_id} has a cap and no count")
 
 
+def _credits_of(unit: str, amount: int) -> int:
+    return amount if unit == "credits" else 0
+
+
 async def check_cap(reader: Reader, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
     """Raises DayCapError if a call cannot be counted against the cap now."""
     row = await reader.fetch_one(_SPENT, of_token=token_id, of_day_ms=cap.day_at_ms)
     credits_spent, calls_spent = row or (0, 0)
-    taken = amount if unit == "credits" else 0
+    taken = _credits_of(unit, amount)
     if cap.calls_max is not None and calls_spent + 1 > cap.calls_max:
         raise DayCapError("calls", cap.calls_max - calls_spent, cap.calls_max)
     if cap.credits_max is not None and credits_spent + taken > cap.credits_max:
         raise DayCapError("credits", cap.credits_max - credits_spent, cap.credits_max)
 
 
-async def give_back(transaction: Transaction, token_id: str, amount: int, at_ms: int) -> None:
+async def give_back(
+    transaction: Transaction, token_id: str, unit: str, amount: int, at_ms: int
+) -> None:
     """Uncounts a call that was counted at this time and is not charged after all, if its day is
     not over; does nothing for a token without a cap."""
-    await transaction.execute(_GIVE_BACK, of_token=token_id, amount=amount, at_ms=at_ms)
+    await transaction.execute(
+        _GIVE_BACK, of_token=token_id, amount=_credits_of(unit, amount), at_ms=at_ms
+    )
