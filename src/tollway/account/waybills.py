@@ -207,6 +207,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillRequest,
         WaybillState,
         _state,
+        needs=_SCOPE,
         own_reasons=(Reason.ITEM_UNKNOWN,),
     ),
     endpoint(
@@ -215,6 +216,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelRequest,
         WaybillLabel,
         _label,
+        needs=_SCOPE,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
     endpoint(
@@ -223,6 +225,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelsRequest,
         WaybillLabels,
         _labels,
+        needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
@@ -232,6 +235,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillRequest,
         WaybillState,
         _cancel,
+        needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
     ),

@@ -112,8 +112,11 @@ _is_its_day = token_day.c.day_at_ms.between(_day, _day + _AHEAD_MS)
 _credits = case((_is_its_day, token_day.c.credits), else_=0)
 _calls = case((_is_its_day, token_day.c.calls), else_=0)
 _new_credits = _credits + bindparam("amount", type_=BigInteger)
-_BEGIN = Query(
-    token_day.insert().values(token_id=bindparam("of_token"), day_at_ms=0, credits=0, calls=0)
+_BEGIN = Query(token_day.insert().values({each.name: bindparam(each.name) for each in token_day.c}))
+_COUNTED = Query(
+    select(token_day.c.day_at_ms, token_day.c.credits, token_day.c.calls).where(
+        token_day.c.token_id == bindparam("of_token")
+    )
 )
 _SPENT = Query(select(_credits, _calls).where(token_day.c.token_id == bindparam("of_token")))
 _SPEND = Query(
@@ -151,9 +154,14 @@ _LOCK = Query(
 )
 
 
-async def begin_days(transaction: Transaction, token_id: str) -> None:
-    """Begins to count for a new token that has a cap."""
-    await transaction.execute(_BEGIN, of_token=token_id)
+async def begin_days(transaction: Transaction, token_id: str, replaces: str | None) -> None:
+    """Begins to count for a new token that has a cap: from what the one that it replaces has
+    spent, or rotating would give it the same day twice."""
+    row = replaces and await transaction.fetch_one(_COUNTED, of_token=replaces)
+    day_at_ms, credits_spent, calls = row or (0, 0, 0)
+    await transaction.execute(
+        _BEGIN, token_id=token_id, day_at_ms=day_at_ms, credits=credits_spent, calls=calls
+    )
 
 
 async def lock_days(transaction: Transaction, token_ids: Iterable[str]) -> None:
