@@ -205,6 +205,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillRequest,
         WaybillState,
         _state,
+        needs=_SCOPE,
         own_reasons=(Reason.ITEM_UNKNOWN,),
     ),
     endpoint(
@@ -213,6 +214,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelRequest,
         WaybillLabel,
         _label,
+        needs=_SCOPE,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
     endpoint(
@@ -221,6 +223,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelsRequest,
         WaybillLabels,
         _labels,
+        needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
@@ -230,6 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillRequest,
         WaybillState,
         _cancel,
+        needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
     ),
