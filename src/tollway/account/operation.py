@@ -1,7 +1,7 @@
 """What an endpoint of the account API is made of."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,6 +17,7 @@ from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database
 from tollway.webhooks.addresses import Addresses
 
@@ -82,6 +83,11 @@ class AccountParts:
     remotes: Remotes
     addresses: Addresses
     label_style: LabelStyle
+    call_timeout_s: float
+    # Drawing takes a processor for a while: one label at a time, and one of each account waits.
+    drawing: BoundedSlots = field(
+        default_factory=lambda: BoundedSlots(1, "too many labels are drawn at once")
+    )
 
 
 Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]
