@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.changes import assert_seen
+from tests.support.clients import new_client, obtain, revoke
 from tests.support.engines import Engine
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import RUNTIME, Caller, new_caller
@@ -155,6 +156,42 @@ def test_a_token_never_makes_one_that_outlives_it(world: Gateway) -> None:
         made = client.account.tokens_make(label="longer", expires_days=30)
         assert made.token.expires_at_s is not None
         assert made.token.expires_at_s - made.token.issued_at_s <= 1000
+        lasting = world.store.do(lambda db: issue_token(db, RUNTIME, short.account_id))
+        rotated = client.account.tokens_rotate(token_id=lasting.token.id)
+        assert rotated.token.expires_at_s is not None
+        assert rotated.token.expires_at_s - rotated.token.issued_at_s <= 1000
+
+
+def test_revoking_a_client_ends_what_its_tokens_were_rotated_to(world: Gateway) -> None:
+    own = new_client(world.store)
+    with Client(obtain(world, own), world.base_url) as client:
+        (obtained,) = (each for each in client.account.tokens().tokens if each.client_id)
+        new = client.account.tokens_rotate(token_id=obtained.id).text
+    assert _get(world, new, "tokens").code == 0
+    revoke(world.store, own)
+    assert_seen(world.store, lambda: _get(world, new, "tokens").code, 401)
+
+
+def test_an_account_has_so_many_valid_tokens(
+    client: Client, world: Gateway, caller: Caller
+) -> None:
+    async def issue(database: Database) -> None:
+        for _ in range(199):
+            await issue_token(database, RUNTIME, caller.account_id, lifetime_s=60)
+
+    world.store.do(issue)
+    for change in (
+        lambda: client.account.tokens_make(label="one more"),
+        lambda: client.account.tokens_rotate(token_id=caller.token_id),
+    ):
+        with pytest.raises(errors.ParameterError, match="200 valid tokens"):
+            change()
+    # One that has expired is not valid.
+    world.store.run(
+        f"UPDATE token SET expires_at_s = 1 WHERE account_id = '{caller.account_id}' "
+        "AND expires_at_s IS NOT NULL"
+    )
+    assert client.account.tokens_make(label="one more").text
 
 
 def test_another_accounts_things_do_not_exist(client: Client, world: Gateway, today: date) -> None:

@@ -114,7 +114,7 @@ STEPS: tuple[tuple[str, set[str] | list[set[str]]], ...] = (
     ("backup copy.db", {"file", "bytes", "sha256", "keys", "keys_left_out"}),
     ("restore copy.db --database sqlite:///again.db", RESTORED),
     ("keys accept secret_file", {"setting", "file", "gone"}),
-    ("keys rotate", {"current", "added", "resealed", "dropped", "old", "restart"}),
+    ("keys rotate", {"current", "added", "resealed", "dropped", "old", "restart", "wait_s"}),
     ("trail show", [{"number", "at_ms", "by", "act", "subject", "before", "after", "hash"}]),
     ("audit", {"accounts", "tokens", "entries", "units", "checks", "breaches"}),
     ("settings", [{"name", "value", "source", "meaning"}]),

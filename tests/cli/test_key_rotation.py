@@ -10,12 +10,16 @@ from datetime import date
 from pathlib import Path
 from time import monotonic
 
+import pytest
+
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.operations.catalogue import BY_NAME
+from tollway.store.durable_files import locked_folder
+from tollway.store.sealing import add_key, load_sealer
 
 ORDERS, WAYBILLS = BY_NAME["orders"], BY_NAME["waybills"]
 MORE_ORDERS = 4000
@@ -47,6 +51,10 @@ def kill_half_way(store: Store) -> None:
 def keys_of(store: Store) -> dict[str, object]:
     content: dict[str, object] = json.loads(Path(f"{store.path}.keys").read_text("utf-8"))
     return content
+
+
+def an_hour_passes(store: Store) -> None:
+    store.run("UPDATE last_run SET at_s = at_s - 3600 WHERE name LIKE 'old keys found%'")
 
 
 def test_a_rotation_beside_the_traffic_that_is_killed_half_way(
@@ -85,6 +93,11 @@ def test_a_rotation_beside_the_traffic_that_is_killed_half_way(
     assert gateway.stop() == 0
 
     gateway = Gateway(store)
+    # The record was sealed with the old key a moment ago: what sealed it may still be there.
+    an_hour_passes(store)
+    answer = tollway("keys", "rotate", "--drop", "--json")
+    assert answer.json["dropped"] == [] and 3500 < answer.json["wait_s"] <= 3600
+    an_hour_passes(store)
     answer = tollway("keys", "rotate", "--drop", "--json")
     assert (answer.json["dropped"], answer.json["restart"]) == ([1], [])
     assert set(sealed_with(store)) == {2}
@@ -111,13 +124,65 @@ def test_a_rotation_beside_the_traffic_that_is_killed_half_way(
     assert tollway("audit").status == 0
 
 
-def test_without_a_gateway_one_run_does_it_all(ledger_store: Store, tollway: Command) -> None:
+def test_without_a_gateway_one_run_does_all_but_drop(ledger_store: Store, tollway: Command) -> None:
     put_orders(ledger_store, [order()])
+    path = Path(f"{ledger_store.path}.keys")
+    path.chmod(0o640)
+    for _ in range(2):
+        answer = tollway("keys", "rotate", "--drop")
+        assert answer.status == 0, answer.err
+        assert "in 60 minutes run this with --drop" in answer.out
+    assert sorted(keys_of(ledger_store)["keys"]) == ["1", "2"]  # type: ignore[call-overload]
+    assert path.stat().st_mode & 0o777 == 0o640
+    an_hour_passes(ledger_store)
+    # An import that was started before the rotation still seals with the old key.
+    both = path.read_bytes()
+    path.write_bytes(both.replace(b'"current": 2', b'"current": 1'))
+    put_orders(ledger_store, [order("sn-late")])
+    path.write_bytes(both)
     answer = tollway("keys", "rotate", "--drop")
-    assert answer.status == 0, answer.err
     assert "Key 2 is in use. Records sealed with it now: 1." in answer.out
+    assert "Dropped" not in answer.out
+    an_hour_passes(ledger_store)
+    answer = tollway("keys", "rotate", "--drop")
     assert "Dropped: key 1." in answer.out
     keys = keys_of(ledger_store)
     assert (keys["current"], list(keys["keys"])) == (2, ["2"])  # type: ignore[call-overload]
     again = tollway("keys", "rotate")
     assert "Key 3 is in use" in again.out and "--drop" in again.out
+
+
+def test_the_key_file_of_another_database_is_left_as_it_is(
+    ledger_store: Store, tollway: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_orders(ledger_store, [order()])
+    assert tollway("keys", "rotate").status == 0
+    other = tmp_path / "other.keys"
+    load_sealer(other)
+    before = other.read_bytes()
+    monkeypatch.setenv("TOLLWAY_KEY_FILE", str(other))
+    refused = tollway("keys", "rotate")
+    assert refused.status == 1 and "has another key 1" in refused.err
+    assert other.read_bytes() == before
+
+
+def test_a_second_rotation_at_the_same_time_is_refused(
+    ledger_store: Store, tollway: Command
+) -> None:
+    path = Path(f"{ledger_store.path}.keys")
+    put_orders(ledger_store, [order()])
+    before = path.read_bytes()
+    with locked_folder(path.parent):
+        refused = tollway("keys", "rotate")
+    assert refused.status == 1 and "Another `keys rotate` is at work" in refused.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+def test_a_key_file_that_root_changes_keeps_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "its.keys"
+    load_sealer(path)
+    os.chown(path, 12_345, 12_346)
+    add_key(path)
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12_345, 12_346, 0o600)

@@ -91,7 +91,7 @@ def test_a_target_that_is_served_is_refused(
 def test_a_killed_gateway_counts_as_serving_for_a_while(
     tollway: Command, old: Path, target: Store
 ) -> None:
-    run_on(target.url, "INSERT INTO node VALUES ('node_1', 'gone:8080', '1', '0001', 0)")
+    run_on(target.url, "INSERT INTO node VALUES ('node_1', 'gone:8080', '1', '0001', 1, 1, 0)")
     seen = "UPDATE node SET seen_at_ms = (extract(epoch FROM now()) - {}) * 1000"
     run_on(target.url, seen.format(0))
     refused = tollway("move", "--from", FROM, "--to", target.url)

@@ -4,7 +4,9 @@ points to exists."""
 import io
 import json
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,7 +91,11 @@ def test_the_world_is_shown_with_the_port_that_is_served(served: Served) -> None
 
 
 def test_a_world_that_was_not_finished_is_made_again(served: Served, tmp_path: Path) -> None:
-    """As a kill leaves it: the file without its name, and what was written down beside it."""
+    """As kills leave it: the file without its name, what was written down beside it, and the log of
+    a file that was deleted since."""
+    with closing(sqlite3.connect(tmp_path / "deleted.db")) as deleted:
+        deleted.executescript("PRAGMA journal_mode = wal; CREATE TABLE left_over (id);")
+        (tmp_path / "demo.db-wal").write_bytes((tmp_path / "deleted.db-wal").read_bytes())
     (tmp_path / "demo.db.unfinished").write_bytes(b"half a database")
     (tmp_path / "demo.db.demo.json").write_bytes((served.folder / "demo.db.demo.json").read_bytes())
     environment = {"TOLLWAY_DATABASE": "sqlite:///demo.db", "HOME": str(tmp_path)}

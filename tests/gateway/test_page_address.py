@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from starlette.requests import Request
@@ -10,9 +12,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests.support.gateway import Gateway
+from tollway.gateway import site
 from tollway.gateway.pages import LARGE_OF_ADDRESS_MAX, Pages
 from tollway.pipeline.bodies import ByteBudget
 from tollway.settings import Settings
+from tollway.store.database import StoreError
 
 pytestmark = pytest.mark.sqlite
 MANY = 3
@@ -68,6 +72,23 @@ def test_more_large_answers_of_one_address_are_refused_and_those_of_others_are_n
         assert await held.ask("192.0.2.1") == 200, "once the others are answered"
 
     asyncio.run(work())
+
+
+def test_pages_that_cannot_be_loaded_leave_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are loaded again with the next request."""
+
+    def fail(_: object) -> None:
+        raise StoreError("gone")
+
+    def open_files() -> int:
+        found = Path("/proc/self/fd").iterdir()
+        return sum("memfd:openapi" in str(each.readlink()) for each in found if each.is_symlink())
+
+    monkeypatch.setattr(site, "_web_parts", fail)
+    parts, before = MagicMock(settings=Settings()), open_files()
+    with pytest.raises(StoreError):
+        site.site_routes(parts)
+    assert open_files() == before
 
 
 def test_the_description_is_whole_and_head_has_its_length(gateway: Gateway) -> None:

@@ -130,7 +130,7 @@ def test_a_gateway_that_is_short_of_connections_is_ready_and_warns() -> None:
         readiness = Readiness(
             cast(Database, Written()), is_draining=lambda: False, is_crowded=lambda: True
         )
-        transport = httpx.ASGITransport(Starlette(routes=probe_routes(_none, readiness, {})))
+        transport = httpx.ASGITransport(Starlette(routes=probe_routes(_none, readiness)))
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
             answer = await client.get("/readyz")
         assert answer.status_code == 200

@@ -60,6 +60,22 @@ def test_what_is_kept_is_not_read_again(store: Store, new_name: Callable[[], str
     store.do(work)
 
 
+def test_a_token_that_has_ended_is_kept_as_such_and_an_unknown_one_is_not(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        issued = await new_token(database, new_name())
+        await revoke_token(database, RUNTIME, issued.token.id)
+        await directory.refresh()
+        for hashed, is_kept in ((token_hash(issued.text), True), (bytes(32), False)):
+            assert not directory.is_ended(hashed)
+            assert await directory.caller(hashed) is None
+            assert directory.is_ended(hashed) == is_kept
+
+    store.do(work)
+
+
 @pytest.mark.parametrize("how", ["revoked", "closed", "regranted"])
 def test_a_change_is_seen_after_the_next_refresh(
     store: Store, new_name: Callable[[], str], how: str

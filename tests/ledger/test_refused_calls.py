@@ -158,6 +158,8 @@ def test_of_many_calls_of_a_kind_the_first_few_are_kept_and_the_others_counted(
         # The next minute has rows of its own.
         for number in range(60_000, 60_015):
             notes.add(like("flood", number))
+            # A slow call of the minute before does not begin the counts again.
+            notes.add(like("flood", number - 30_000))
         await notes.finish()
         return [
             (str(row[0]), row[1]) for row in await database.fetch_all(_COUNTS, of_account="flood")
@@ -166,7 +168,7 @@ def test_of_many_calls_of_a_kind_the_first_few_are_kept_and_the_others_counted(
     rows = store.do(work)
     first, second = rows[:10], rows[10:]
     assert first == [*((f"{number:05d}", 0) for number in range(9)), ("00009", 9_990)]
-    assert second == [*((f"{60_000 + number}", 0) for number in range(9)), ("60009", 5)]
+    assert len(second) == 10 and sum(1 + more for _, more in second) == 30
     assert counting is not None and counting.commits < 40
 
 

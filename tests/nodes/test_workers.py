@@ -109,6 +109,17 @@ def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_sto
     assert gateway.stop() == 0
 
 
+@pytest.mark.sqlite
+def test_a_worker_that_was_just_started_hears_a_stop_too(own_store: Store) -> None:
+    for _ in range(3):
+        gateway = Gateway(own_store, workers=WORKERS)
+        os.kill(gateway.workers()[0], signal.SIGKILL)
+        while "is replaced" not in gateway.log():
+            sleep(0.001)
+        assert gateway.stop() == 0
+        assert "refused to gracefully stop" not in gateway.log()
+
+
 def test_the_greeting_comes_once(gateway: Gateway) -> None:
     os.kill(gateway.workers()[0], signal.SIGKILL)
     wait_for(lambda: 'worker="1"' in metrics(gateway))

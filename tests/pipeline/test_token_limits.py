@@ -20,6 +20,7 @@ from tollway.audit.report import audit
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import TokenLimits, read_limits
+from tollway.ledger.tokens import issue_token
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.operations.waybills.operation import WAYBILLS
 
@@ -82,6 +83,11 @@ def test_behind_a_trusted_proxy_the_clients_own_address_counts(
         reply = gateway.get(token=caller.token, query=question, headers={"X-Forwarded-For": sent})
         assert reply.code == code
     assert gateway.get(token=caller.token, query=question).code == 204
+    # An address with a port is none: it does not become the proxy's own.
+    inside = new_caller(own_store, limits=TokenLimits(networks=["127.0.0.0/8"]))
+    with_port = {"X-Forwarded-For": "203.0.113.9:4711"}
+    assert gateway.get(token=inside.token, query=question, headers=with_port).code == 204
+    assert gateway.get(token=inside.token, query=question).code == 0
     assert gateway.stop() == 0
 
 
@@ -178,6 +184,34 @@ def test_a_limited_token_makes_no_other(served: Gateway, world: Store) -> None:
         assert (reply.code, reply.headers["x-tollway-reason"]) == (204, "TOKEN_CANNOT_MAKE")
 
 
+def test_a_token_for_the_account_reaches_no_waybill_webhook_or_other_token(
+    served: Gateway, world: Store
+) -> None:
+    caller = all_operations_caller(world, limits=TokenLimits(operations=["account"]))
+    other = world.do(lambda db: issue_token(db, Runtime(), caller.account_id)).token.id
+
+    def post(path: str, sent: object, token: str = caller.token) -> tuple[int, str]:
+        reply = served.post_json(f"/account/v1/{path}", sent, token=token)
+        return reply.code, reply.headers.get("x-tollway-reason", "")
+
+    waybill = {"object_id": "none"}
+    for path in ("waybills", "waybills/label"):
+        reply = served.get(f"/account/v1/{path}", token=caller.token, query=waybill)
+        assert reply.headers["x-tollway-reason"] == "TOKEN_NOT_FOR_THIS"
+    for path, sent in (("cancel", waybill), ("labels", {"object_ids": ["none"]})):
+        assert post(f"waybills/{path}", sent) == (204, "TOKEN_NOT_FOR_THIS")
+    for path, sent in (
+        ("webhooks/make", {"url": "https://hooks.example/"}),
+        ("webhooks/rotate", {"webhook_id": "none"}),
+        ("webhooks/end", {"webhook_id": "none"}),
+        ("tokens/revoke", {"token_id": other}),
+    ):
+        assert post(path, sent) == (204, "TOKEN_CANNOT_MAKE")
+    both = all_operations_caller(world, limits=TokenLimits(operations=["account", "waybills"]))
+    assert post("waybills/cancel", waybill, both.token) == (404, "ITEM_UNKNOWN")
+    assert post("tokens/revoke", {"token_id": caller.token_id})[0] == 0
+
+
 def test_the_account_api_makes_limited_tokens_and_rotating_keeps_the_limits(
     served: Gateway, world: Store, today: date
 ) -> None:
@@ -197,11 +231,14 @@ def test_the_account_api_makes_limited_tokens_and_rotating_keeps_the_limits(
         "calls_per_day": 7,
     }
     assert made["token"]["limits"] == limits
+    orders = good_request(ORDERS, today)
+    assert ask(served, ORDERS, made["text"], orders).code == 0
     rotated = {"token_id": made["token"]["id"]}
     new = served.post_json("/account/v1/tokens/rotate", rotated, token=caller.token).data
     assert new["token"]["limits"] == limits
-    orders = good_request(ORDERS, today)
-    assert [ask(served, ORDERS, new["text"], orders).code for _ in range(2)] == [0, 204]
+    # It begins with what the old one has spent.
+    reply = ask(served, ORDERS, new["text"], orders)
+    assert reply.headers["x-tollway-reason"] == "TOKEN_DAY_USED_UP"
     for wrong in (
         {"operations": "orders,nothing"},
         {"addresses": "here"},

@@ -14,6 +14,7 @@ from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.stores import Store
 from tests.web.test_operator import shown_secret
 from tollway.identity.people import Invitation, Role, invite
+from tollway.ledger.clients import sweep_client_tokens
 
 
 def new_member(store: Store, account_id: str, role: Role = Role.OWNER) -> Invitation:
@@ -75,6 +76,35 @@ def test_an_analysis_is_paid_for_once_and_shown_again(
     member.open(f"{shown.url}&other={other}")
     both = member.send("/account/analysis/pay").text
     assert f"to {other}" in both and calls_left(store, caller) == before - 2
+
+
+def test_the_token_of_pages_is_for_its_operation_and_is_removed_after_its_end(
+    member: Browser, store: Store, caller: Caller, gateway: Gateway, question: dict[str, str]
+) -> None:
+    member.open(f"/account/analysis?product={question['product_id']}&day={question['query_date']}")
+    assert member.send("/account/analysis/pay").status_code == 200
+
+    def of_pages() -> list[list[str]]:
+        tokens = gateway.get("/account/v1/tokens", token=caller.token).data["tokens"]
+        return [each["limits"]["operations"] for each in tokens if each["label"] == "pages"]
+
+    assert of_pages() == [["product_analysis"]]
+    store.run(
+        "UPDATE token SET expires_at_s = 1 "
+        f"WHERE label = 'pages' AND account_id = '{caller.account_id}'"
+    )
+    store.do(lambda database: sweep_client_tokens(database, RUNTIME.at_s()))
+    assert of_pages() == []
+
+
+def test_a_key_from_outside_is_no_key_of_a_page(
+    member: Browser, caller: Caller, gateway: Gateway, question: dict[str, str]
+) -> None:
+    for key in ("pages:product_analysis:x", "product_analysis:x"):
+        headers = {"Idempotency-Key": key}
+        assert gateway.get(token=caller.token, query=question, headers=headers).code == 0
+    shown = member.open("/account/analysis")
+    assert shown.status_code == 200 and "Nothing was asked for" in shown.text
 
 
 def test_an_analysis_of_the_sandbox_and_a_refused_one_cost_nothing(

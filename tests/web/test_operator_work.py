@@ -1,9 +1,13 @@
 """Work that operators start from pages: imports, rejected records, audits, backups, waybills."""
 
+import asyncio
 import json
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,9 +18,18 @@ from tests.support.orders import order
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tests.web.test_operator import operator_link
+from tollway.intake.rejects import keep_rejects, sealed_reject
+from tollway.store.database import StoreError
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, note_run
 from tollway.store.nodes import Presence
 from tollway.store.open import open_sealer
+from tollway.store.sqlite.files import make_backup_folder
+from tollway.web.area import Context
+from tollway.web.jobs import Jobs, Progress
+from tollway.web.operator.data import import_act
+from tollway.web.uploads import Upload
+
+LARGE_BYTES = 12_000_000
 
 
 @pytest.fixture
@@ -36,6 +49,10 @@ def _until(operator: Browser, path: str, text: str) -> str:
 
 def _acts(operator: Browser) -> str:
     return operator.open("/operator/trail").text
+
+
+def _copies(store: Store) -> list[Path]:
+    return list(store.path.parent.glob("tollway-backup-*"))
 
 
 def test_a_file_is_imported_and_its_rejected_record_mended(operator: Browser, store: Store) -> None:
@@ -76,6 +93,51 @@ def test_a_forged_upload_and_one_without_a_file_are_refused(operator: Browser) -
     assert operator.client.post(path, data=fields).status_code == 400
 
 
+def test_a_reject_file_is_no_larger_than_memory_allows(operator: Browser, store: Store) -> None:
+    name = f"large-{time.time_ns()}"
+
+    async def work(database):  # type: ignore[no-untyped-def]
+        sealer = open_sealer(store.url, store.key_file)
+        for letter in (b"a", b"b", b"c"):
+            one = sealed_reject(sealer, b"key", name, "orders", letter * 7_000_000, "wrong", 1)
+            await database.write(partial(keep_rejects, rejects=[one]))
+
+    store.do(work)
+    try:
+        exported = operator.client.get("/operator/data/rejected.jsonl").content
+        assert 14_000_000 < len(exported) < 17_000_000
+    finally:
+        store.run(f"DELETE FROM rejected_record WHERE source = '{name}'")
+
+
+def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Store) -> None:
+    async def twice(database):  # type: ignore[no-untyped-def]
+        jobs, may_end = Jobs(database, time.time), asyncio.Event()
+
+        async def wait(_: Progress) -> None:
+            await may_end.wait()
+
+        name = f"work {time.time_ns()}"
+        started = await asyncio.gather(*(jobs.start(name, wait) for _ in range(3)))
+        may_end.set()
+        return started
+
+    assert store.do(twice) == [True, False, False]
+
+    class Failing:
+        async def start(self, *_: object) -> bool:
+            raise StoreError("gone")
+
+    upload = Upload()
+    upload.begin_file("orders.csv")
+    context = SimpleNamespace(
+        upload=upload, form={"kind": "orders"}, services=SimpleNamespace(jobs=Failing())
+    )
+    with pytest.raises(StoreError):
+        asyncio.run(import_act(cast("Context", context)))
+    assert upload.path is not None and not upload.path.exists()
+
+
 def test_the_audit_runs_from_its_page_and_shows_its_result(operator: Browser) -> None:
     operator.open("/operator/audit")
     operator.send("/operator/audit/run")
@@ -97,10 +159,36 @@ def test_a_backup_is_downloaded_whole_and_nothing_of_it_stays(
     with sqlite3.connect(path) as opened:
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert opened.execute("SELECT count(*) FROM person").fetchone()[0] > 0
-    deadline_s = time.monotonic() + 10
-    while list(store.path.parent.glob("tollway-backup-*")):
-        assert time.monotonic() < deadline_s
+    assert not _copies(store)
     assert "The last one was made" in operator.open("/operator/backup").text
+
+
+@pytest.mark.sqlite
+def test_a_backup_that_is_not_read_leaves_no_file_and_delays_no_page(
+    operator: Browser, store: Store
+) -> None:
+    # More than the buffers between server and client hold.
+    store.run(f"INSERT INTO last_run VALUES ('large', 1, 1, hex(zeroblob({LARGE_BYTES})))")
+    try:
+        operator.open("/operator/backup")
+        path, fields = "/operator/backup/download", operator.hidden()
+        with operator.client.stream("POST", path, data=fields) as begun:
+            assert int(begun.headers["content-length"]) > LARGE_BYTES
+            assert not _copies(store)
+            assert operator.client.get("/openapi.json", timeout=10).status_code == 200
+    finally:
+        store.run("DELETE FROM last_run WHERE name = 'large'")
+
+
+@pytest.mark.sqlite
+def test_copies_of_a_gateway_that_was_killed_are_removed_at_its_start(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+    left = make_backup_folder(store.path)
+    (left / store.path.name).write_bytes(b"a copy")
+    others = make_backup_folder(store.path.with_name("tollway.db-2"))
+    gateway = Gateway(store)
+    assert not left.exists() and others.exists()
+    assert gateway.stop() == 0
 
 
 @pytest.mark.postgresql

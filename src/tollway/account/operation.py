@@ -1,7 +1,7 @@
 """What an endpoint of the account API is made of."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,8 +15,9 @@ from tollway.consent.links import ConsentLinks
 from tollway.contract.fields import Unfit
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Encoding, Operation, Unit
-from tollway.contract.reasons import Reason
+from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
+from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database
 from tollway.webhooks.addresses import Addresses
 
@@ -55,12 +56,19 @@ class AccountCall:
     """Who asks, and when."""
 
     account_id: str
+    token_id: str
     token_expires_at_s: int | None
     at_s: float
     language: str
     rate_limits: Callable[[], Sequence[RateLimit]]
     # Whether the token is limited to operations, addresses, or so much a day.
     is_limited: bool = False
+
+
+def check_unlimited(call: AccountCall) -> None:
+    """A limited token gets no other token, nor a webhook: by these it would get what it may not."""
+    if call.is_limited:
+        raise Refusal(Reason.TOKEN_CANNOT_MAKE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,11 @@ class AccountParts:
     remotes: Remotes
     addresses: Addresses
     label_style: LabelStyle
+    call_timeout_s: float
+    # Drawing takes a processor for a while: one label at a time, and one of each account waits.
+    drawing: BoundedSlots = field(
+        default_factory=lambda: BoundedSlots(1, "too many labels are drawn at once")
+    )
 
 
 Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]
@@ -83,6 +96,9 @@ Handler = Callable[[Any, AccountCall], Awaitable[msgspec.Struct]]
 @dataclass(frozen=True)
 class AccountOperation(Operation):
     """An endpoint of the account API."""
+
+    # A token that is limited to operations must name this one too.
+    needs: str = ""
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
@@ -106,6 +122,7 @@ def endpoint(
     make_handler: Callable[[AccountParts], Handler],
     *,
     changes: bool = False,
+    needs: str = "",
     own_reasons: tuple[Reason, ...] = (),
 ) -> Endpoint:
     """One that only reads is a GET with a query, one that changes something a POST with JSON."""
@@ -120,6 +137,7 @@ def endpoint(
         unit=Unit.CREDITS,
         default_price=0,
         own_reasons=own_reasons,
+        needs=needs,
     )
     return Endpoint(operation, make_handler)
 

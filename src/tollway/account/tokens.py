@@ -12,6 +12,7 @@ from tollway.account.operation import (
     Handler,
     Nothing,
     OneOf,
+    check_unlimited,
     endpoint,
 )
 from tollway.contract.addresses import networks
@@ -152,7 +153,7 @@ def _list(parts: AccountParts) -> Handler:
 
 def _make(parts: AccountParts) -> Handler:
     async def handle(request: MakeTokenRequest, call: AccountCall) -> IssuedToken:
-        _check_unlimited(call)
+        check_unlimited(call)
         limits = request.limits()
         if request.kind == "test" and limits.is_capped:
             raise Refusal(
@@ -161,20 +162,7 @@ def _make(parts: AccountParts) -> Handler:
                 problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
                 expected=Phrase("live, or leave the caps out", "live，或不设上限"),
             )
-        valid = [
-            each
-            for each in await list_tokens(parts.database, call.account_id)
-            if each.revoked_at_s is None
-        ]
-        if len(valid) >= _VALID_MAX:
-            raise Refusal(
-                Reason.PARAMETER_INVALID,
-                field="label",
-                problem=Phrase(
-                    f"the account has {_VALID_MAX} valid tokens", f"该账户已有 {_VALID_MAX} 个令牌"
-                ),
-                expected=Phrase("it after revoking some", "前请先撤销一些"),
-            )
+        await _check_count(parts, call, "label")
         lifetimes = [request.expires_days and request.expires_days * _DAY_S]
         if call.token_expires_at_s is not None:
             # Or a token that leaks could be prolonged for ever.
@@ -192,10 +180,22 @@ def _make(parts: AccountParts) -> Handler:
     return handle
 
 
-def _check_unlimited(call: AccountCall) -> None:
-    """A limited token gets no other token: that one could do what the first may not."""
-    if call.is_limited:
-        raise Refusal(Reason.TOKEN_CANNOT_MAKE)
+def _is_valid(token: Token, at_s: float) -> bool:
+    is_over = token.expires_at_s is not None and token.expires_at_s <= at_s
+    return token.revoked_at_s is None and not is_over
+
+
+async def _check_count(parts: AccountParts, call: AccountCall, field: str) -> None:
+    tokens = await list_tokens(parts.database, call.account_id)
+    if sum(_is_valid(each, call.at_s) for each in tokens) >= _VALID_MAX:
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field=field,
+            problem=Phrase(
+                f"the account has {_VALID_MAX} valid tokens", f"该账户已有 {_VALID_MAX} 个令牌"
+            ),
+            expected=Phrase("it after revoking some", "前请先撤销一些"),
+        )
 
 
 async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
@@ -208,18 +208,26 @@ async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
 
 def _rotate(parts: AccountParts) -> Handler:
     async def handle(request: RotateTokenRequest, call: AccountCall) -> IssuedToken:
-        _check_unlimited(call)
+        check_unlimited(call)
         old = await _own(parts, call, request.token_id)
-        is_over = old.expires_at_s is not None and old.expires_at_s <= call.at_s
-        if old.revoked_at_s is not None or is_over:
+        if not _is_valid(old, call.at_s):
             raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
-        return await replace_token(parts.database, parts.runtime, old, request.overlap_s)
+        await _check_count(parts, call, "token_id")
+        return await replace_token(
+            parts.database,
+            parts.runtime,
+            old,
+            request.overlap_s,
+            not_after_s=call.token_expires_at_s,
+        )
 
     return handle
 
 
 def _revoke(parts: AccountParts) -> Handler:
     async def handle(request: RevokeTokenRequest, call: AccountCall) -> Token:
+        if request.token_id != call.token_id:
+            check_unlimited(call)
         found = await _own(parts, call, request.token_id)
         if found.revoked_at_s is not None:
             return found
@@ -255,6 +263,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Token,
         _revoke,
         changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN,),
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
     ),
 )

@@ -33,8 +33,6 @@ _SCOPE = "waybills"
 _OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
 _CONTENT_TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "application/zpl"}
 _LABELS_MAX = 100
-# Drawing takes a processor for a while: one label at a time, and not on the event loop.
-_drawing = asyncio.Semaphore(1)
 
 
 class WaybillRequest(msgspec.Struct, frozen=True):
@@ -141,7 +139,7 @@ def _label(parts: AccountParts) -> Handler:
     async def handle(request: LabelRequest, call: AccountCall) -> WaybillLabel:
         stored = await _find_issued(parts, call, request.object_id)
         label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
-        async with _drawing:
+        async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
             content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
         return WaybillLabel(
             stored.waybill.number or "",
@@ -159,7 +157,7 @@ def _labels(parts: AccountParts) -> Handler:
             stored = await _find_issued(parts, call, object_id)
             labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
             codes.append(stored.waybill.number or "")
-        async with _drawing:
+        async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
             content = await asyncio.to_thread(_drawn, labels, "pdf", parts.label_style)
         text = base64.b64encode(content).decode()
         return WaybillLabels(codes, _CONTENT_TYPES["pdf"], text)
@@ -207,6 +205,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillRequest,
         WaybillState,
         _state,
+        needs=_SCOPE,
         own_reasons=(Reason.ITEM_UNKNOWN,),
     ),
     endpoint(
@@ -215,6 +214,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelRequest,
         WaybillLabel,
         _label,
+        needs=_SCOPE,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
     endpoint(
@@ -223,6 +223,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         LabelsRequest,
         WaybillLabels,
         _labels,
+        needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
     ),
@@ -232,6 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillRequest,
         WaybillState,
         _cancel,
+        needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
     ),

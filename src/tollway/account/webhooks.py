@@ -10,6 +10,7 @@ from tollway.account.operation import (
     Endpoint,
     Handler,
     Nothing,
+    check_unlimited,
     endpoint,
 )
 from tollway.contract.fields import Field, Text, Whole
@@ -106,6 +107,7 @@ def _list(parts: AccountParts) -> Handler:
 
 def _make(parts: AccountParts) -> Handler:
     async def handle(request: MakeWebhookRequest, call: AccountCall) -> EndpointSecret:
+        check_unlimited(call)
         try:
             await parts.addresses.resolve(parts.addresses.check(request.url))
         except AddressError as error:
@@ -131,6 +133,7 @@ def _unknown(field: str) -> Refusal:
 
 def _rotate(parts: AccountParts) -> Handler:
     async def handle(request: WebhookRequest, call: AccountCall) -> WebhookSecret:
+        check_unlimited(call)
         secret = await rotate_secret(
             parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.webhook_id
         )
@@ -143,6 +146,7 @@ def _rotate(parts: AccountParts) -> Handler:
 
 def _end(parts: AccountParts) -> Handler:
     async def handle(request: WebhookRequest, call: AccountCall) -> Done:
+        check_unlimited(call)
         if not await end_endpoint(
             parts.database, parts.runtime, call.account_id, request.webhook_id
         ):
@@ -209,7 +213,13 @@ _UNKNOWN = (Reason.ITEM_UNKNOWN,)
 ENDPOINTS: tuple[Endpoint, ...] = (
     endpoint("webhooks", "The webhooks of the account", Nothing, Webhooks, _list),
     endpoint(
-        "webhooks/make", "Add a webhook", MakeWebhookRequest, EndpointSecret, _make, changes=True
+        "webhooks/make",
+        "Add a webhook",
+        MakeWebhookRequest,
+        EndpointSecret,
+        _make,
+        changes=True,
+        own_reasons=(Reason.TOKEN_CANNOT_MAKE,),
     ),
     endpoint(
         "webhooks/rotate",
@@ -218,7 +228,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WebhookSecret,
         _rotate,
         changes=True,
-        own_reasons=_UNKNOWN,
+        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
     ),
     endpoint(
         "webhooks/end",
@@ -227,7 +237,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Done,
         _end,
         changes=True,
-        own_reasons=_UNKNOWN,
+        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
     ),
     endpoint("webhooks/test", "Send a test event", Nothing, Done, _test, changes=True),
     endpoint(

@@ -12,10 +12,9 @@ from tollway.cli.output import Output, Table
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
 from tollway.ledger.trail import record_act
-from tollway.operations.catalogue import ALL_TABLES
 from tollway.retention.retention import Dropped, Retention
 from tollway.store.database import Transaction
-from tollway.store.key_check import SECRET_FILE, accept_file, files_of, key_file_of, use_files
+from tollway.store.key_check import SECRET_FILE, accept_file, files_of, key_file_of
 from tollway.store.migrate import check_unchanged, newest_revision
 from tollway.store.migrate import migrate as migrate_schema
 from tollway.store.open import without_password
@@ -76,7 +75,11 @@ async def accept(
 async def rotate(
     session: Session,
     drop: Annotated[
-        bool, option("Remove old keys from the key file, once nothing needs them.", "--drop")
+        bool,
+        option(
+            "Remove old keys from the key file, once nothing was sealed with them for an hour.",
+            "--drop",
+        ),
     ] = False,
 ) -> Output:
     """Go over to a new key, one step at a time: add it, use it, seal all records with it again.
@@ -87,11 +90,9 @@ async def rotate(
     # It knows every table with sealed records, and loads most of the gateway for that.
     from tollway.gateway.resealing import Rotation  # noqa: PLC0415
 
-    path = key_file_of(session.settings).present()
+    file = key_file_of(session.settings)
     database = await session.open()
-    rotation = Rotation(database, path, session.runtime.at_ms)
-    done = await rotation.go_on(drop=drop)
-    await use_files(database, files_of(session.settings), ALL_TABLES)
+    done = await Rotation(database, session.settings, session.runtime.at_ms).go_on(drop=drop)
 
     async def record(transaction: Transaction) -> None:
         await record_act(
@@ -99,7 +100,7 @@ async def rotate(
         )
 
     await database.write(record)
-    return Output(done, *done.in_words(path.name))
+    return Output(done, *done.in_words(file.path.name))
 
 
 @command(retention, "apply")

@@ -27,7 +27,7 @@ from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
 from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
-from tollway.store.sqlite.files import ServingLock
+from tollway.store.sqlite.files import ServingLock, remove_abandoned_backups
 from tollway.telemetry.logs import configure_logging
 
 logger = logging.getLogger("tollway.serving")
@@ -71,6 +71,8 @@ def serve(
     new_file = _new_file(settings)
     # Held until this process ends. A shared database may have any number of gateways.
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
+    if lock is not None:
+        remove_abandoned_backups(Path(sqlite_path(settings.database)))
     warnings = unverified_links(settings)
 
     next_lines = [] if new_file is None else [_NEW.format(file=new_file), ""]

@@ -2,6 +2,7 @@
 
 `X-Forwarded-For` can be sent by any client, so it counts only as far as trusted proxies wrote it:
 its addresses are read from the end, and the first that is not a trusted proxy's is the client's.
+If that is no address, the client's is unknown.
 """
 
 from collections.abc import Iterable
@@ -40,7 +41,8 @@ def client_address(peer: str, forwarded_for: bytes | None, proxies: tuple[Networ
         try:
             address = str(ip_address(hop.strip().decode("ascii")))
         except ValueError:
-            break
+            # A proxy's own address would pass for a client of the internal network.
+            return UNKNOWN
         if not is_within(address, proxies):
             break
     return address

@@ -283,8 +283,9 @@ class Reason(Enum):
         204,
         403,
         Phrase(
-            "This token is limited, and cannot make or rotate tokens: use one without limits.",
-            "该令牌受限，不能创建或轮换令牌：请使用不受限的令牌。",
+            "This token is limited, and cannot change other tokens or webhooks: use one without "
+            "limits.",
+            "该令牌受限，不能更改其他令牌或回调：请使用不受限的令牌。",
         ),
     )
     LIVE_TOKEN_NEEDED = Cause(

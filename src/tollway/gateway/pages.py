@@ -115,15 +115,19 @@ class Pages:
                     added.append((b"connection", b"close"))
                     if scope["raw_path"] in self._paths:
                         self._large_paths.add(scope["raw_path"])
-                    await held.enter_async_context(self._one_large(scope["client"][0]))
+                    await large.enter_async_context(self._one_large(scope["client"][0]))
                 message = {**message, "headers": [*headers, *added]}
+            elif message.get("more_body"):
+                # One that comes in pieces goes on for as long as the client reads, and takes no
+                # more memory than a piece.
+                await large.aclose()
             await send(message)
 
         # Who sends it is not known yet, only from where.
-        async with AsyncExitStack() as held:
-            share = held.enter_context(BodyShare(self._budget, scope["client"][0]))
+        with BodyShare(self._budget, scope["client"][0]) as share:
             within = receive_within(receive, share)
-            await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
+            async with AsyncExitStack() as large:
+                await self._pages({**scope, CONTEXT: context}, within, send_with_ids)
 
     @asynccontextmanager
     async def _one_large(self, address: str) -> AsyncIterator[None]:

@@ -8,7 +8,6 @@ again: it reads all records, and writes those that are left.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
@@ -23,8 +22,13 @@ from tollway.operations.catalogue import ALL_TABLES
 from tollway.operations.orders.records import receiver_context
 from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import answer_context
-from tollway.store.database import Database, Row, Transaction
+from tollway.settings import Settings
+from tollway.store.clock import common_ms
+from tollway.store.database import Database, Row, StoreError, Transaction
+from tollway.store.durable_files import locked_folder
+from tollway.store.key_check import files_of, key_file_of, use_files
 from tollway.store.keys import left_of
+from tollway.store.last_runs import last_runs, note_run
 from tollway.store.moving.source import sealed_tables
 from tollway.store.nodes import nodes_without_key
 from tollway.store.query import Query
@@ -36,6 +40,10 @@ from tollway.store.sealing import Sealer, add_key, drop_keys, load_sealer, read_
 from tollway.webhooks.endpoints import secrets_context as endpoint_context
 
 _AT_ONCE = 200
+# An old key is kept until nothing was sealed with it for so long: an import that was started before
+# goes on with the key that it read.
+_UNUSED_S = 3600
+_LAST_FOUND = "old keys found beside key {}"
 
 
 class _Sealed(NamedTuple):
@@ -77,7 +85,8 @@ assert {each.sealed.table for each in _SEALED} == set(sealed_tables(ALL_TABLES))
 
 
 class Rotated(msgspec.Struct, frozen=True):
-    """How far a rotation has come. `restart` names the gateways that must be restarted next."""
+    """How far a rotation has come. `restart` names the gateways that must be restarted next;
+    before `wait_s` have passed no old key is dropped."""
 
     current: int
     added: int | None = None
@@ -85,6 +94,7 @@ class Rotated(msgspec.Struct, frozen=True):
     dropped: list[int] = []
     old: list[int] = []
     restart: list[str] = []
+    wait_s: int = 0
 
     def in_words(self, file: str) -> list[str]:
         lines = []
@@ -102,6 +112,12 @@ class Rotated(msgspec.Struct, frozen=True):
         elif self.dropped:
             named = " and ".join(f"key {key_id}" for key_id in self.dropped)
             lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")
+        elif self.wait_s:
+            lines.append(
+                "The old keys stay until nothing was sealed with them for an hour: end imports "
+                f"that were started before, and in {-(-self.wait_s // 60)} minutes run this with "
+                "--drop."
+            )
         elif self.old:
             lines.append(
                 "Nothing needs the old keys any more: run this with --drop to remove them."
@@ -112,16 +128,29 @@ class Rotated(msgspec.Struct, frozen=True):
 class Rotation:
     """Goes over to a new key. Each step is done only when every gateway that serves can bear it."""
 
-    def __init__(self, database: Database, path: Path, now_ms: Callable[[], int]) -> None:
+    def __init__(self, database: Database, settings: Settings, now_ms: Callable[[], int]) -> None:
         self._database = database
-        self._path = path
+        self._files = files_of(settings)
+        self._path = key_file_of(settings).present()
         self._now_ms = now_ms
 
     async def go_on(self, *, drop: bool) -> Rotated:
+        try:
+            with locked_folder(self._path.parent):
+                return await self._go_on(drop=drop)
+        except BlockingIOError:
+            raise StoreError(
+                f"Another `keys rotate` is at work on {self._path.parent}: wait until it is done."
+            ) from None
+
+    async def _go_on(self, *, drop: bool) -> Rotated:
+        # A file that is not the database's is refused before anything in it is changed.
+        await use_files(self._database, self._files, ALL_TABLES)
         keys, current = read_keys(self._path)
         added = None
         if len(keys) == 1:
             added = add_key(self._path)
+            await use_files(self._database, self._files, ALL_TABLES)
         newest = max(*keys, added or 0)
         behind = await self._behind(newest)
         if behind:
@@ -129,14 +158,35 @@ class Rotation:
         if newest > current:
             use_key(self._path, newest)
         sealer = load_sealer(self._path)
-        resealed = await reseal(self._database, sealer)
+        resealed, wait_s = await self._reseal(sealer)
         restart = await self._behind(newest, sealing=True)
         old = sorted(key_id for key_id in keys if key_id != newest)
-        if restart or not drop:
-            return Rotated(newest, added, resealed, old=old, restart=restart)
-        # Nothing seals with an old key any more: what was sealed until now is found.
-        resealed += await reseal(self._database, sealer)
+        if drop and not restart and not wait_s:
+            # A gateway may have sealed with an old key until it was asked.
+            more, wait_s = await self._reseal(sealer)
+            resealed += more
+        if restart or wait_s or not drop:
+            return Rotated(newest, added, resealed, old=old, restart=restart, wait_s=wait_s)
         return Rotated(newest, added, resealed, drop_keys(self._path, left_of))
+
+    async def _reseal(self, sealer: Sealer) -> tuple[int, int]:
+        """How many records were sealed with another key, and for how long old keys must stay."""
+        now_s = await self._now_s()
+        run = (await last_runs(self._database)).get(_LAST_FOUND.format(sealer.current))
+        since_s = now_s if run is None else run.at_s
+        # If this run is killed, the hour begins again.
+        await self._note(sealer, now_s)
+        resealed = await reseal(self._database, sealer)
+        if resealed:
+            since_s = await self._now_s()
+        await self._note(sealer, since_s)
+        return resealed, max(0, since_s + _UNUSED_S - await self._now_s())
+
+    async def _note(self, sealer: Sealer, at_s: int) -> None:
+        await note_run(self._database, _LAST_FOUND.format(sealer.current), at_s)
+
+    async def _now_s(self) -> int:
+        return await common_ms(self._database, self._now_ms()) // 1000
 
     async def _behind(self, key_id: int, *, sealing: bool = False) -> list[str]:
         return await nodes_without_key(self._database, key_id, self._now_ms(), sealing=sealing)

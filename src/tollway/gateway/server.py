@@ -8,8 +8,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ _SOON_S = 5.0
 _PAUSE_S = 1.0
 # Databases, logs, connections to carriers.
 _OTHER_FILES = 1024
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("tollway.serving")
 
@@ -72,6 +73,10 @@ class GatewayServer(MPServer):
     ) -> WorkerProcess:
         return super()._spawn_worker(idx, target, partial(callback_loader, idx + 1))
 
+    def _spawn_workers(self, spawn_target: Any, target_loader: Any) -> None:
+        with _stops_held_back():
+            super()._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
+
     def _respawn_workers(
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
     ) -> None:
@@ -82,7 +87,8 @@ class GatewayServer(MPServer):
         if time.monotonic() - self._replaced_at_s < _SOON_S:
             time.sleep(_PAUSE_S)
         self._replaced_at_s = time.monotonic()
-        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        with _stops_held_back():
+            super()._respawn_workers(workers, spawn_target, target_loader, delay)
         if self._worker_group.has_started:
             # It could serve once, so it can again. The server would stop all workers when one dies
             # twice in a short time, as when the machine runs out of memory.
@@ -98,6 +104,17 @@ class GatewayServer(MPServer):
             # The stop was requested. A worker that died meanwhile is no failure.
             self.interrupt_children.clear()
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _stops_held_back() -> Iterator[None]:
+    """A worker inherits this: a stop that comes before it has handlers of its own must wait for
+    them. The main process's own, which it inherits too, would ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def http_server(settings: Settings) -> MPServer:
@@ -149,10 +166,10 @@ def free_address(host: str, port: int) -> str:
 def _load(
     settings: Settings, greeting: str, worker_group: WorkerGroup, number: int
 ) -> "Application":
-    # A stop that comes while the worker starts ends it: the main process's own handlers, which it
-    # has inherited, would ignore the signal.
-    for each in (signal.SIGTERM, signal.SIGINT):
+    # A stop that comes while the worker starts ends it.
+    for each in _STOPS:
         signal.signal(each, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
     # What only calls need is loaded in the workers: the main process stays small. It is not
     # looked through for garbage before the worker has started.
     gc.disable()

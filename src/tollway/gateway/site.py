@@ -47,14 +47,16 @@ def site_routes(parts: SiteParts) -> list[Route]:
     settings, metrics, log = parts.settings, parts.metrics, parts.log
     database, sealer = parts.resources.database, parts.resources.vault.sealer
     mapped = settings.http_status == "mapped"
-    return [
-        description_route(openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)),
+    routes = [
         *web_routes(_web_parts(parts)),
         *push_routes(database, sealer, settings, RECORD_KINDS.values(), metrics, log),
         *oauth_routes(database, settings, metrics, log),
         *template_routes(),
         *demo_routes(),
     ]
+    description = openapi(WITH_COMPANIONS, settings.public_address, mapped=mapped)
+    # Last: it has a file open, which a load that fails after it would leave open.
+    return [*routes, description_route(description)]
 
 
 def _web_parts(parts: SiteParts) -> WebParts:

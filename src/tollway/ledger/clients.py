@@ -1,7 +1,7 @@
 """Clients: programs of an account that obtain tokens themselves, and the tokens they obtain.
 
 Only the hash of a client's secret is stored. How many tokens a client obtains is limited; a sweep
-removes them some time after they have expired.
+removes them some time after they have expired, and the tokens of the gateway's own pages too.
 """
 
 import hmac
@@ -13,7 +13,15 @@ from sqlalchemy import BigInteger, Integer, bindparam, select
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.tokens import SECRET, IssuedToken, is_well_formed, mint, put_token, token_hash
+from tollway.ledger.tokens import (
+    SECRET,
+    IssuedToken,
+    is_well_formed,
+    mint,
+    one_at_a_time,
+    put_token,
+    token_hash,
+)
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.pieces import PieceBudget
@@ -23,6 +31,8 @@ from tollway.store.schema.ledger import client, token
 from tollway.store.versions import directory_changed
 
 _CLIENT_ID = re.compile("cli_[0-9a-z]{12}", re.ASCII)
+# In place of a client's id: a token with which pages call. Like a client's it ends by itself.
+PAGES = "pages"
 # What a secret is compared with if the client does not exist: no text has this hash.
 _NO_HASH = bytes(32)
 
@@ -136,11 +146,6 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
         return revoked
 
     return await database.write(work)
-
-
-async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
-    """Locks a client: its tokens are counted, added and revoked by one transaction at a time."""
-    await transaction.lock_names([f"tokens of {client_id}"])
 
 
 def is_client_id(text: str) -> bool:

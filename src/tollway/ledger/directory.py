@@ -10,7 +10,7 @@ arrives after it goes to the old cache, which is no longer read.
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from tollway.ledger.entries import amount_left
 from tollway.ledger.permissions import (
@@ -30,13 +30,13 @@ from tollway.store.versions import Versions
 _CALLERS_MAX = 20_000
 
 _FIND = Query(
-    select(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s, *LIMIT_COLUMNS)
-    .join(account, account.c.id == token.c.account_id)
-    .where(
-        token.c.hash == bindparam("hash"),
-        token.c.revoked_at_s.is_(None),
-        account.c.closed_at_s.is_(None),
+    select(
+        func.coalesce(token.c.revoked_at_s, account.c.closed_at_s),
+        *(token.c.id, token.c.account_id, token.c.kind, token.c.expires_at_s),
+        *LIMIT_COLUMNS,
     )
+    .join(account, account.c.id == token.c.account_id)
+    .where(token.c.hash == bindparam("hash"))
 )
 
 
@@ -62,6 +62,9 @@ class Directory:
         self._version = -1
         self._reading = 0
         self._callers: dict[bytes, Caller] = {}
+        # Tokens that were revoked, or whose account is closed. An unknown one is not kept: it may
+        # be issued at any moment, which changes no version.
+        self._ended: set[bytes] = set()
         self._amounts: dict[tuple[str, str], int] = {}
         self.operation_states: dict[str, OperationState] = {}
 
@@ -74,7 +77,7 @@ class Directory:
         states = await operation_states(self._database)
         # Another call may have refreshed meanwhile, with the same version or a later one.
         if version != self._version and reading > self._reading:
-            self._callers, self._amounts = {}, {}
+            self._callers, self._ended, self._amounts = {}, set(), {}
             self.operation_states = states
             self._version, self._reading = version, reading
 
@@ -84,16 +87,26 @@ class Directory:
             return None
         return self._callers.get(hashed)
 
+    def is_ended(self, hashed: bytes) -> bool:
+        """Whether a token is known to be revoked or of a closed account; out of date unless the
+        versions are fresh."""
+        return hashed in self._ended and self._versions.directory == self._version
+
     async def caller(self, hashed: bytes) -> Caller | None:
         """The caller of a token that is neither unknown, revoked, nor of a closed account."""
-        kept = self._callers
+        kept, ended = self._callers, self._ended
         known = kept.get(hashed)
         if known is not None:
             return known
         row = await self._database.fetch_one(_FIND, hash=hashed)
         if row is None:
             return None
-        token_id, account_id, kind, expires_at_s, *stored = row
+        ended_at_s, token_id, account_id, kind, expires_at_s, *stored = row
+        if ended_at_s is not None:
+            if len(ended) >= _CALLERS_MAX:
+                ended.clear()
+            ended.add(hashed)
+            return None
         limits = limits_of(stored)
         permissions = await list_permissions(self._database, account_id)
         found = Caller(

@@ -143,7 +143,7 @@ async def release(transaction: Transaction, account_id: str, hold_id: str, at_ms
     if ended.amount:
         left, number = await _move(transaction, _RELEASE, ended)
         await _enter(transaction, ended, "release", ended.amount, number, left, at_ms)
-    await give_back(transaction, ended.token_id, ended.amount, ended.at_ms)
+    await give_back(transaction, ended.token_id, ended.unit, ended.amount, ended.at_ms)
     if ended.key is not None:
         await free_key(transaction, account_id, ended.key, ended.request_id)
     return ended

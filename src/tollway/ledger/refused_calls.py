@@ -133,7 +133,8 @@ class _Minute:
 
     def kind_of(self, call: RefusedCall) -> _Kind:
         number = call.at_ms // _MINUTE_MS
-        if number != self._number:
+        # A slow call of the minute before counts in this one: it must not begin the counts again.
+        if number > self._number:
             self._number, self._kinds, self._of_account = number, {}, Counter()
         kind = (call.account_id, call.operation, call.reason, call.is_test)
         return self._kinds.setdefault(kind, _Kind())

@@ -112,8 +112,11 @@ _is_its_day = token_day.c.day_at_ms.between(_day, _day + _AHEAD_MS)
 _credits = case((_is_its_day, token_day.c.credits), else_=0)
 _calls = case((_is_its_day, token_day.c.calls), else_=0)
 _new_credits = _credits + bindparam("amount", type_=BigInteger)
-_BEGIN = Query(
-    token_day.insert().values(token_id=bindparam("of_token"), day_at_ms=0, credits=0, calls=0)
+_BEGIN = Query(token_day.insert().values({each.name: bindparam(each.name) for each in token_day.c}))
+_COUNTED = Query(
+    select(token_day.c.day_at_ms, token_day.c.credits, token_day.c.calls).where(
+        token_day.c.token_id == bindparam("of_token")
+    )
 )
 _SPENT = Query(select(_credits, _calls).where(token_day.c.token_id == bindparam("of_token")))
 _SPEND = Query(
@@ -151,9 +154,14 @@ _LOCK = Query(
 )
 
 
-async def begin_days(transaction: Transaction, token_id: str) -> None:
-    """Begins to count for a new token that has a cap."""
-    await transaction.execute(_BEGIN, of_token=token_id)
+async def begin_days(transaction: Transaction, token_id: str, replaces: str | None) -> None:
+    """Begins to count for a new token that has a cap: from what the one that it replaces has
+    spent, or rotating would give it the same day twice."""
+    row = replaces and await transaction.fetch_one(_COUNTED, of_token=replaces)
+    day_at_ms, credits_spent, calls = row or (0, 0, 0)
+    await transaction.execute(
+        _BEGIN, token_id=token_id, day_at_ms=day_at_ms, credits=credits_spent, calls=calls
+    )
 
 
 async def lock_days(transaction: Transaction, token_ids: Iterable[str]) -> None:
@@ -166,12 +174,11 @@ async def spend(
     transaction: Transaction, token_id: str, cap: DayCap, unit: str, amount: int
 ) -> None:
     """Counts one call and its credits against the cap, or raises DayCapError."""
-    taken = amount if unit == "credits" else 0
     is_spent = await transaction.execute(
         _SPEND,
         of_token=token_id,
         of_day_ms=cap.day_at_ms,
-        amount=taken,
+        amount=_credits_of(unit, amount),
         credits_max=AMOUNT_MAX if cap.credits_max is None else cap.credits_max,
         calls_max=AMOUNT_MAX if cap.calls_max is None else cap.calls_max,
     )
@@ -180,18 +187,26 @@ async def spend(
         raise AssertionError(f"token {token_id} has a cap and no count")
 
 
+def _credits_of(unit: str, amount: int) -> int:
+    return amount if unit == "credits" else 0
+
+
 async def check_cap(reader: Reader, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
     """Raises DayCapError if a call cannot be counted against the cap now."""
     row = await reader.fetch_one(_SPENT, of_token=token_id, of_day_ms=cap.day_at_ms)
     credits_spent, calls_spent = row or (0, 0)
-    taken = amount if unit == "credits" else 0
+    taken = _credits_of(unit, amount)
     if cap.calls_max is not None and calls_spent + 1 > cap.calls_max:
         raise DayCapError("calls", cap.calls_max - calls_spent, cap.calls_max)
     if cap.credits_max is not None and credits_spent + taken > cap.credits_max:
         raise DayCapError("credits", cap.credits_max - credits_spent, cap.credits_max)
 
 
-async def give_back(transaction: Transaction, token_id: str, amount: int, at_ms: int) -> None:
+async def give_back(
+    transaction: Transaction, token_id: str, unit: str, amount: int, at_ms: int
+) -> None:
     """Uncounts a call that was counted at this time and is not charged after all, if its day is
     not over; does nothing for a token without a cap."""
-    await transaction.execute(_GIVE_BACK, of_token=token_id, amount=amount, at_ms=at_ms)
+    await transaction.execute(
+        _GIVE_BACK, of_token=token_id, amount=_credits_of(unit, amount), at_ms=at_ms
+    )

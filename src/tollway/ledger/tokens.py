@@ -128,6 +128,7 @@ async def issue_token(
     kind: str = "live",
     label: str = "",
     lifetime_s: int | None = None,
+    client_id: str | None = None,
     limits: TokenLimits = NO_LIMITS,
 ) -> IssuedToken:
     if kind == "test" and limits.is_capped:
@@ -144,6 +145,7 @@ async def issue_token(
             kind=kind,
             label=label,
             lifetime_s=lifetime_s,
+            client_id=client_id,
             limits=limits,
         )
         subject = f"account {found.id}"
@@ -163,6 +165,7 @@ async def put_token(
     lifetime_s: int | None,
     client_id: str | None = None,
     limits: TokenLimits = NO_LIMITS,
+    replaces: str | None = None,
 ) -> IssuedToken:
     """Makes a token for an account that exists and is open."""
     text, now_s = mint(kind, runtime.pick), runtime.at_s()
@@ -182,7 +185,7 @@ async def put_token(
     facts = {name: getattr(issued, name) for name in _FACTS}
     await transaction.execute(_INSERT, hash=token_hash(text), **facts, **_stored(limits))
     if limits.is_capped:
-        await begin_days(transaction, issued.id)
+        await begin_days(transaction, issued.id, replaces)
     return IssuedToken(text, issued)
 
 
@@ -207,22 +210,39 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
     return await database.write(work)
 
 
+async def one_at_a_time(transaction: Transaction, client_id: str) -> None:
+    """Locks a client: its tokens are counted, added and revoked by one transaction at a time."""
+    await transaction.lock_names([f"tokens of {client_id}"])
+
+
 async def replace_token(
-    database: Database, runtime: Runtime, old: Token, overlap_s: int
+    database: Database,
+    runtime: Runtime,
+    old: Token,
+    overlap_s: int,
+    *,
+    not_after_s: int | None = None,
 ) -> IssuedToken:
-    """A new token like an old one, which ends so many seconds later, and not later than before."""
+    """A new token like an old one, which ends so many seconds later, and not later than before.
+    The new one ends when the old one would have ended, and not after `not_after_s`."""
 
     async def work(transaction: Transaction) -> IssuedToken:
+        if old.client_id is not None:
+            await one_at_a_time(transaction, old.client_id)
         now_s = runtime.at_s()
         left_s = None if old.expires_at_s is None else max(1, old.expires_at_s - now_s)
+        most_s = None if not_after_s is None else max(1, not_after_s - now_s)
+        lifetimes = [each for each in (left_s, most_s) if each is not None]
         issued = await put_token(
             transaction,
             runtime,
             old.account_id,
             kind=old.kind,
             label=old.label,
-            lifetime_s=left_s,
+            lifetime_s=min(lifetimes, default=None),
+            client_id=old.client_id,
             limits=old.limits,
+            replaces=old.id,
         )
         ends_at_s = now_s + (overlap_s if left_s is None else min(overlap_s, left_s))
         if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tollway.account.balance import LIMITED
-from tollway.account.operation import AccountCall, Handler, RateLimit
+from tollway.account.operation import AccountCall, AccountOperation, Handler, RateLimit
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.token_limits import ACCOUNT_API
@@ -14,13 +14,16 @@ from tollway.pipeline.throttle import Throttle
 
 class PermitAccount:
     """Stage: a test token is for the sandbox, and the account is not in it; one that is limited to
-    operations must name the account API among them."""
+    operations must name the account API among them, and for waybills those too."""
 
     def __call__(self, call: Call) -> None:
         if call.caller.is_test:
             raise Refusal(Reason.LIVE_TOKEN_NEEDED)
-        limits = call.caller.limits
-        if limits is not None and not limits.allows(ACCOUNT_API):
+        limits, operation = call.caller.limits, call.operation
+        assert isinstance(operation, AccountOperation)
+        if limits is not None and not all(
+            limits.allows(each) for each in (ACCOUNT_API, operation.needs) if each
+        ):
             raise not_for(limits)
 
 
@@ -40,6 +43,7 @@ class PerformAccount:
 
         account_call = AccountCall(
             caller.account_id,
+            caller.token_id,
             caller.expires_at_s,
             call.at_s,
             call.language,

@@ -43,7 +43,11 @@ class Authenticate:
         if hashed is None:
             raise Refusal(Reason.CREDENTIAL_INVALID)
         caller = self._directory.known_caller(hashed)
-        if caller is None or not self._versions.is_fresh:
+        if not self._versions.is_fresh:
+            return self._look_up(call, header, hashed)
+        if caller is None:
+            if self._directory.is_ended(hashed):
+                raise Refusal(Reason.CREDENTIAL_INVALID)
             return self._look_up(call, header, hashed)
         self._enter(call, caller)
         return None

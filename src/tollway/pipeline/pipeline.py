@@ -123,6 +123,7 @@ class Pipeline:
             parts.remotes,
             Addresses(parts.settings.webhook_internal_hosts.split(",")),
             style_of(parts.settings),
+            parts.settings.call_timeout_s,
         )
         # Neither the account API nor asking for a receipt costs anything.
         self._to_account = _Route(

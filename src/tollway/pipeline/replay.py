@@ -10,12 +10,12 @@ import msgspec
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import IdempotencyKey
-from tollway.ledger.idempotency import KeptAnswer, find_kept
+from tollway.ledger.idempotency import OF_PAGES, KeptAnswer, find_kept
 from tollway.pipeline.call import KEY_HEADER, Call
 from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
 
-_KEY = re.compile(rb"[\x20-\x7e]{1,255}")
+_KEY = re.compile(b"(?:%b)?[\x20-\x7e]{1,255}" % OF_PAGES.encode())
 _DIGEST_BYTES = 16
 
 

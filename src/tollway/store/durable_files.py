@@ -1,6 +1,10 @@
 """Files that may never be lost: they are on disk before anything relies on them."""
 
+import fcntl
 import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkstemp
 
@@ -26,11 +30,17 @@ def make_private(path: Path, content: bytes) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Replaces such a file, whole or not at all: a crash leaves the old one or the new one."""
+    """Replaces such a file, whole or not at all: a crash leaves the old one or the new one. The
+    new one has the owner and the mode of the old one, also if root replaces it."""
+    old = path.stat()
     descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            made = os.fstat(descriptor)
+            if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -38,6 +48,17 @@ def replace_private(path: Path, content: bytes) -> None:
     finally:
         unfinished.unlink(missing_ok=True)
     to_disk(path.parent)
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Holds the lock of a folder, which leaves no file; BlockingIOError if another process does."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def refuse_writable_by_others(path: Path) -> None:

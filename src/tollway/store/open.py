@@ -11,6 +11,7 @@ from tollway.store.database import Database, StoreError, Timings
 from tollway.store.durable_files import to_disk
 from tollway.store.postgresql.urls import parts_of, unverified_hosts
 from tollway.store.sqlite.database import SqliteDatabase
+from tollway.store.sqlite.files import put_in_place, side_files_of
 from tollway.store.sqlite.turns import WriteTurns
 from tollway.store.versions import Versions
 
@@ -73,7 +74,10 @@ async def unfinished_file(url: str, metrics: Timings) -> AsyncIterator[SqliteDat
 
 def _give_name(unfinished: Path, path: Path) -> None:
     to_disk(unfinished)
-    unfinished.rename(path)
+    # What a database that was deleted has left would be taken for commits of the new one.
+    for file in side_files_of(path):
+        file.unlink()
+    put_in_place(unfinished, path, None)
     to_disk(path.resolve().parent)
 
 

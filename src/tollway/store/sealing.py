@@ -127,7 +127,10 @@ def drop_keys(path: Path, left_of: Callable[[bytes], dict[str, bytes]]) -> list[
 
 
 def _write(path: Path, content: _KeyFile) -> None:
-    replace_private(path, msgspec.json.format(msgspec.json.encode(content)))
+    try:
+        replace_private(path, msgspec.json.format(msgspec.json.encode(content)))
+    except OSError as error:
+        raise StoreError(f"The key file {path} cannot be changed: {error}.") from None
 
 
 def _read(path: Path) -> _KeyFile:

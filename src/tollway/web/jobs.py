@@ -47,15 +47,23 @@ class Jobs:
     def __init__(self, database: Database, now_s: Callable[[], float]) -> None:
         self._database = database
         self._now_s = now_s
-        self._running: dict[str, asyncio.Task[None]] = {}
+        # A task is None until it is known that no other process runs it.
+        self._running: dict[str, asyncio.Task[None] | None] = {}
 
     async def start(self, name: str, work: Work) -> bool:
         """Whether it was started: not while another of this name runs."""
-        job = await find_job(self._database, name, self._now_s())
-        if name in self._running or (job is not None and job.is_running):
+        if name in self._running:
             return False
-        await self._note(name, Job(int(self._now_s()), is_running=True))
-        self._running[name] = asyncio.create_task(self._run(name, work))
+        self._running[name] = None
+        try:
+            job = await find_job(self._database, name, self._now_s())
+            if job is not None and job.is_running:
+                return False
+            await self._note(name, Job(int(self._now_s()), is_running=True))
+            self._running[name] = asyncio.create_task(self._run(name, work))
+        finally:
+            if self._running[name] is None:
+                del self._running[name]
         return True
 
     async def _run(self, name: str, work: Work) -> None:

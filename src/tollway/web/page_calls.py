@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
+from tollway.ledger.clients import PAGES
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.token_limits import TokenLimits
 from tollway.ledger.tokens import issue_token
 from tollway.store.database import Database
 
-# Calls of pages can be recognised by it in the list of tokens.
-TOKEN_LABEL = "pages"  # noqa: S105 - a label
 _TOKEN_LIFETIME_S = 12 * 3600
 _TOKEN_MARGIN_S = 60
 _TOKENS_MAX = 1000
@@ -35,12 +35,12 @@ class PageAnswer(NamedTuple):
 
 
 class PageCalls:
-    """Makes calls with a token that the account gets for them, and that ends by itself."""
+    """Makes calls with a token that the account gets for the operation, and that ends by itself."""
 
     def __init__(self, database: Database, make: Make) -> None:
         self._database = database
         self._make = make
-        self._tokens: dict[tuple[str, str], tuple[str, float]] = {}
+        self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}
 
     async def __call__(
         self,
@@ -57,7 +57,7 @@ class PageCalls:
         answer = await self._call(runtime, account_id, operation, values, kind, language, key)
         if answer.code == Reason.CREDENTIAL_INVALID.value.code:
             # A member may have revoked the token, like any other of the account.
-            self._tokens.pop((account_id, kind), None)
+            self._tokens.pop((account_id, kind, operation.name), None)
             answer = await self._call(runtime, account_id, operation, values, kind, language, key)
         return answer
 
@@ -71,7 +71,7 @@ class PageCalls:
         language: str,
         key: str,
     ) -> PageAnswer:
-        token = await self._token(runtime, account_id, kind)
+        token = await self._token(runtime, account_id, kind, operation)
         headers = [(b"authorization", b"Bearer " + token.encode())]
         headers.append((b"accept-language", language.encode()))
         if key:
@@ -80,8 +80,11 @@ class PageCalls:
         paid_by = sent.get(b"x-replay-of") or sent.get(b"x-request-id", b"")
         return PageAnswer(envelope["code"], envelope["msg"], envelope["data"], paid_by.decode())
 
-    async def _token(self, runtime: Runtime, account_id: str, kind: str) -> str:
-        text, ends_at_s = self._tokens.get((account_id, kind), ("", 0.0))
+    async def _token(
+        self, runtime: Runtime, account_id: str, kind: str, operation: Operation
+    ) -> str:
+        key = (account_id, kind, operation.name)
+        text, ends_at_s = self._tokens.get(key, ("", 0.0))
         if ends_at_s - _TOKEN_MARGIN_S > runtime.now_s():
             return text
         issued = await issue_token(
@@ -89,10 +92,12 @@ class PageCalls:
             runtime,
             account_id,
             kind=kind,
-            label=TOKEN_LABEL,
+            label=PAGES,
             lifetime_s=_TOKEN_LIFETIME_S,
+            client_id=PAGES,
+            limits=TokenLimits(operations=[operation.charged_as]),
         )
         if len(self._tokens) >= _TOKENS_MAX:
             self._tokens.clear()
-        self._tokens[account_id, kind] = (issued.text, float(issued.token.expires_at_s or 0))
+        self._tokens[key] = (issued.text, float(issued.token.expires_at_s or 0))
         return issued.text

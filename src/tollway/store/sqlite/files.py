@@ -4,7 +4,9 @@ import fcntl
 import os
 import shutil
 from contextlib import closing
+from glob import escape
 from pathlib import Path
+from tempfile import mkdtemp
 
 import apsw
 
@@ -17,6 +19,7 @@ SIDE_FILES = ("-wal", "-shm")
 _PROBLEMS_MAX = 10
 _RULE_BROKEN = "CHECK constraint failed"
 _BUSY_TIMEOUT_MS = 1000
+_BACKUP_PREFIX = "tollway-backup-"
 
 
 def problems_of(path: Path) -> list[str]:
@@ -90,6 +93,19 @@ def _close(path: Path) -> bool:
         # A ruined database is why one restores. It is kept as it is, with what lay beside it.
         return False
     return True
+
+
+def make_backup_folder(database: Path) -> Path:
+    """A folder for a backup beside its database: there is space for it, and it has the same
+    protection."""
+    return Path(mkdtemp(prefix=f"{_BACKUP_PREFIX}{database.name}-", dir=database.parent))
+
+
+def remove_abandoned_backups(database: Path) -> None:
+    """Removes the backups of a process that was killed meanwhile. For the one that serves alone."""
+    # As many letters as such a folder's name ends with: another database may have a longer name.
+    for folder in database.parent.glob(f"{_BACKUP_PREFIX}{escape(database.name)}-????????"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class ServingLock:

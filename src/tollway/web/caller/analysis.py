@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import Response
 
 from tollway.ledger.entries import list_balances
-from tollway.ledger.idempotency import find_kept, kept_keys
+from tollway.ledger.idempotency import OF_PAGES, find_kept, kept_keys
 from tollway.operations.examples import EXAMPLES
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, ProductAnalysis
 from tollway.web.area import Context, address
@@ -27,7 +27,7 @@ from tollway.web.pages import PageError
 from tollway.web.wording import amount
 
 ANALYSIS = f"{PATH}/analysis"
-_KEY = "pages:product_analysis:"
+_KEY = f"{OF_PAGES}product_analysis:"
 _KEY_MAX = 200
 _HASHED = "~"
 # An answer that is about to expire counts as gone: looking at it must never pay for it again.

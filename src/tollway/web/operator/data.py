@@ -126,9 +126,13 @@ async def import_act(context: Context) -> Response:
         raise PageError(400, "There is no file", "Choose a kind and a file.")
     services = context.services
     after = {"kind": kind.name, "file": upload.name}
-    started = await services.jobs.start(_JOB, partial(_load, services, kind, upload))
+    started = False
+    try:
+        started = await services.jobs.start(_JOB, partial(_load, services, kind, upload))
+    finally:
+        if not started:
+            upload.drop()
     if not started:
-        upload.drop()
         raise PageError(409, "Another file is being loaded", "Wait until it is done.")
     await record(context, "import", f"records {kind.name}", after)
     return context.go(PATH)

@@ -21,6 +21,7 @@ from tollway.web.wording import sentences
 
 PATH = "/operator/data"
 _FILE_ROWS_MAX = 10_000
+_FILE_MAX_BYTES = 16 * 2**20
 _RECORD_MAX = 12_000
 
 
@@ -112,19 +113,23 @@ async def drop_act(context: Context) -> Response:
 
 
 async def rejected_file(context: Context) -> Response:
-    """All rejected records with their reasons, one JSON object on a line."""
-    sealer, lines = context.services.vault.sealer, list[str]()
+    """Rejected records with their reasons, one JSON object on a line: all of them, or as many as
+    memory allows."""
+    sealer, lines, size = context.services.vault.sealer, list[bytes](), 0
     source = record_id = ""
     while len(lines) < _FILE_ROWS_MAX:
         found = await rejects_page(context.database, source, record_id, PAGE_ROWS)
         for each in found:
             opened = await open_reject(context.database, sealer, each.id)
             facts = {**msgspec.to_builtins(each), "record": opened.record}
-            lines.append(json.dumps(facts, ensure_ascii=False))
-        if len(found) < PAGE_ROWS:
+            line = json.dumps(facts, ensure_ascii=False).encode() + b"\n"
+            size += len(line)
+            if lines and size > _FILE_MAX_BYTES:
+                break
+            lines.append(line)
+        if len(found) < PAGE_ROWS or size > _FILE_MAX_BYTES:
             break
         source, record_id = found[-1].source, found[-1].id
     await record(context, "record export", "rejected records", {"records": len(lines)})
     headers = {"Content-Disposition": 'attachment; filename="rejected.jsonl"'}
-    content = "".join(f"{line}\n" for line in lines)
-    return Response(content, media_type="application/x-ndjson", headers=headers)
+    return Response(b"".join(lines), media_type="application/x-ndjson", headers=headers)

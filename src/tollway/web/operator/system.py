@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import shutil
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
-from tempfile import mkdtemp
+from typing import BinaryIO
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
@@ -17,6 +18,7 @@ from tollway.settings import Settings
 from tollway.store.last_runs import AUDIT, BACKUP, last_runs, note_run
 from tollway.store.nodes import ServingNode, all_nodes
 from tollway.store.open import sqlite_path, without_password
+from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Form, Notice, Table
 from tollway.web.jobs import Progress, find_job
@@ -190,45 +192,36 @@ async def backup_act(context: Context) -> Response:
     back_up = context.services.work.back_up
     if back_up is None:
         raise PageError(409, "That is not possible", "Use the tools of the database.")
-    # Beside the database: there is space for it, and it has the same protection.
     database = Path(sqlite_path(context.services.settings.database))
-    folder = Path(mkdtemp(prefix="tollway-backup-", dir=database.parent))
-    path = folder / database.name
-
-    def drop() -> None:
-        path.unlink(missing_ok=True)
-        folder.rmdir()
-
+    folder = make_backup_folder(database)
     try:
         async with context.web.aside():
-            await asyncio.to_thread(back_up, path)
-        size = path.stat().st_size
+            await asyncio.to_thread(back_up, folder / database.name)
+        file = (folder / database.name).open("rb")
+    finally:
+        # The open file is all that is left of it: however the download ends, nothing stays.
+        shutil.rmtree(folder)
+    try:
+        size = os.fstat(file.fileno()).st_size
         now_s = context.services.runtime.at_s()
         result = msgspec.json.encode({"bytes": size}).decode()
         await note_run(context.database, BACKUP, now_s, result=result)
         await record(context, "backup download", "gateway", {"bytes": size})
     except BaseException:
-        drop()
+        file.close()
         raise
     day = datetime.fromtimestamp(context.now_s, context.web.zone).strftime("%Y%m%d-%H%M")
     headers = {
         "Content-Disposition": f'attachment; filename="tollway-{day}.db"',
         "Content-Length": str(size),
     }
-    return StreamingResponse(
-        _pieces(path, drop), media_type="application/octet-stream", headers=headers
-    )
+    return StreamingResponse(_pieces(file), media_type="application/octet-stream", headers=headers)
 
 
-async def _pieces(path: Path, drop: Callable[[], None]) -> AsyncIterator[bytes]:
-    """The content of a file, which is removed at the end. Not by its path: the server would open it
-    later, when it may be gone."""
-    try:
-        with path.open("rb") as file:
-            while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
-                yield piece
-    finally:
-        drop()
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    with file:
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            yield piece
 
 
 async def show_trail(context: Context) -> Response:

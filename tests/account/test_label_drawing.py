@@ -1,0 +1,74 @@
+"""Labels are drawn one at a time, and the account that asks most often delays no other."""
+
+import asyncio
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from tollway.account import waybills
+from tollway.account.waybills import ENDPOINTS, LabelRequest
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.database import StoreBusyError
+
+pytestmark = pytest.mark.sqlite
+MANY = 5
+
+
+class Drawing:
+    """The endpoint of labels, whose drawing waits until it may go on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, call_timeout_s: float) -> None:
+        self.may_draw = Event()
+        self.answered: list[str] = []
+        patch.setattr(waybills, "_find_issued", self._find)
+        patch.setattr(waybills, "label_of", MagicMock())
+        patch.setattr(waybills, "_drawn", self._draw)
+        (label,) = (each for each in ENDPOINTS if each.operation.path.endswith("/label"))
+        parts: Any = MagicMock(call_timeout_s=call_timeout_s, drawing=BoundedSlots(1, "busy"))
+        self._handle = label.make_handler(parts)
+
+    async def _find(self, *_: object) -> Any:
+        return MagicMock(waybill=SimpleNamespace(number="1"))
+
+    def _draw(self, *_: object) -> bytes:
+        self.may_draw.wait(30)
+        return b""
+
+    async def ask(self, account_id: str) -> None:
+        call: Any = SimpleNamespace(account_id=account_id)
+        await self._handle(LabelRequest("it"), call)
+        self.answered.append(account_id)
+
+
+def test_an_account_that_asks_for_many_labels_delays_another_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        drawing = Drawing(monkeypatch, 30)
+        asked = [asyncio.create_task(drawing.ask(each)) for each in ["busy"] * MANY + ["other"]]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        drawing.may_draw.set()
+        await asyncio.gather(*asked)
+        assert drawing.answered.index("other") <= 1
+
+    asyncio.run(work())
+
+
+def test_a_label_that_waits_for_longer_than_a_call_may_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        drawing = Drawing(monkeypatch, 0.05)
+        first = asyncio.create_task(drawing.ask("busy"))
+        await asyncio.sleep(0)
+        with pytest.raises(StoreBusyError):
+            async with asyncio.timeout(10):
+                await drawing.ask("other")
+        drawing.may_draw.set()
+        await first
+
+    asyncio.run(work())
