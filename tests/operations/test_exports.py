@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -100,7 +101,7 @@ def test_0_the_price_is_known_before_and_a_repetition_is_free(served: Gateway) -
     assert (first.data["withholding_money"], again.data["withholding_money"]) == (24, 0)
     assert credits_left(served.store, shopper) == CREDITS - 24
     nothing = export(served, shopper.token, start_time="2020-01-01", end_time="2020-01-02")
-    assert (nothing.data["records"], nothing.data["withholding_money"]) == (0, 0)
+    assert (nothing.data["records"], nothing.data["withholding_money"]) == (0, 1)
 
 
 def test_204_what_the_balance_does_not_cover_is_not_begun(served: Gateway) -> None:
@@ -133,6 +134,23 @@ def test_0_changes_after_an_export_come_after_its_cursor(served: Gateway) -> Non
     assert [each["order_sn"] for each in page.data["content"]] == ["after-1"]
 
 
+def test_0_orders_stored_after_an_export_are_not_in_its_file_but_after_its_cursor(
+    served: Gateway,
+) -> None:
+    shopper = new_shopper(served.store)
+    first_ms = START_MS - 86_400_000
+    put_orders(served.store, [order("paid-1", confirm_time=first_ms)])
+    made = export(served, shopper.token, start_time=first_ms - 1000, end_time=START_MS).data
+    later = [order("late-1", confirm_time=first_ms), order("late-2", confirm_time=first_ms - 1)]
+    put_orders(served.store, later)
+    assert numbers_in(file_of(served, shopper.token, made["export_id"])) == ["paid-1"]
+    rest = file_of(served, shopper.token, made["export_id"], after="paid-1")
+    assert numbers_in(rest) == []
+    sent = {"owner_id": OWNER, "cursor": made["cursor"]}
+    page = served.post_json(ORDERS_CHANGED.path, sent, token=shopper.token)
+    assert {each["order_sn"] for each in page.data["content"]} == {"late-1", "late-2"}
+
+
 @pytest.fixture
 def claimer(served: Gateway) -> Caller:
     return new_caller(served.store, operations=(COUPON_CLAIMS,), credits_=10)
@@ -158,9 +176,39 @@ def test_0_claims_are_exported_over_more_than_seven_days(served: Gateway, claime
     assert credits_left(served.store, claimer) == 7
 
 
-def _claim(number: int, at_s: int) -> dict[str, Any]:
+def test_0_claims_stored_after_an_export_are_not_free(served: Gateway, claimer: Caller) -> None:
+    now_s = int(time.time())
+
+    def put(numbers: range, at_s: int) -> None:
+        kind = RECORD_KINDS["coupon-claims"]
+        loader = kind.make_loader(sealer_of(served.store))
+        rows = [loader.check(_claim(n, at_s, "chan-2")) for n in numbers]
+        served.store.do(lambda database: store_records(database, loader, rows))
+
+    def codes(**more: str) -> list[str]:
+        query = {"export_id": made["export_id"], **more}
+        headers = {"Authorization": f"Bearer {claimer.token}"}
+        file = served.client.get(CLAIMS_FILE.path, params=query, headers=headers)
+        lines = gzip.decompress(file.content).splitlines()
+        return [json.loads(line)["couponCode"] for line in lines]
+
+    window = {"startTime": now_s - 60, "endTime": 4_000_000_000, "sid": "chan-2", "type": 4}
+    made = served.post_json(CLAIMS_EXPORT.path, window, token=claimer.token).data
+    assert (made["records"], made["withholding_money"]) == (0, 1)
+    put(range(1000, 1010), now_s + 3600)
+    assert codes() == []
+    put(range(2000, 2150), now_s - 30)
+    put(range(3000, 3150), now_s - 40)
+    # As many as were paid for, in whichever pieces they are asked for.
+    paid = codes()
+    assert paid == [f"code-{n}" for n in range(2000, 2100)]
+    assert codes(after="code-2039") == paid[40:]
+    assert codes(after="code-2099") == codes(after="code-3000") == []
+
+
+def _claim(number: int, at_s: int, sid: str = "chan-1") -> dict[str, Any]:
     return {
-        "sid": "chan-1",
+        "sid": sid,
         "type": 4,
         "coupon_code": f"code-{number:03}",
         "claim_time": at_s,

@@ -128,7 +128,8 @@ class Operation:
         has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
-        return (*_OF_ANY_CALL, *spellings, *body, *consent, used_up, *self.own_reasons)
+        file = (Reason.FILES_TOO_MANY,) if self.is_file else ()
+        return (*_OF_ANY_CALL, *spellings, *body, *consent, *file, used_up, *self.own_reasons)
 
     @property
     def charged_as(self) -> str:

@@ -7,7 +7,7 @@
     101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
-    202 THROTTLED, BODIES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
+    202 THROTTLED, BODIES_TOO_MANY, FILES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED, TOKEN_NOT_FOR_THIS,
         TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE
@@ -191,6 +191,14 @@ class Reason(Enum):
             "Too many request bodies of this account are under way at once: send each of them "
             "whole, then retry.",
             "该账户同时传输中的请求体过多：请将每个请求体发送完整后重试。",
+        ),
+    )
+    FILES_TOO_MANY = Cause(
+        202,
+        429,
+        Phrase(
+            "{most} files are being sent to this account: read one to its end, then retry.",
+            "正在向该账户发送 {most} 个文件：请先读完其中一个，再重试。",
         ),
     )
     STORE_UNAVAILABLE = Cause(

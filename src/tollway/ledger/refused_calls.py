@@ -40,14 +40,14 @@ _OF_KIND_MAX = 10
 _OF_ACCOUNT_MAX = 240
 # Of calls that did what was wanted, more receipts are asked for.
 _OF_REASON_MAX = {
+    FreeReason.FREE.value: 60,
     FreeReason.TEST.value: 60,
     FreeReason.DRY_RUN.value: 60,
     FreeReason.REPLAYED.value: 60,
     FreeReason.NOT_DONE.value: 60,
 }
-# Each has a row: a success that costs nothing, and what may turn out to be charged.
+# Each has a row: it may turn out to be charged.
 _ALL_RECORDED = {
-    FreeReason.FREE.value,
     Reason.CARRIER_SILENT.name,
     Reason.COMMIT_IN_DOUBT.name,
     Reason.TIMED_OUT.name,

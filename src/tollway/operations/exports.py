@@ -2,13 +2,15 @@
 
 Making an export counts its records, takes the price for each started hundred, and answers an id.
 The file is read with that id for a day, as often as needed; nothing is stored for it. The id is
-sealed: it names the account, the window and its end, and fits no other account.
+sealed: it names the account, the window and its end, and fits no other account. What is stored
+after an export was paid must not come with its file, or a file would be a free feed of new records.
 """
 
 import asyncio
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -77,7 +79,7 @@ def made(
     )
     export_id = urlsafe_b64encode(sealed).decode().rstrip("=")
     query = urlencode({**named, "export_id": export_id})
-    hundreds = -(-records // RECORDS_PER_PRICE)
+    hundreds = paid_hundreds(records)
     answer = Export(
         export_id,
         records,
@@ -87,6 +89,11 @@ def made(
         call.price * hundreds,
     )
     return Priced(hundreds, encode_data(answer))
+
+
+def paid_hundreds(records: int) -> int:
+    """How often the price is taken: at least once, as for an empty page."""
+    return max(1, -(-records // RECORDS_PER_PRICE))
 
 
 def opened(services: Services, call: CallInfo, path: str, export_id: str) -> list[Any]:
@@ -116,13 +123,15 @@ def not_a_line() -> Refusal:
     return _unfit("after", Phrase("no record of the export has it", "导出中没有该记录"))
 
 
-def streamed(read: ReadLines, after: Position | None) -> Stream:
+def streamed(read: ReadLines, after: Position | None, lines_max: float = inf) -> Stream:
     """The lines after a position, packed. Each piece ends with a whole line, so that what has
     arrived of an answer that breaks off can be read, and the rest asked for."""
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         packer, position = zlib.compressobj(6, zlib.DEFLATED, _GZIP_BITS), after
-        while lines := await read(position, _LINES_AT_ONCE):
+        left = lines_max
+        while left > 0 and (lines := await read(position, int(min(left, _LINES_AT_ONCE)))):
+            left -= len(lines)
             text = b"".join(line.text for line in lines)
             # Not on the event loop, where other calls would wait for it.
             yield await asyncio.to_thread(_packed, packer, text)

@@ -4,7 +4,7 @@ The catalogue lists the built-in subjects, and those that installed packages bri
 point `tollway.operations`. All code that loops over operations takes them from there.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
@@ -35,10 +35,11 @@ class Priced(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A file that is sent in pieces."""
+    """A file that is sent in pieces. `end` is called when no more of it is sent."""
 
     content_type: str
-    pieces: AsyncIterator[bytes]
+    pieces: AsyncGenerator[bytes, None]
+    end: Callable[[], None] = lambda: None
 
 
 # A handler takes the decoded request and returns the payload, encoded for the envelope.

@@ -54,6 +54,8 @@ class Enveloper:
 
     def failure(self, call: Call, error: Exception) -> Answer:
         call.charged = 0
+        if call.stream is not None:
+            call.stream.end()
         if isinstance(error, OverLimitError):
             error = self._throttle.take_back(call, error.until_ns)
         refusal = _refusal(call, error)

@@ -4,11 +4,13 @@ Nothing else in this package but `bodies.py` knows ASGI. The body is read only w
 it.
 """
 
+import asyncio
 from collections.abc import Iterable
 from time import time
 
 from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.subject import Stream
 from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Call
 from tollway.pipeline.pipeline import Pipeline
@@ -51,7 +53,12 @@ class Edge:
                     # The server closes such a connection; a client without this header might
                     # send its next request on it.
                     answer.headers.append(_CLOSE)
-            await self._send(send, answer)
+            if answer.stream is None:
+                await self._send(send, answer)
+            else:
+                # From here on the client sets the pace: it is no longer waiting for the gateway.
+                self.in_hand.discard(client)
+                await self._stream(receive, send, answer, answer.stream)
         finally:
             self.in_hand.discard(client)
 
@@ -71,6 +78,22 @@ class Edge:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": answer.body})
 
+    async def _stream(self, receive: Receive, send: Send, answer: Answer, stream: Stream) -> None:
+        """Sends a file until its end, or until the client has left: to send to one that has left is
+        no error for the server."""
+        sending = asyncio.create_task(self._send(send, answer))
+        leaving = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await stream.pieces.aclose()
+            stream.end()
+
     def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:
         at_s = time()
         call = Call(
@@ -89,6 +112,11 @@ class Edge:
             call.language = preferred_language(accepted.decode("latin-1"))
         call.client_ids = read_client_ids(headers)
         return call
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def headers_by_name(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -1,13 +1,24 @@
 """Stage: the operation's own work."""
 
+from collections import Counter
+from functools import partial
+
 from tollway.contract.envelope import NO_DATA, encode_data
 from tollway.contract.operation import CallInfo
+from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.subject import Priced, Stream
 from tollway.pipeline.call import Call
+
+# How many files an account is sent at once by one process: each takes reads of the database for as
+# long as its reader likes.
+_FILES_MAX = 2
 
 
 class Perform:
     """Calls the operation's handler, which returns the payload or an act for Settle."""
+
+    def __init__(self) -> None:
+        self._files: Counter[str] = Counter()
 
     async def __call__(self, call: Call) -> None:
         if call.sandbox_outcome is not None:
@@ -21,9 +32,20 @@ class Perform:
             call.price *= result.times
             call.data = result.data
         elif isinstance(result, Stream):
-            call.data, call.stream = NO_DATA, result
+            call.data, call.stream = NO_DATA, self._begun(result, call.caller.account_id)
         elif callable(result):
             call.act = result
         else:
             # Or a mistake in an installed operation would be charged before it is noticed.
             raise TypeError(f"the handler of {call.operation.name} returned {type(result)}")
+
+    def _begun(self, stream: Stream, account_id: str) -> Stream:
+        if self._files[account_id] >= _FILES_MAX:
+            raise Refusal(Reason.FILES_TOO_MANY, most=_FILES_MAX)
+        self._files[account_id] += 1
+        return stream._replace(end=partial(self._end, account_id))
+
+    def _end(self, account_id: str) -> None:
+        self._files[account_id] -= 1
+        if not self._files[account_id]:
+            del self._files[account_id]

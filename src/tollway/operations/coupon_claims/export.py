@@ -5,7 +5,7 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
-from sqlalchemy import BigInteger, String, bindparam, select, tuple_
+from sqlalchemy import BigInteger, String, bindparam, func, select, tuple_
 
 from tollway.contract.fields import Choice, Field, Seconds, Text, seconds_of
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
@@ -15,12 +15,14 @@ from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.operations.exports import (
+    RECORDS_PER_PRICE,
     Export,
     Line,
     Position,
     made,
     not_a_line,
     opened,
+    paid_hundreds,
     streamed,
 )
 from tollway.operations.subject import Companion, Handler, Priced, Services, Stream
@@ -108,6 +110,15 @@ _LINES = Query(
     .order_by(coupon_claim.c.newest_first, coupon_claim.c.coupon_code)
     .limit(bindparam("most"))
 )
+_OF_ITS_SECOND = Query(
+    select(func.count())
+    .select_from(coupon_claim)
+    .where(
+        *_of_sid,
+        coupon_claim.c.newest_first == bindparam("second", type_=BigInteger),
+        coupon_claim.c.coupon_code <= bindparam("last_code", type_=String),
+    )
+)
 _POSITION = Query(
     select(coupon_claim.c.newest_first).where(
         *_of_sid, coupon_claim.c.coupon_code == bindparam("wanted")
@@ -122,18 +133,38 @@ def _export_handler(services: Services) -> Handler:
         start_s, end_s = (
             seconds_of(each, services.zone) for each in (request.startTime, request.endTime)
         )
+        # Claims do not say when they were stored. So the window has passed, and the file has no
+        # more lines than are paid.
+        end_s = max(start_s, min(end_s, services.runtime.at_s()))
         window = Window(request.sid, request.type, start_s, end_s)
         records, _ = await pages.read(window, 0, 1)
-        return made(services, call, CLAIMS_FILE.path, window, records, {})
+        lines_max = paid_hundreds(records) * RECORDS_PER_PRICE
+        return made(services, call, CLAIMS_FILE.path, [*window, lines_max], records, {})
 
     return handle
 
 
 def _file_handler(services: Services) -> Handler:
     database, shown = services.reading, CouponClaimsHandler(services.reading, services.zone)
+    pages = ClaimPages(database)
+
+    async def lines_up_to(window: Window, last: Position, account_id: str) -> int:
+        """How many lines the file has up to this one."""
+        at_s = -last.newest_first
+        newer, _ = await pages.read(window._replace(start_s=min(at_s + 1, window.end_s)), 0, 1)
+        ((of_its_second,),) = await database.fetch_long(
+            _OF_ITS_SECOND,
+            account_id,
+            wanted_sid=window.sid,
+            wanted_type=window.claim_type,
+            second=last.newest_first,
+            last_code=last.id,
+        )
+        return newer + int(of_its_second)
 
     async def handle(request: ClaimsFileRequest, call: CallInfo) -> Stream:
-        window = Window(*opened(services, call, CLAIMS_FILE.path, request.export_id))
+        *sealed, lines_max = opened(services, call, CLAIMS_FILE.path, request.export_id)
+        window = Window(*sealed)
         values = {"wanted_sid": window.sid, "wanted_type": window.claim_type}
         after = None
         if request.after is not None:
@@ -141,6 +172,7 @@ def _file_handler(services: Services) -> Handler:
             if row is None:
                 raise not_a_line()
             after = Position(row[0], request.after)
+            lines_max -= await lines_up_to(window, after, call.account_id)
 
         async def read(position: Position | None, most: int) -> list[Line]:
             last = position or _FIRST
@@ -160,7 +192,7 @@ def _file_handler(services: Services) -> Handler:
                 for each in claims
             ]
 
-        return streamed(read, after)
+        return streamed(read, after, lines_max)
 
     return handle
 

@@ -95,6 +95,8 @@ _LINES = Query(
         shop_order.c.newest_first > bindparam("newest", type_=BigInteger),
         shop_order.c.newest_first <= bindparam("oldest", type_=BigInteger),
         _place > tuple_(bindparam("last", type_=BigInteger), bindparam("last_sn", type_=String)),
+        # What was stored later is not paid. A sum, so that the index of changes is not chosen.
+        shop_order.c.change_no + 0 <= bindparam("last_change", type_=BigInteger),
     )
     .order_by(shop_order.c.newest_first, shop_order.c.order_sn)
     .limit(bindparam("most"))
@@ -115,17 +117,18 @@ def _export_handler(services: Services) -> Handler:
             min(max(milliseconds_of(each, zone), 0), 2**53)
             for each in (request.start_time, request.end_time)
         )
-        # Before the count: what changes from here on comes after this cursor.
+        # Before the count: what changes from here on comes after this cursor, not with the file.
         change = await services.database.fetch_one(_LAST_CHANGE, owner=owner_id)
+        change_no = change[0] if change else 0
         records, _ = await pages.read(Filter(owner_id, start_ms, end_ms, None, None), 0, 1)
         return made(
             services,
             call,
             ORDERS_FILE.path,
-            [owner_id, start_ms, end_ms],
+            [owner_id, start_ms, end_ms, change_no],
             records,
             {"owner_id": owner_id},
-            cursor_of(owner_id, change[0] if change else 0),
+            cursor_of(owner_id, change_no),
         )
 
     return handle
@@ -135,7 +138,9 @@ def _file_handler(services: Services) -> Handler:
     database = services.reading
 
     async def handle(request: OrdersFileRequest, call: CallInfo) -> Stream:
-        owner_id, start_ms, end_ms = opened(services, call, ORDERS_FILE.path, request.export_id)
+        owner_id, start_ms, end_ms, change_no = opened(
+            services, call, ORDERS_FILE.path, request.export_id
+        )
         if owner_id != request.owner_id:
             raise not_a_line()
         after = None
@@ -155,6 +160,7 @@ def _file_handler(services: Services) -> Handler:
                 oldest=-start_ms,
                 last=last.newest_first,
                 last_sn=last.id,
+                last_change=change_no,
                 most=most,
             )
             return [Line(Position(time, sn), ready + b"0}\n") for time, sn, ready in rows]
