@@ -31,7 +31,7 @@ _MOVING = (
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     # The demo world is filled up to the minute whenever it is started.
     (r'"(totalElements|total_elements)":\d+', r'"\1":0'),
-    (r"(?m)^(\w+ +)[\d,]+( +\d+ )", r"\1ROWS\2"),
+    (r"(?m)^(\w+) +[\d,]+( +\d+ )", r"\1 ROWS\2"),
     # Of a file alone: another program can write to it.
     (r"(?m)^schema .*\n", ""),
 )

@@ -135,7 +135,8 @@ def _export_handler(services: Services) -> Handler:
 
 
 def _file_handler(services: Services) -> Handler:
-    database = services.reading
+    # Not a replica: one that is behind the cursor would leave out orders that the cursor skips.
+    database = services.database
 
     async def handle(request: OrdersFileRequest, call: CallInfo) -> Stream:
         owner_id, start_ms, end_ms, change_no = opened(
