@@ -20,6 +20,7 @@ pytestmark = pytest.mark.sqlite
 OVERRIDDEN = {
     "signal_handler_interrupt": ["self", "*args", "**kwargs"],
     "_spawn_worker": ["self", "idx", "target", "callback_loader"],
+    "_spawn_workers": ["self", "spawn_target", "target_loader"],
     "_respawn_workers": ["self", "workers", "spawn_target", "target_loader", "delay=0"],
     "shutdown": ["self", "exit_code=0"],
 }

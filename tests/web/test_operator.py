@@ -112,7 +112,7 @@ def test_revoking_a_token_asks_once_and_acts_on_the_next_call(
 
 async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:
     log = RefusedCallLog(database, Metrics())
-    for number in range(1, minutes + 1):
+    for number in range(minutes, 0, -1):
         at_ms = RUNTIME.at_ms() - number * 60_000
         call = (account_id, f"{first_id(at_ms)}00000000", at_ms, PRODUCT_ANALYSIS.name)
         log.add(RefusedCall(*call, 100, "PARAMETER_MISSING", None))
