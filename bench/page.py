@@ -92,7 +92,7 @@ def _write_charts(found: Results, folder: Path) -> None:
         for name, title in found.contestants.items()
     ]
     titles = list(found.scenarios.values())
-    chart = bars(f"Calls a second on one core, {MAIN} connections", titles, series)
+    chart = bars(f"Calls a second on one core, {MAIN} connections, logarithmic", titles, series)
     (folder / "calls.svg").write_text(chart, encoding="utf-8")
     counts = sorted({count for row in found.rows for count in row.by_connections})
     lines = [
