@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from subprocess import Popen
+from typing import NamedTuple, Protocol, TypeVar
 
 from bench.cost_databases import DURABLE, main_process
 from bench.peers import fastapi_peer, nginx
@@ -26,6 +27,9 @@ class Peer(Protocol):
     def pids(self) -> list[int]: ...
 
     def stop(self) -> None: ...
+
+
+Running = TypeVar("Running", bound=Peer)
 
 
 class Contestant(NamedTuple):
@@ -69,7 +73,7 @@ class Field:
 
     def __init__(self, folder: Path, size: Size) -> None:
         self._folder = folder
-        self._running: list[Peer | Gateway] = []
+        self._running: list[Peer] = []
         self.missing: list[str] = []
         self.contestants: list[Contestant] = []
         self._postgresql = Server(**DURABLE)
@@ -163,7 +167,7 @@ class Field:
             Contestant(name, title, peer.port, peer.pids, database_pids, requests)
         )
 
-    def _run(self, peer):  # type: ignore[no-untyped-def]
+    def _run(self, peer: Running) -> Running:
         self._running.append(peer)
         return peer
 
@@ -179,7 +183,7 @@ class Field:
 class Started:
     """A server that is only a process."""
 
-    def __init__(self, port: int, process) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, port: int, process: Popen[bytes]) -> None:
         self.port, self._process, self.pids = port, process, [process.pid]
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 SERVER_CORES, LOAD_CORE = "0", 1
 _TICKS_A_S = os.sysconf("SC_CLK_TCK")
-_START_S = 60
+START_S = 60
 
 
 def free_port() -> int:
@@ -42,7 +42,7 @@ def start(
             stderr=sink,
             env={**own, **(environment or {})},
         )
-    deadline_s = time.monotonic() + _START_S
+    deadline_s = time.monotonic() + START_S
     while time.monotonic() < deadline_s and server.poll() is None:
         if is_listening(port):
             return server

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,7 +20,7 @@ from subprocess import Popen
 
 from bench.peers.answers import SLOT, Data
 from bench.scenarios import CLAIM_SID, CLAIM_TYPE, NUMBER
-from bench.servers import free_port, missing, start, stop
+from bench.servers import START_S, free_port, missing, start, stop
 from bench.world import PRICES, ZONE, World
 from tollway.demo.owners import SHOP, USER
 from tollway.operations.catalogue import OPERATIONS
@@ -98,7 +99,10 @@ class NginxPeer:
 
     def _wait_for_redis(self) -> None:
         command = ["redis-cli", "-p", str(self._redis_port), "ping"]
+        deadline_s = time.monotonic() + START_S
         while b"PONG" not in subprocess.run(command, check=False, capture_output=True).stdout:
+            if time.monotonic() > deadline_s:
+                sys.exit(f"Redis was not ready within {START_S} s")
             time.sleep(0.05)
 
     def _write_configuration(self, folder: Path, script: str) -> None:
