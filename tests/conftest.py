@@ -16,6 +16,7 @@ import tollway
 from tests.support.engines import ENGINES, Engine, use
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
+from tests.support.passwords import use_cheap_passwords
 from tests.support.scheduling import EngineScheduling
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
@@ -46,6 +47,7 @@ os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 # No test speaks TLS to the world, and every HTTP client would load all authorities again.
 os.environ["SSL_CERT_DIR"] = str(_TESTS)
 os.environ.pop("SSL_CERT_FILE", None)
+use_cheap_passwords()
 
 # No deadline per example: on a shared machine it would measure the neighbours.
 # On a busy machine an example may take long to make; that is no fault of the code under test.
