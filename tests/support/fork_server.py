@@ -30,7 +30,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import tollway.fakes.carrier.server
-import tollway.gateway.server  # noqa: F401 - loaded here, once
+import tollway.gateway.server
+import tollway.gateway.worker
+import tollway.store.postgresql.replica  # noqa: F401 - loaded here, once
 from tests.support.commands import all_commands
 from tests.support.passwords import SLOW, use_cheap_passwords, use_slow_passwords
 from tollway.__main__ import main
