@@ -8,7 +8,6 @@ receipt without them lacks nothing else.
 import asyncio
 import logging
 from collections.abc import Sequence
-from time import monotonic
 
 import msgspec
 from sqlalchemy import Integer, bindparam, select
@@ -64,19 +63,19 @@ class CallTimings:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: list[tuple[str, str, str]] = []
-        self._until_s = 0.0
+        self._since_s = 0.0
         self._left = 0
         self._running: asyncio.Task[None] | None = None
 
-    def is_due(self) -> bool:
-        """Whether the next call is timed. Every call asks."""
+    def is_due(self, at_s: float) -> bool:
+        """Whether the call that begins now is timed. Every call asks."""
         if self._left > 0:
             self._left -= 1
             return True
-        now_s = monotonic()
-        if now_s < self._until_s:
+        # Also after the clock was set back.
+        if 0 <= at_s - self._since_s < 1:
             return False
-        self._until_s, self._left = now_s + 1, _IN_A_SECOND_MAX - 1
+        self._since_s, self._left = at_s, _IN_A_SECOND_MAX - 1
         return True
 
     def add(self, account_id: str, request_id: str, stages: Sequence[StageTime]) -> None:

@@ -165,7 +165,7 @@ class Pipeline:
 
     def run(self, call: Call) -> Awaitable[Answer]:
         route = self._route(call)
-        if route is self._to_operation and self._timings.is_due():
+        if route is self._to_operation and self._timings.is_due(call.at_s):
             return self._run_timed(call)
         return self._pass(call, route)
 
