@@ -91,7 +91,7 @@ def assert_alike(found: list[Outcome], records: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_any_field_is_stored_or_rejected_alike(
     sides: list[Side], tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
