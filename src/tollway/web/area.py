@@ -19,6 +19,7 @@ from starlette.routing import Route
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
+from tollway.consent.links import PasswordLinks
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
@@ -58,6 +59,7 @@ class Services:
     settings: Settings
     runtime: Runtime
     vault: Vault
+    password_links: PasswordLinks
     calls: PageCalls
     latencies: Latencies
     jobs: Jobs
@@ -142,7 +144,7 @@ class Context:
     # Cells, as all tables show them.
 
     def time(self, at_s: float | None) -> Cell:
-        if at_s is None:
+        if not at_s:
             return Cell("")
         zone = self.web.zone
         relative = relative_time(at_s, self.now_s, zone, self.say)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tollway.contract.reasons import Reason
+from tollway.ledger.accounts import names_of
 from tollway.ledger.request_log import CallFilter, LoggedCall, LogPage, log_page
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -54,14 +55,16 @@ async def call_log(
     path: str,
     account_id: str,
     units: Sequence[str],
-    names: Mapping[str, str],
     *,
     kept: Mapping[str, str],
     links: Sequence[Link] = (),
 ) -> Table:
-    """The calls of an account, or of all; `names` are those of accounts that may be listed."""
+    """The calls of an account, or of all."""
     say, wanted = context.say, wanted_calls(context, account_id)
     page = await log_page(context.database, wanted, units, PAGE_ROWS, context.query("before"))
+    names: Mapping[str, str] = {}
+    if not account_id:
+        names = await names_of(context.database, (each.account_id for each in page.calls))
     chosen = {
         name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
     }

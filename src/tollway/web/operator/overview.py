@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Integer, bindparam, func, select
 from starlette.responses import Response
 
-from tollway.ledger.accounts import find_account
+from tollway.ledger.accounts import names_of
 from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
@@ -179,16 +179,15 @@ async def _top(context: Context, now_s: int) -> Table:
     say = context.say
     found = await top_accounts(context.database, HOUR_S, now_s - 24 * HOUR_S, _TOP)
     most = max((int(calls) for _, calls, _ in found), default=1)
-    rows = []
-    for account_id, calls, _ in found:
-        account = await find_account(context.database, account_id)
-        rows.append(
-            [
-                Cell(account.name, href=address("/operator/account", id=account_id)),
-                context.number(int(calls)),
-                Cell("", share=round(100 * int(calls) / most)),
-            ]
-        )
+    names = await names_of(context.database, [account_id for account_id, _, _ in found])
+    rows = [
+        [
+            Cell(names[account_id], href=address("/operator/account", id=account_id)),
+            context.number(int(calls)),
+            Cell("", share=round(100 * int(calls) / most)),
+        ]
+        for account_id, calls, _ in found
+    ]
     return Table(
         [Column(say("Account")), Column(say("Calls"), "number"), Column("")],
         rows,
