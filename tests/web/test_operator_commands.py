@@ -74,14 +74,14 @@ _PAGE_OF = {
     "intake rejected list": "/operator/data",
     "intake rejected replay": "/operator/data/replay",
     "backup": "/operator/backup/download",
-    "trail": "/operator/trail",
+    "trail show": "/operator/trail",
     "audit": "/operator/audit/run",
     "settings": "/operator/settings",
 }
 # About the machine, the database as a whole, or what the gateway does by itself.
 _TERMINAL_ONLY = {
-    *("serve", "demo", "mcp", "migrate", "restore", "move", "keys", "retention"),
-    *("reconcile", "records remake"),
+    *("serve", "demo", "mcp", "migrate", "restore", "move"),
+    *("keys accept", "keys rotate", "retention apply", "reconcile", "records remake"),
 }
 
 
