@@ -34,7 +34,7 @@ from tollway.web.page_calls import PageCalls
 from tollway.web.pages import PageError, Web
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
-from tollway.web.wording import Say, amount, exact_time, grouped, relative_time
+from tollway.web.wording import Say, amount, exact_time, grouped, relative_time, short_id
 
 PAGE_ROWS = 50
 
@@ -149,6 +149,10 @@ class Context:
         zone = self.web.zone
         relative = relative_time(at_s, self.now_s, zone, self.say)
         return Cell(relative, "time", title=exact_time(at_s, zone))
+
+    def receipt(self, request_id: str, path: str) -> Cell:
+        """A link to the receipt of a call."""
+        return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
 
     def number(self, value: float | None, href: str = "") -> Cell:
         return Cell("" if value is None else grouped(value), "number", href)

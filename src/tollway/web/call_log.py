@@ -72,8 +72,7 @@ async def call_log(
     if not account_id:
         columns.append(Column(say("Account")))
     columns += [
-        Column(say("Code"), "number"),
-        Column(say("Reason")),
+        Column(say("Code and reason")),
         Column(say("Charged"), "number"),
         Column(say("Request")),
     ]
@@ -109,19 +108,20 @@ def _row(
         href = address("/operator/account", id=call.account_id)
         row.append(Cell(names.get(call.account_id, call.account_id), href=href))
     row += [
-        Cell("" if call.code is None else str(call.code), "number"),
-        Cell(_reason(context, call), "mono"),
+        Cell(_reason(context, call), "code"),
         Cell(amount(say, call.unit, call.amount) if call.unit else "", "number"),
-        Cell(call.request_id, "mono", address(f"{path[:-1]}", id=call.request_id)),
+        context.receipt(call.request_id, path[:-1]),
     ]
     return row
 
 
 def _reason(context: Context, call: LoggedCall) -> str:
+    if call.reason == "SUCCESS" or call.code is None:
+        return ""
     if not call.more:
-        return "" if call.reason == "SUCCESS" else call.reason
+        return f"{call.code} {call.reason}"
     more = context.say("and {count} more like this", count=grouped(call.more))
-    return f"{call.reason} {more}"
+    return f"{call.code} {call.reason} {more}"
 
 
 def _filters(

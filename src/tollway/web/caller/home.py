@@ -188,7 +188,7 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
         [
             context.time(each.at_ms / 1000),
             Cell(each.operation.replace("_", " ")),
-            Cell(each.reason, "mono", address(f"{PATH}/request", id=each.request_id)),
+            Cell(each.reason, "code", address(f"{PATH}/request", id=each.request_id)),
         ]
         for each in refused
     ]

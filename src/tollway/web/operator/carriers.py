@@ -158,7 +158,7 @@ async def _holds(context: Context) -> list[Block]:
             Cell(each.account_id, "mono", address("/operator/account", id=each.account_id)),
             context.amount(each.unit, each.amount),
             context.time(each.deadline_at_ms / 1000),
-            Cell(each.request_id, "mono", address("/operator/request", id=each.request_id)),
+            context.receipt(each.request_id, "/operator/request"),
         ]
         for each in holds
     ]

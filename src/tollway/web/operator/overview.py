@@ -170,7 +170,7 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
     return Chart(
         title,
         stacked_columns(labels, series, title),
-        Table(columns, rows, Empty("")),
+        Table(columns, rows, Empty(say("No call was charged in this time."))),
         [(each.kind, each.name) for each in series],
     )
 
@@ -205,7 +205,7 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
     most = max(refused.values(), default=1)
     rows = [
         [
-            Cell(reason, "mono", address("/operator/requests", reason=reason, since=since)),
+            Cell(reason, "code", address("/operator/requests", reason=reason, since=since)),
             context.number(count),
             Cell("", share=round(100 * count / most)),
         ]
