@@ -8,7 +8,7 @@ person is signed in and may do it, reads the form and its token, and turns error
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -32,6 +32,7 @@ from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
 from tollway.web.pages import PageError, Web
+from tollway.web.remembered import Remembered
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
 from tollway.web.wording import Say, amount, exact_time, grouped, relative_time, short_id
@@ -64,6 +65,7 @@ class Services:
     latencies: Latencies
     jobs: Jobs
     work: GatewayWork
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(frozen=True)

@@ -138,8 +138,8 @@ def _filters(
             Field("operation", say("Operation"), "select", chosen["operation"], operations),
             Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
             Field("code", say("Code"), "number", chosen["code"]),
-            Field("since", say("From"), "datetime-local", chosen["since"]),
-            Field("until", say("Until"), "datetime-local", chosen["until"]),
+            Field("since", say("Since"), "datetime-local", chosen["since"]),
+            Field("until", say("Before"), "datetime-local", chosen["until"]),
         ],
         hidden=kept,
     )

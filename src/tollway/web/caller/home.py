@@ -9,7 +9,7 @@ from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
 from tollway.ledger.tokens import list_tokens
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
-from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import balance_figures, unit_name, usage_chart
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
@@ -187,7 +187,7 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
     rows = [
         [
             context.time(each.at_ms / 1000),
-            Cell(each.operation.replace("_", " ")),
+            Cell(say(BY_NAME[each.operation].title if each.operation in BY_NAME else "–")),
             Cell(each.reason, "code", address(f"{PATH}/request", id=each.request_id)),
         ]
         for each in refused

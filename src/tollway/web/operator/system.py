@@ -261,10 +261,20 @@ def _change(before: str | None, after: str | None) -> str:
     for name, value in now.items():
         if name in old and old[name] != value:
             parts.append(f"{name}: {old[name]} → {value}")
-        elif not old and value not in (None, "", [], {}):
-            parts.append(f"{name}: {value}")
+        elif not old and name != "id" and not name.endswith("_at_s") and (said := _said(value)):
+            parts.append(f"{name}: {said}")
     text = ", ".join(parts)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+def _said(value: object) -> str:
+    """A value of an act, nested ones flat; nothing for what is empty."""
+    if isinstance(value, dict):
+        inner = {name: _said(each) for name, each in value.items()}
+        return "; ".join(f"{name} {said}" for name, said in inner.items() if said)
+    if isinstance(value, list):
+        return " ".join(map(_said, value))
+    return "" if value is None else str(value)
 
 
 async def show_settings(context: Context) -> Response:
@@ -277,13 +287,13 @@ async def show_settings(context: Context) -> Response:
         origin = _origin(field.name, is_default=value == field.default)
         rows.append(
             [
-                Cell(field.name, "mono"),
+                Cell(field.name, "code"),
                 Cell(str(value) or "–", "mono"),
-                Cell(say(_ORIGINS[origin])),
+                Cell(say(_ORIGINS[origin]), "time"),
                 Cell(field.metadata["meaning"]),
             ]
         )
-    table = plain_table(context, sentences("Setting", "Value", "From", "Meaning"), rows, "")
+    table = plain_table(context, sentences("Setting", "Value", "Set by", "Meaning"), rows, "")
     lead = say("Read-only: set them in the environment or in tollway.toml, then restart.")
     return context.page(say("Settings"), [table], lead=lead)
 
