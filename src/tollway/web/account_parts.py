@@ -49,7 +49,7 @@ def unit_name(context: Context, unit: str) -> str:
     )
 
 
-def _headed(text: str) -> str:
+def headed(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
@@ -78,7 +78,7 @@ def balance_figures(
             note += ", " + say("{amount} held", amount=grouped(balance.held))
         figures.append(
             Figure(
-                _headed(unit_name(context, balance.unit)),
+                headed(unit_name(context, balance.unit)),
                 grouped(balance.amount),
                 note=note,
                 tone=tone,

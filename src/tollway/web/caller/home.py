@@ -10,7 +10,7 @@ from tollway.ledger.request_log import CallFilter, log_page
 from tollway.ledger.tokens import list_tokens
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
-from tollway.web.account_parts import balance_figures, unit_name, usage_chart
+from tollway.web.account_parts import balance_figures, headed, unit_name, usage_chart
 from tollway.web.area import Context, address
 from tollway.web.blocks import (
     Block,
@@ -25,7 +25,7 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.pages import PageError
-from tollway.web.wording import amount
+from tollway.web.wording import amount, grouped
 from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
@@ -82,9 +82,9 @@ def _low(context: Context, balances: list[Balance], alerts: dict[str, int]) -> l
             say(
                 "{balance}: {left} left, below your line of {below}. "
                 "Ask the operator to top it up.",
-                balance=unit_name(context, unit),
-                left=amount(say, unit, left.get(unit, 0)),
-                below=amount(say, unit, below),
+                balance=headed(unit_name(context, unit)),
+                left=grouped(left.get(unit, 0)),
+                below=grouped(below),
             ),
             "bad",
         )
