@@ -227,11 +227,15 @@ def area_routes(
 
         return Route(entrance.home + path, web.endpoint(answer), methods=["GET", "POST"])
 
+    async def missing(_: Request, __: Visit[Person]) -> Response:
+        raise PageError(404, "There is no such page", "The pages that there are have links here.")
+
     return [
         *(route(spec) for spec in specs),
         open_route("/sign-in", show_form, entrance.sign_in),
         open_route("/sign-out", show_form, entrance.sign_out),
         open_route("/enter", entrance.show_link, entrance.enter),
+        open_route("/{rest:path}", missing, missing),
     ]
 
 

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable
 
 from sqlalchemy import func, select
 
-from tollway.carriers.carrier_links import list_links
-from tollway.carriers.carriers import list_carriers
 from tollway.carriers.pools import numbers_a_day, numbers_left
 from tollway.ledger.holds import count_open_holds
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
@@ -55,12 +53,7 @@ async def _pools(context: Context) -> Alarms:
     """Pools that are nearly empty, or will be within days at the pace of the last one."""
     say, found = context.say, []
     paces = await numbers_a_day(context.database, int(context.now_s))
-    linked = {each.wp_code for each in await list_links(context.database)}
-    carriers = {each.wp_code: 0 for each in await list_carriers(context.database)}
-    pools = carriers | await numbers_left(context.database)
-    for wp_code, left in sorted(pools.items()):
-        if wp_code in linked:
-            continue
+    for wp_code, left in sorted((await numbers_left(context.database)).items()):
         pace = paces.get(wp_code, 0.0)
         if left and pace and left / pace < SOON_DAYS:
             text = say(
