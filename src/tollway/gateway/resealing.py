@@ -16,6 +16,7 @@ from sqlalchemy import Column, Integer, Table, bindparam, select, tuple_
 
 from tollway.carriers.carrier_links import secret_context
 from tollway.carriers.waybills import WaybillKey
+from tollway.identity.second_factor import factor_context
 from tollway.intake.rejects import record_context
 from tollway.intake.sources import secrets_context as source_context
 from tollway.operations.catalogue import ALL_TABLES
@@ -33,6 +34,7 @@ from tollway.store.moving.source import sealed_tables
 from tollway.store.nodes import nodes_without_key
 from tollway.store.query import Query
 from tollway.store.schema.carriers import carrier_link, waybill
+from tollway.store.schema.identity import second_factor
 from tollway.store.schema.intake import push_source, rejected_record
 from tollway.store.schema.ledger import idempotency_key
 from tollway.store.schema.webhooks import webhook_endpoint
@@ -79,6 +81,9 @@ _SEALED = (
     _Sealed(webhook_endpoint.c.sealed_secrets, _columns(webhook_endpoint, "id"), endpoint_context),
     _Sealed(
         idempotency_key.c.sealed, _columns(idempotency_key, "account_id", "key"), answer_context
+    ),
+    _Sealed(
+        second_factor.c.sealed_secret, _columns(second_factor, "kind", "subject_id"), factor_context
     ),
 )
 assert {each.sealed.table for each in _SEALED} == set(sealed_tables(ALL_TABLES))
