@@ -204,7 +204,7 @@ def _receipt(parts: AccountParts) -> Handler:
         found = await find_receipt(
             parts.database, call.account_id, request.request_id, call.language
         )
-        if found is None:
+        if found is None or not call.sees(found.operation):
             raise Refusal(Reason.RECEIPT_UNKNOWN)
         return found
 

@@ -175,7 +175,10 @@ async def new_link(
         found = await find_person(transaction, person_id)
         if found is None or found.removed_at_s is not None:
             raise LedgerError("There is no such person.")
-        return await _make_link(transaction, runtime, found, lifetime_s)
+        made = await _make_link(transaction, runtime, found, lifetime_s)
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        return made
 
     return await database.write(work)
 

@@ -94,6 +94,7 @@ CREATE TABLE token (
     networks VARCHAR COLLATE "C",
     credits_per_day BIGINT,
     calls_per_day BIGINT,
+    counted_with VARCHAR COLLATE "C",
     PRIMARY KEY (hash),
     CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
     UNIQUE (id)

@@ -83,6 +83,7 @@ CREATE TABLE token (
     networks VARCHAR,
     credits_per_day BIGINT,
     calls_per_day BIGINT,
+    counted_with VARCHAR,
     PRIMARY KEY (hash),
     CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
     UNIQUE (id)
