@@ -4,7 +4,7 @@ import base64
 import html
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -119,8 +119,10 @@ def set_up(browser: Browser, who: Someone) -> Device:
 
 
 @pytest.fixture
-def other(gateway: Gateway) -> Browser:
-    return Browser(gateway)
+def other(gateway: Gateway) -> Iterator[Browser]:
+    opened = Browser(gateway)
+    yield opened
+    opened.client.close()
 
 
 @pytest.mark.parametrize("new", [new_owner, new_operator, new_member])
