@@ -81,7 +81,7 @@ async def rotate(
     drop: Annotated[
         bool,
         option(
-            "Remove old keys from the key file, once nothing was sealed with them for an hour.",
+            "Remove old keys from the key file, once nothing was sealed with them for 25 hours.",
             "--drop",
         ),
     ] = False,

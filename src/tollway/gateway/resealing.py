@@ -20,6 +20,7 @@ from tollway.identity.second_factor import factor_context
 from tollway.intake.rejects import record_context
 from tollway.intake.sources import secrets_context as source_context
 from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.exports import KEPT_S
 from tollway.operations.orders.records import receiver_context
 from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import answer_context
@@ -43,8 +44,8 @@ from tollway.webhooks.endpoints import secrets_context as endpoint_context
 
 _AT_ONCE = 200
 # An old key is kept until nothing was sealed with it for so long: an import that was started before
-# goes on with the key that it read.
-_UNUSED_S = 3600
+# goes on with the key that it read, and the id of an export, which no table has, holds for a day.
+_UNUSED_S = KEPT_S + 3600
 _LAST_FOUND = "old keys found beside key {}"
 
 
@@ -119,9 +120,9 @@ class Rotated(msgspec.Struct, frozen=True):
             lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")
         elif self.wait_s:
             lines.append(
-                "The old keys stay until nothing was sealed with them for an hour: end imports "
-                f"that were started before, and in {-(-self.wait_s // 60)} minutes run this with "
-                "--drop."
+                "The old keys stay until nothing was sealed with them for "
+                f"{_UNUSED_S // 3600} hours: end imports that were started before, and in "
+                f"{-(-self.wait_s // 3600)} hours run this with --drop."
             )
         elif self.old:
             lines.append(
@@ -179,7 +180,7 @@ class Rotation:
         now_s = await self._now_s()
         run = (await last_runs(self._database)).get(_LAST_FOUND.format(sealer.current))
         since_s = now_s if run is None else run.at_s
-        # If this run is killed, the hour begins again.
+        # If this run is killed, the time begins again.
         await self._note(sealer, now_s)
         resealed = await reseal(self._database, sealer)
         if resealed:
