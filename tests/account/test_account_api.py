@@ -1,6 +1,6 @@
 """The account API, over HTTP as a program uses it."""
 
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from datetime import date
 
@@ -121,8 +121,16 @@ def test_calls_in_pages_charged_or_not_with_their_receipts(
     assert (receipt.outcome, receipt.amount, receipt.unit) == ("charged", 1, "credits")
     with pytest.raises(errors.UnknownPathError):
         client.account.receipt(request_id="0" * 26)
-    with pytest.raises(errors.ParameterError, match="cursor"):
-        client.account.requests(cursor="bm8=")
+    for cursor in (
+        b"no",
+        b'[{"credits":-99999999999999999999},"~"]',
+        b'[{"credits":99999999999999999999},"~"]',
+        b'[{},"\\u0000"]',
+        b'[{},"' + b"x" * 100 + b'"]',
+        b"[" * 900,
+    ):
+        with pytest.raises(errors.ParameterError, match="cursor"):
+            client.account.requests(cursor=urlsafe_b64encode(cursor).decode())
 
 
 def test_tokens_are_made_rotated_and_revoked(

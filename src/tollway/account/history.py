@@ -100,10 +100,11 @@ class Calls(msgspec.Struct, frozen=True):
 
 
 class _Cursor(msgspec.Struct, array_like=True):
-    """How far each of the lists was read that the page is merged from."""
+    """How far each of the lists was read that the page is merged from. It comes back from outside,
+    and a database takes no larger numbers and no other texts."""
 
-    numbers: dict[str, int]
-    before: str
+    numbers: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]]
+    before: Annotated[str, msgspec.Meta(max_length=64, pattern="^[0-9a-z~]*$")]
 
 
 _AFTER_ALL = "~"
