@@ -118,6 +118,7 @@ class Gateway:
             settings.call_timeout_s,
             directory.remember_amount,
             None if ring is None else SharedWindows(ring),
+            settings.charge_wait_ms / 1000,
         )
         return Pipeline(
             Parts(
