@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.cli.test_carrier_links import CONNECT
 from tests.cli.test_trail import acts_of
 from tests.cli.test_waybills import issue
 from tests.support.commands import all_commands
@@ -65,6 +66,7 @@ UNATTENDED = {"serve", "demo"}
 
 # In this order; each is recorded under the name of the command unless another is given.
 RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "keys accept": ("", ("secret_file",)),  # It makes the file.
     "account open": ("", ("acme",)),
     "credit add": ("", ("acme", "100")),
     "permission add": ("", ("acme", "orders")),
@@ -87,10 +89,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "carrier routes": ("carrier routes", ("YTO", "routes.csv")),
     "pool add": ("", ("YTO", "--numbers", "YT1000000000001")),
     "waybill cancel": ("", ("YT1000000000001",)),
-    "carrier connect": (
-        "",
-        ("YTO", "--url", "https://c.example/link", "--provider", "T", "--secret-file", "s"),
-    ),
+    "carrier connect": ("", (*CONNECT[2:], "--secret-file", "s")),
     "carrier disconnect": ("", ("YTO",)),
     "import coupon-claims": ("import", (str(SAMPLES / "coupon_claims/claims.csv"),)),
     "import orders": ("import", (str(SAMPLES / "orders/orders.jsonl"),)),
@@ -102,7 +101,6 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "intake rejected replay": ("record replay", ()),
     "records remake": ("", ()),
     "retention apply": ("", ()),
-    "keys accept": ("", ("secret_file",)),
     "keys rotate": ("", ()),
 }
 NEEDS_ID = {"client revoke", "consent revoke"}
@@ -138,7 +136,6 @@ def test_every_command_that_changes_something_leaves_a_record(
         (listed,) = tollway(what, "list", *(["acme"] if what == "client" else []), "--json").json
         assert tollway(what, "revoke", listed["id"]).status == 0
         assert acts_of(tollway)[-1]["act"] == f"{what} revoke"
-    assert tollway("audit").status == 0
 
 
 @pytest.mark.sqlite
