@@ -23,6 +23,7 @@ from tollway.demo.saved import (
 )
 from tollway.identity.people import an_operator_has_a_password, ensure_operator, new_link
 from tollway.ledger.accounts import search_accounts
+from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError
 from tollway.store.key_check import (
     files_of,
@@ -161,7 +162,8 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     found = await ensure_operator(database, runtime)
     if not is_demo and await an_operator_has_a_password(database):
         return ""
-    made = await new_link(database, runtime, found.id, LINK_MINUTES * 60)
+    # No act of an operator: every start makes one.
+    made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60)
     return operator_url(session.settings, made)
 
 
