@@ -6,7 +6,7 @@ from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from sqlalchemy import Integer, String, bindparam, column, select, values
+from sqlalchemy import Integer, String, bindparam, cast, column, select, values
 
 from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.operation import KeywordEntry, SearchEntry, TrafficEntry
@@ -38,7 +38,13 @@ class PartFigures(NamedTuple):
 _of_day, _by_name, _by_visitors = itemgetter(0, 1), attrgetter("name"), attrgetter("visitors")
 _asked = (
     values(column("product_id", String), column("day", Integer))
-    .data([(bindparam(f"product_{n}"), bindparam(f"day_{n}")) for n in range(_ASKED_AT_ONCE)])
+    # A server takes parameters in such a list for texts.
+    .data(
+        [
+            (bindparam(f"product_{n}"), cast(bindparam(f"day_{n}"), Integer))
+            for n in range(_ASKED_AT_ONCE)
+        ]
+    )
     .cte("asked")
 )
 _PARTS = Query(
