@@ -44,6 +44,8 @@ _KEPT_OF_SHOP = 64
 _HOURS_OF_DAYS_MAX = 400
 # How long after a read of a shop's days they are read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
+# The days whose hours are read from a server at once.
+_LEARNT_DAYS = 32
 # Later than any order.
 _NOWHERE = 1
 
@@ -106,6 +108,10 @@ class _Hour(NamedTuple):
     orders: int
 
 
+def _hour(number: int, orders: int) -> _Hour:
+    return _Hour(-HOUR_MS * (number + 1), orders)
+
+
 class DayCounts(RunningCounts):
     """How many orders of one facet the days of a shop have, the newest first."""
 
@@ -119,6 +125,23 @@ class DayCounts(RunningCounts):
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
             self.hours.clear()
         self.hours[day] = hours
+
+    async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:
+        """Reads the hours of a day, and of its neighbours, from a server; False if they are of
+        another version."""
+        first_day = asked["first_bucket"] // DAY_HOURS // _LEARNT_DAYS * _LEARNT_DAYS
+        days = range(first_day, first_day + _LEARNT_DAYS)
+        bounds = {"first_bucket": days.start * DAY_HOURS, "last_bucket": days.stop * DAY_HOURS}
+        rows = await database.fetch_all(_HOURS_BESIDE, **{**asked, **bounds})
+        version, found = _with_version(rows)
+        if version != self.version:
+            return False
+        hours: dict[int, list[_Hour]] = {day: [] for day in days}
+        for hour, orders in found:
+            hours[hour // DAY_HOURS].append(_hour(hour, orders))
+        for day, its_hours in hours.items():
+            self.keep_hours(day, its_hours)
+        return True
 
 
 class Start(NamedTuple):
@@ -193,12 +216,11 @@ class Positions:
         search = _search(known, values, {})
         with suppress(StopIteration):
             _, asked = next(search)
-            while True:
-                version, hours = _with_version(await database.fetch_all(_HOURS_BESIDE, **asked))
-                if version != known.version:
-                    self.forget(*key)
-                    return
-                _, asked = search.send(hours)
+            while await known.learn_hours(database, asked):
+                # It finds them now, and asks for others or ends.
+                search = _search(known, values, {})
+                _, asked = next(search)
+            self.forget(*key)
         self._forget_if_many()
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
@@ -286,7 +308,7 @@ def _hours(
         if of_day is None:
             bounds = {"first_bucket": day * DAY_HOURS, "last_bucket": (day + 1) * DAY_HOURS}
             found = yield _HOURS, {**values, **bounds}
-            of_day = [_Hour(-HOUR_MS * (hour + 1), orders) for hour, orders in found]
+            of_day = [_hour(*each) for each in found]
             known.keep_hours(day, of_day)
         hours += of_day
     if last - first == DAY_HOURS * (newest - oldest + 1):
