@@ -10,6 +10,7 @@ from tollway.web.operator import (
     prices,
     rejected,
     requests,
+    second_factors,
     shops,
     system,
 )
@@ -32,6 +33,7 @@ FRAME = Frame(
         RailLink(system.BACKUPS, "Backup", "backup"),
         RailLink(system.TRAIL, "Trail", "trail"),
         RailLink(system.SETTINGS, "Settings", "settings"),
+        RailLink("/operator/second-factor", "Second factor", "factor"),
     ),
     search="/operator/search",
     search_hint=sentence("Search requests and accounts"),
@@ -79,4 +81,6 @@ PAGES = (
     PageSpec(f"{system.BACKUPS}/download", act=system.backup_act),
     PageSpec(system.TRAIL, system.show_trail),
     PageSpec(system.SETTINGS, system.show_settings),
+    PageSpec(second_factors.PATH, second_factors.show_factors),
+    PageSpec(f"{second_factors.PATH}/reset", second_factors.reset_act, second_factors.reset_act),
 )
