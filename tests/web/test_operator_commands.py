@@ -77,6 +77,8 @@ _PAGE_OF = {
     "trail show": "/operator/trail",
     "audit": "/operator/audit/run",
     "settings": "/operator/settings",
+    "second-factor list": "/operator/second-factors",
+    "second-factor reset": "/operator/second-factors/reset",
 }
 # About the machine, the database as a whole, or what the gateway does by itself.
 _TERMINAL_ONLY = {

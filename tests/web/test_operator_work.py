@@ -131,7 +131,10 @@ def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Stor
     upload = Upload()
     upload.begin_file("orders.csv")
     context = SimpleNamespace(
-        upload=upload, form={"kind": "orders"}, services=SimpleNamespace(jobs=Failing())
+        upload=upload,
+        form={"kind": "orders"},
+        runtime=RUNTIME,
+        services=SimpleNamespace(jobs=Failing()),
     )
     with pytest.raises(StoreError):
         asyncio.run(import_act(cast("Context", context)))

@@ -29,7 +29,7 @@ def catalogue(language: str) -> dict[str, str]:
     if language == "en":
         return {}
     words: dict[str, str] = {}
-    for part in ("", "_reference", "_caller", "_operator"):
+    for part in ("", "_reference", "_caller", "_operator", "_second_factor"):
         path = files("tollway.web").joinpath(f"words/{language}{part}.toml")
         words |= tomllib.loads(path.read_text(encoding="utf-8"))
     return words

@@ -16,6 +16,7 @@ FRAME = Frame(
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
         RailLink(records.SHOPS, "Shops", "shops"),
         RailLink(tokens.MEMBERS, "Members", "members"),
+        RailLink("/account/second-factor", "Second factor", "factor"),
         RailLink("/docs", "API reference", "try"),
     ),
     search="/account/search",

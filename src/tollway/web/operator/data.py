@@ -25,6 +25,8 @@ from tollway.intake.sources import (
     rotate_secret,
     set_spoken_for,
 )
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, last_runs, note_run
 from tollway.web.area import Context, Services, address
@@ -138,17 +140,20 @@ async def import_act(context: Context) -> Response:
     after = {"kind": kind.name, "file": upload.name}
     started = False
     try:
-        started = await services.jobs.start(_JOB, partial(_load, services, kind, upload))
+        load_file = partial(_load, services, context.runtime, kind, upload)
+        started = await services.jobs.start(_JOB, load_file)
     finally:
         if not started:
             upload.drop()
     if not started:
         raise PageError(409, "Another file is being loaded", "Wait until it is done.")
-    await record(context, "import", f"records {kind.name}", after)
+    await record(context, "import begin", f"records {kind.name}", after)
     return context.go(PATH)
 
 
-async def _load(services: Services, kind: RecordKind, upload: Upload, progress: Progress) -> None:
+async def _load(
+    services: Services, runtime: Runtime, kind: RecordKind, upload: Upload, progress: Progress
+) -> None:
     """Loads a file that was uploaded, and removes it. Its wrong records are kept sealed."""
     path, database, sealer = upload.path, services.database, services.vault.sealer
     assert path is not None
@@ -183,6 +188,8 @@ async def _load(services: Services, kind: RecordKind, upload: Upload, progress: 
         result = msgspec.json.encode(total).decode()
         now_s = services.runtime.at_s()
         await note_run(database, IMPORT_PREFIX + kind.name, now_s, result=result)
+        done = {"file": upload.name, **msgspec.to_builtins(total)}
+        await note_act(database, runtime, "import", f"records {kind.name}", done)
     finally:
         upload.drop()
 
@@ -274,6 +281,7 @@ async def replay_act(context: Context) -> Response:
     )
     if asked is not None:
         return asked
+    await record(context, "record replay begin", "rejected records")
     async with context.web.aside():
         done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
     await record(context, "record replay", "rejected records", msgspec.to_builtins(done))

@@ -13,6 +13,7 @@ from tollway.web.operator import (
     prices,
     rejected,
     requests,
+    second_factors,
     shop,
     shops,
     system,
@@ -37,6 +38,7 @@ FRAME = Frame(
         RailLink(system.TRAIL, "Trail", "trail"),
         RailLink(operators.PATH, "Operators", "members"),
         RailLink(system.SETTINGS, "Settings", "settings"),
+        RailLink("/operator/second-factor", "Second factor", "factor"),
     ),
     search="/operator/search",
     search_hint=sentence("Search requests and accounts"),
@@ -106,4 +108,6 @@ PAGES = (
     PageSpec(f"{operators.PATH}/link", operators.link_act, operators.link_act),
     PageSpec(f"{operators.PATH}/remove", operators.remove_act, operators.remove_act),
     PageSpec(system.SETTINGS, system.show_settings),
+    PageSpec(second_factors.PATH, second_factors.show_factors),
+    PageSpec(f"{second_factors.PATH}/reset", second_factors.reset_act, second_factors.reset_act),
 )
