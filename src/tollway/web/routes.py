@@ -170,6 +170,7 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
             parts.settings,
             Runtime(now_s=web.now_s),
             parts.vault,
+            PasswordLinks(parts.secret, parts.settings.public_address),
             calls,
             latencies,
             jobs,

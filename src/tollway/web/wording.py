@@ -93,6 +93,11 @@ def grouped(number: float) -> str:
     return f"{number:,}"
 
 
+def short_id(text: str) -> str:
+    """An id as lists show it: enough to tell it from its neighbours."""
+    return text if len(text) <= 16 else f"{text[:8]}…{text[-6:]}"
+
+
 def amount(say: Say, unit: str, number: int) -> str:
     """A number of credits or calls."""
     if unit == "credits":

@@ -26,6 +26,7 @@ FRAME = Frame(
 
 PAGES = (
     PageSpec(home.PATH, home.show_home),
+    PageSpec(home.ALERT, act=home.alert_act),
     PageSpec("/account/search", records.search),
     PageSpec(analysis.ANALYSIS, analysis.show_analysis),
     PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),
