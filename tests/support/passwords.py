@@ -12,13 +12,13 @@ from tollway.identity import passwords
 # In the environment of a program, it makes every check of a password take long.
 SLOW = "SLOW_PASSWORDS"
 _CHECK_S = 0.1
-_NAMES = ("_ITERATIONS", "_LANES", "_MEMORY_KIB", "_NO_ONES_HASH")
+_NAMES = ("_ITERATIONS", "_PARALLELISM", "_MEMORY_KIB", "_NO_ONES_HASH")
 _REAL = {name: getattr(passwords, name) for name in _NAMES}
 
 
 def use_cheap_passwords() -> None:
     """From now on in this process, and in its forks."""
-    passwords._ITERATIONS, passwords._LANES, passwords._MEMORY_KIB = 1, 1, 8
+    passwords._ITERATIONS, passwords._PARALLELISM, passwords._MEMORY_KIB = 1, 1, 8
     passwords._NO_ONES_HASH = passwords.hash_password("a password of no person")
 
 

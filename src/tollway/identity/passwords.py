@@ -19,7 +19,7 @@ PASSWORD_MAX = 200
 _SALT_BYTES = 16
 # The second recommended option of RFC 9106. A stored hash names its own parameters, so that these
 # can be changed at any time.
-_ITERATIONS, _LANES, _MEMORY_KIB = 3, 4, 65_536
+_ITERATIONS, _PARALLELISM, _MEMORY_KIB = 3, 4, 65_536
 # Two computations at once in one process block each other for ever (cryptography 50, OpenSSL's
 # threads for the lanes of Argon2).
 _one_at_a_time = threading.Lock()
@@ -46,7 +46,7 @@ def hash_password(password: str) -> str:
         salt=os.urandom(_SALT_BYTES),
         length=32,
         iterations=_ITERATIONS,
-        lanes=_LANES,
+        lanes=_PARALLELISM,
         memory_cost=_MEMORY_KIB,
     )
     with _one_at_a_time:
