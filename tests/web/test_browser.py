@@ -185,6 +185,8 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         found = page.evaluate(_VIOLATIONS)
         # The other colours can only be wrong in contrast.
         page.emulate_media(color_scheme="dark")
+        page.reload()
+        page.evaluate(_AXE)
         found += page.evaluate(_VIOLATIONS_OF_CONTRAST)
         page.emulate_media(color_scheme="light")
         page.set_viewport_size({"width": 390, "height": 844})
