@@ -65,6 +65,8 @@ class Call:
     peer: str = ""
     account_id: str | None = None
     admission: Admission | None = None
+    # What the throttle said to a call that it refused.
+    left: Admission | None = None
     ignored: str = ""
     is_settled: bool = False
     act: Act | None = None

@@ -1,7 +1,7 @@
 """The stages of a call in their order, and how a call passes through them."""
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,7 +48,8 @@ from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
-_BATCH_PATHS = {each.path for each in WITH_COMPANIONS if each.batch_of is not None}
+# How a call ends that counts against the limit, though it is not charged.
+_COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,10 @@ class Pipeline:
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = _Route((*before, dry_run, batch), enveloper)
         self._of_an_item = _Route((consent, *after), enveloper)
+        self._by_path = {
+            each.path: self._to_operation if each.batch_of is None else self._to_batch
+            for each in WITH_COMPANIONS
+        }
         account = AccountParts(
             parts.database,
             parts.links,
@@ -142,7 +147,8 @@ class Pipeline:
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
         )
 
-    def run(self, call: Call) -> Awaitable[Answer]:
+    def run(self, call: Call) -> Answer | Coroutine[Any, Any, Answer]:
+        """Passes a call through its stages: its answer, or what is left if a stage must wait."""
         return self._pass(call, self._route(call))
 
     async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
@@ -152,27 +158,56 @@ class Pipeline:
             call.request, _ = self._decode.decode(call.operation.name, raw)
 
         stages, enveloper = self._of_an_item
-        return await self._pass(call, _Route((decode, *stages), enveloper))
+        found = self._pass(call, _Route((decode, *stages), enveloper))
+        return found if isinstance(found, Answer) else await found
 
-    async def _pass(self, call: Call, route: _Route) -> Answer:
-        stages, enveloper = route
-        is_free = route is self._to_account or route is self._to_receipt
+    def _pass(self, call: Call, route: _Route) -> Answer | Coroutine[Any, Any, Answer]:
+        stages = iter(route.stages)
         try:
             for stage in stages:
                 waiting = stage(call)
                 if waiting is not None:
-                    await waiting
-        except AlreadyAnswered as found:
-            return await self._answer_again(call, found.kept)
-        except DryRunDone:
-            over_limit = await self._count_failed(call)
-            return enveloper.failure(call, over_limit) if over_limit else enveloper.success(call)
-        except (Refusal, ShortageError, DayCapError) as error:
-            over_limit = None if is_free else await self._count_failed(call)
-            return enveloper.failure(call, over_limit or error)
+                    return self._wait(call, route, stages, waiting)
         except Exception as error:
-            return enveloper.failure(call, error)
-        return enveloper.success(call)
+            return self._fail(call, route, error)
+        return route.enveloper.success(call)
+
+    async def _wait(
+        self, call: Call, route: _Route, stages: Iterator[Stage], waiting: Awaitable[object]
+    ) -> Answer:
+        """The rest of a call: from a stage that waits on."""
+        try:
+            await waiting
+            for stage in stages:
+                following = stage(call)
+                if following is not None:
+                    await following
+        except Exception as error:
+            found = self._fail(call, route, error)
+            return found if isinstance(found, Answer) else await found
+        return route.enveloper.success(call)
+
+    def _fail(
+        self, call: Call, route: _Route, error: Exception
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer of a call that ended before its last stage."""
+        if isinstance(error, AlreadyAnswered):
+            return self._answer_again(call, error.kept)
+        if isinstance(error, _COUNTED) and self._settle.counts(call) and not self._is_free(route):
+            return self._count_and_fail(call, route, error)
+        return self._answer_of(call, route, error)
+
+    async def _count_and_fail(self, call: Call, route: _Route, error: Exception) -> Answer:
+        return self._answer_of(call, route, await self._count_failed(call) or error)
+
+    def _is_free(self, route: _Route) -> bool:
+        return route is self._to_account or route is self._to_receipt
+
+    @staticmethod
+    def _answer_of(call: Call, route: _Route, error: Exception) -> Answer:
+        if isinstance(error, DryRunDone):
+            return route.enveloper.success(call)
+        return route.enveloper.failure(call, error)
 
     def refuse(self, call: Call, refusal: Refusal) -> Answer:
         """The answer to a request that is refused before the first stage."""
@@ -180,10 +215,12 @@ class Pipeline:
         return replace(answer, status=refusal.reason.value.status)
 
     def _route(self, call: Call) -> _Route:
-        if call.path.startswith((RECEIPTS_PATH, ACCOUNT_PATH)):
-            is_receipt = call.path.startswith(RECEIPTS_PATH)
-            return self._to_receipt if is_receipt else self._to_account
-        return self._to_batch if call.path in _BATCH_PATHS else self._to_operation
+        route = self._by_path.get(call.path)
+        if route is not None:
+            return route
+        if call.path.startswith(RECEIPTS_PATH):
+            return self._to_receipt
+        return self._to_account if call.path.startswith(ACCOUNT_PATH) else self._to_operation
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper

@@ -90,9 +90,10 @@ class Throttle:
 
     def __call__(self, call: Call) -> None:
         limit, key = self._limit(call.caller, call.operation_name), _key(call)
-        if not self._is_full(key):
+        if not self._full_until_ns or not self._is_full(key):
             call.admission = self._windows.admit(key, limit)
         if call.admission is None:
+            call.left = Admission(limit, 0)
             raise Refusal(Reason.THROTTLED, limit=limit)
 
     def take_back(self, call: Call, until_ns: int) -> Refusal:
@@ -111,7 +112,7 @@ class Throttle:
 
     def left_for(self, call: Call) -> Admission:
         """What is left of the limit, for a call that was refused before it was admitted."""
-        return self.left(call.caller, call.operation_name)
+        return call.left or self.left(call.caller, call.operation_name)
 
     def left(self, caller: Caller, operation_name: str) -> Admission:
         """What is left of an account's limit for an operation."""
