@@ -16,16 +16,14 @@ import granian.server.mp
 from granian._granian import CallbackScheduler
 
 from tollway.pipeline.bodies import Receive, Scope, Send
-from tollway.pipeline.call import Answer
+from tollway.pipeline.call import Answer, Charging, Progress, answer_of
 from tollway.pipeline.http import messages
 
 
 class Beginning(Protocol):
     """An application that can answer without waiting."""
 
-    def begin(
-        self, scope: Scope, receive: Receive
-    ) -> Answer | Coroutine[Any, Any, Answer] | None: ...
+    def begin(self, scope: Scope, receive: Receive) -> Progress | None: ...
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None: ...
 
@@ -67,23 +65,31 @@ class Dispatcher:
             self._loop.call_soon(self._begin_all)
 
     def _begin(self, watcher: Watcher) -> None:
-        protocol = watcher.proto
         try:
-            found = self._application.begin(watcher.scope, protocol.receive)
-            if isinstance(found, Answer) and found.stream is None:
-                _send(protocol, found)
-                return
+            self._go_on(watcher, self._application.begin(watcher.scope, watcher.proto.receive))
         except Exception as error:
             watcher.err(error)
-            return
-        rest = self._other(watcher) if found is None else self._finish(watcher, found)
-        # As the server does: a task that only waits is referred to by nothing else.
-        watcher.taskref(self._loop.create_task(rest))
 
-    async def _finish(self, watcher: Watcher, found: Answer | Coroutine[Any, Any, Answer]) -> None:
+    def _charged(self, watcher: Watcher, charging: Charging, _: object) -> None:
+        try:
+            self._go_on(watcher, charging.then())
+        except Exception as error:
+            watcher.err(error)
+
+    def _go_on(self, watcher: Watcher, progress: Progress | None) -> None:
+        if isinstance(progress, Answer) and progress.stream is None:
+            _send(watcher.proto, progress)
+        elif isinstance(progress, Charging):
+            progress.charge.add_done_callback(partial(self._charged, watcher, progress))
+        else:
+            rest = self._other(watcher) if progress is None else self._finish(watcher, progress)
+            # As the server does: a task that only waits is referred to by nothing else.
+            watcher.taskref(self._loop.create_task(rest))
+
+    async def _finish(self, watcher: Watcher, progress: Progress) -> None:
         protocol = watcher.proto
         try:
-            answer = found if isinstance(found, Answer) else await found
+            answer = await answer_of(progress)
             if answer.stream is None:
                 _send(protocol, answer)
             else:

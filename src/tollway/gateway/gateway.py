@@ -1,8 +1,7 @@
 """One serving process: every part of a gateway is made and joined here."""
 
 import logging
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
@@ -22,7 +21,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
-from tollway.pipeline.call import Answer
+from tollway.pipeline.call import Answer, Progress, answer_of
 from tollway.pipeline.http import Edge, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
@@ -160,7 +159,7 @@ class Gateway:
             raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
         return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
 
-    def begin(self, scope: Scope, receive: Receive) -> Answer | Coroutine[Any, Any, Answer] | None:
+    def begin(self, scope: Scope, receive: Receive) -> Progress | None:
         """Works on a call as the edge does; None if it is another request, or cannot be told from
         one yet."""
         # The raw path is compared, because reverse proxies match on the raw path.
@@ -171,10 +170,9 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The pipeline is the default, so that every unknown path is answered with an envelope.
-        found = self.begin(scope, receive)
-        if found is not None:
-            answer = found if isinstance(found, Answer) else await found
-            await self.send(answer, receive, send)
+        progress = self.begin(scope, receive)
+        if progress is not None:
+            await self.send(await answer_of(progress), receive, send)
             return
         headers = headers_by_name(scope["headers"])
         refusal = improper_request(scope, headers)

@@ -7,12 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any
 
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
-from tollway.pipeline.call import Answer
+from tollway.pipeline.call import Answer, Progress
 from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
@@ -57,7 +56,7 @@ class Application:
             send = _last_answer(send)
         return self._gateway(scope, receive, send)
 
-    def begin(self, scope: Scope, receive: Receive) -> Answer | Coroutine[Any, Any, Answer] | None:
+    def begin(self, scope: Scope, receive: Receive) -> Progress | None:
         """Works on a call as far as it need not wait (`dispatch.py`). None for other requests, and
         while the last answer of each connection closes it."""
         assert self._gateway is not None

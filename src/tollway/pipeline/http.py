@@ -5,7 +5,8 @@ it.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from time import time
 from typing import Any
 
@@ -23,11 +24,16 @@ from tollway.pipeline.bodies import (
     Scope,
     Send,
 )
-from tollway.pipeline.call import Answer, Call
+from tollway.pipeline.call import Answer, Call, Charging, Progress, answer_of
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
-from tollway.telemetry.requests import new_request_id, read_client_ids
+from tollway.telemetry.requests import (
+    ID_HEADER,
+    TRACE_HEADER,
+    new_request_id,
+    read_client_ids,
+)
 
 Headers = dict[bytes, bytes]
 Client = tuple[str, int]
@@ -54,8 +60,8 @@ class Edge:
         self.in_hand: set[Client] = set()
         metrics.calls_under_way.set_function(lambda: len(self.in_hand))
 
-    def begin(self, scope: Scope, receive: Receive) -> Answer | Coroutine[Any, Any, Answer]:
-        """Works on a call: its answer, or what is left if it must wait for something."""
+    def begin(self, scope: Scope, receive: Receive) -> Progress:
+        """Works on a call as far as it need not wait for anything."""
         headers = headers_by_name(scope["headers"])
         refusal = improper_request(scope, headers)
         if refusal is not None:
@@ -64,19 +70,29 @@ class Edge:
             body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
         else:
             body = NO_BODY
-        found = self._pipeline.run(self._call(scope, headers, body.read))
-        if isinstance(found, Answer) and body.is_over:
-            found.headers.extend(self._common_headers)
-            return found
+        progress = self._pipeline.run(self._call(scope, headers, body.read))
+        if isinstance(progress, Answer) and body.is_over:
+            progress.headers.extend(self._common_headers)
+            return progress
         client = scope["client"]
         self.in_hand.add(client)
-        return self._finish(client, found, body)
+        if isinstance(progress, Charging) and body.is_over:
+            return Charging(progress.charge, partial(self._charged, client, progress.then))
+        return self._finish(client, progress, body)
 
-    async def _finish(
-        self, client: Client, found: Answer | Coroutine[Any, Any, Answer], body: Body
-    ) -> Answer:
+    def _charged(
+        self, client: Client, then: Callable[[], Answer | Coroutine[Any, Any, Answer]]
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        progress = then()
+        if not isinstance(progress, Answer):
+            return self._finish(client, progress, NO_BODY)
+        self.in_hand.discard(client)
+        progress.headers.extend(self._common_headers)
+        return progress
+
+    async def _finish(self, client: Client, progress: Progress, body: Body) -> Answer:
         try:
-            answer = found if isinstance(found, Answer) else await found
+            answer = await answer_of(progress)
             if not body.is_over:
                 await body.read_over()
                 if not body.is_over:
@@ -90,9 +106,7 @@ class Edge:
             self.in_hand.discard(client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self.begin(scope, receive)
-        answer = found if isinstance(found, Answer) else await found
-        await self.send(answer, receive, send)
+        await self.send(await answer_of(self.begin(scope, receive)), receive, send)
 
     def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
         """Answers a request that is not even a call; its body is not read."""
@@ -146,7 +160,8 @@ class Edge:
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))
-        call.client_ids = read_client_ids(headers)
+        if ID_HEADER in headers or TRACE_HEADER in headers:
+            call.client_ids = read_client_ids(headers)
         return call
 
 

@@ -1,9 +1,11 @@
 """The stages of a call in their order, and how a call passes through them."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -27,7 +29,16 @@ from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.batch import Batch
-from tollway.pipeline.call import Answer, Call, Side, Stage
+from tollway.pipeline.call import (
+    KEY_HEADER,
+    Answer,
+    Call,
+    Charging,
+    Progress,
+    Side,
+    Stage,
+    answer_of,
+)
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
 from tollway.pipeline.envelope import Enveloper
@@ -38,7 +49,13 @@ from tollway.pipeline.replay import Replay
 from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
 from tollway.pipeline.throttle import SlidingSecond, Throttle
-from tollway.pipeline.trials import DryRun, DryRunDone, Simulate
+from tollway.pipeline.trials import (
+    DRY_RUN_HEADER,
+    OUTCOME_HEADER,
+    DryRun,
+    DryRunDone,
+    Simulate,
+)
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
@@ -50,6 +67,9 @@ logger = logging.getLogger("tollway.call")
 
 # How a call ends that counts against the limit, though it is not charged.
 _COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
+# The stages that do nothing unless a call has one of these headers.
+_FOR_HEADERS = (Simulate, DryRun, Replay)
+_HEADERS = frozenset((OUTCOME_HEADER, DRY_RUN_HEADER, KEY_HEADER))
 
 
 @dataclass(frozen=True)
@@ -70,11 +90,14 @@ class Parts:
     refused_calls: RefusedCallLog
 
 
-class _Route(NamedTuple):
+class _Route:
     """Stages in their order, and the envelope at their end."""
 
-    stages: tuple[Stage, ...]
-    enveloper: Enveloper
+    def __init__(self, stages: tuple[Stage, ...], enveloper: Enveloper) -> None:
+        self.stages = stages
+        self.enveloper = enveloper
+        # Those of a call without any of their headers, which the others let pass.
+        self.usual = tuple(each for each in stages if not isinstance(each, _FOR_HEADERS))
 
 
 class Pipeline:
@@ -112,12 +135,16 @@ class Pipeline:
         after = (self._replay, perform, self._settle)
         enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
         self._to_operation = _Route((*before, consent, dry_run, *after), enveloper)
+        without_consent = _Route((*before, dry_run, *after), enveloper)
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = _Route((*before, dry_run, batch), enveloper)
         self._of_an_item = _Route((consent, *after), enveloper)
         self._by_path = {
-            each.path: self._to_operation if each.batch_of is None else self._to_batch
+            each.path: self._to_operation if each.consent is not None else without_consent
             for each in WITH_COMPANIONS
+        }
+        self._by_path |= {
+            each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
         }
         account = AccountParts(
             parts.database,
@@ -147,8 +174,8 @@ class Pipeline:
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
         )
 
-    def run(self, call: Call) -> Answer | Coroutine[Any, Any, Answer]:
-        """Passes a call through its stages: its answer, or what is left if a stage must wait."""
+    def run(self, call: Call) -> Progress:
+        """Passes a call through its stages, up to the first that must wait."""
         return self._pass(call, self._route(call))
 
     async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
@@ -157,17 +184,28 @@ class Pipeline:
         def decode(call: Call) -> None:
             call.request, _ = self._decode.decode(call.operation.name, raw)
 
-        stages, enveloper = self._of_an_item
-        found = self._pass(call, _Route((decode, *stages), enveloper))
-        return found if isinstance(found, Answer) else await found
+        route = self._of_an_item
+        return await answer_of(self._pass(call, _Route((decode, *route.stages), route.enveloper)))
 
-    def _pass(self, call: Call, route: _Route) -> Answer | Coroutine[Any, Any, Answer]:
-        stages = iter(route.stages)
+    def _pass(self, call: Call, route: _Route) -> Progress:
+        stages = iter(route.usual if _HEADERS.isdisjoint(call.headers) else route.stages)
         try:
             for stage in stages:
                 waiting = stage(call)
                 if waiting is not None:
+                    if stage is self._settle and isinstance(waiting, asyncio.Future):
+                        return Charging(waiting, partial(self._charged, call, route, waiting))
                     return self._wait(call, route, stages, waiting)
+        except Exception as error:
+            return self._fail(call, route, error)
+        return route.enveloper.success(call)
+
+    def _charged(
+        self, call: Call, route: _Route, charge: asyncio.Future[object]
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """The rest of a call whose last stage was to charge it."""
+        try:
+            charge.result()
         except Exception as error:
             return self._fail(call, route, error)
         return route.enveloper.success(call)
@@ -183,8 +221,7 @@ class Pipeline:
                 if following is not None:
                     await following
         except Exception as error:
-            found = self._fail(call, route, error)
-            return found if isinstance(found, Answer) else await found
+            return await answer_of(self._fail(call, route, error))
         return route.enveloper.success(call)
 
     def _fail(

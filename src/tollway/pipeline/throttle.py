@@ -46,7 +46,8 @@ class SlidingSecond:
                 return None
             self._windows.move_to_end(key)
         window.append(now_ns)
-        self._forget_idle(now_ns)
+        if len(self._windows) > 1:
+            self._forget_idle(now_ns)
         return Admission(limit, limit - len(window))
 
     def remaining(self, key: object, limit: int) -> int:
