@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
+from time import perf_counter_ns
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,6 +20,7 @@ from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.ledger.call_timings import CallTimings, StageTime
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.directory import Directory
@@ -88,6 +91,7 @@ class Parts:
     sandbox: Side
     recorder: CallRecorder
     refused_calls: RefusedCallLog
+    timings: CallTimings
 
 
 class _Route:
@@ -98,6 +102,25 @@ class _Route:
         self.enveloper = enveloper
         # Those of a call without any of their headers, which the others let pass.
         self.usual = tuple(each for each in stages if not isinstance(each, _FOR_HEADERS))
+
+        # The same for a call whose stages are timed, if any of its kind is.
+        self.timed: _Route | None = None
+
+    def with_timing(self) -> "_Route":
+        self.timed = _Route(tuple(map(_timed, self.stages)), self.enveloper)
+        return self
+
+
+def _timed(stage: Stage) -> Stage:
+    """The stage, which also notes when a call reached it."""
+    name = type(stage).__name__.lower()
+
+    def run(call: Call) -> Awaitable[object] | None:
+        assert call.reached is not None
+        call.reached.append((name, perf_counter_ns()))
+        return stage(call)
+
+    return run
 
 
 class Pipeline:
@@ -134,8 +157,9 @@ class Pipeline:
         )
         after = (self._replay, perform, self._settle)
         enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
-        self._to_operation = _Route((*before, consent, dry_run, *after), enveloper)
-        without_consent = _Route((*before, dry_run, *after), enveloper)
+        self._to_operation = _Route((*before, consent, dry_run, *after), enveloper).with_timing()
+        without_consent = _Route((*before, dry_run, *after), enveloper).with_timing()
+        self._timings = parts.timings
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = _Route((*before, dry_run, batch), enveloper)
         self._of_an_item = _Route((consent, *after), enveloper)
@@ -176,7 +200,22 @@ class Pipeline:
 
     def run(self, call: Call) -> Progress:
         """Passes a call through its stages, up to the first that must wait."""
-        return self._pass(call, self._route(call))
+        route = self._route(call)
+        if route.timed is not None and self._timings.is_due(call.at_s):
+            return self._run_timed(call, route.timed)
+        return self._pass(call, route)
+
+    async def _run_timed(self, call: Call, route: _Route) -> Answer:
+        call.reached = reached = []
+        answer = await answer_of(self._pass(call, route))
+        if call.account_id is not None:
+            reached.append(("", perf_counter_ns()))
+            times = [
+                StageTime(name, (until - since) // 1000)
+                for (name, since), (_, until) in pairwise(reached)
+            ]
+            self._timings.add(call.account_id, call.request_id, times)
+        return answer
 
     async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
         """One request of a batch."""
