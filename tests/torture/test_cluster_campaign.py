@@ -115,6 +115,8 @@ class _Campaign:
         while not is_over.is_set():
             for operation in OPERATIONS:
                 await self._call_until_acknowledged(client, caller, operation, experience)
+                # The cluster needs some of the cores, too.
+                await asyncio.sleep(_PAUSE_S)
 
     async def _call_until_acknowledged(
         self,
