@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.docs.pages import ROOT, blocks_of
 from tests.support.ports import free_port
-from tests.support.postgresql import server_folder, unprivileged
+from tests.support.postgresql import run_on, server_folder, unprivileged
 
 PACKAGES = {"etcd": "etcd-server", "patroni": "patroni", "haproxy": "haproxy"}
 _TIMEOUT_S = 120
@@ -166,10 +166,12 @@ class Cluster:
         return next(each for each in self.nodes if each is not node)
 
     def wait_until_leading(self, node: Node) -> None:
+        """Until it takes writes: it has the lock of the cluster some moments earlier."""
+        leads = {"name": node.name, "role": "leader", "state": "running"}
         self.wait_until(
-            lambda: any(
-                (each["name"], each["role"]) == (node.name, "leader") and each["state"] == "running"
-                for each in node.members()
+            lambda: (
+                any(leads.items() <= each.items() for each in node.members())
+                and run_on(self.url_of(node), "SELECT pg_is_in_recovery()") == [(False,)]
             )
         )
 

@@ -12,11 +12,11 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from itertools import count
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import httpx
@@ -55,6 +55,7 @@ CALLERS = 6
 AMOUNT = 10_000_000
 _BEFORE_S = _AFTER_S = 3.0
 _PAUSE_S = 0.02
+_CUT_OFF_S = 8.0
 _ANSWER_S = 30.0
 # In any scene the cluster needs about ttl + loop_wait; the machine may be busy.
 _OUT_S = 60.0
@@ -197,27 +198,31 @@ def _stopped(gateway: Gateway) -> Iterator[None]:
 def test_nothing_is_lost_or_charged_twice_in_a_cluster(
     tmp_path: Path, today: date, programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster(programs)
-    gateways: list[Gateway] = []
-    try:
+    def tell(line: str) -> None:
+        with capsys.disabled():
+            print(line, flush=True)  # noqa: T201
+
+    with ExitStack() as running:
+        cluster = Cluster(programs)
+        running.callback(cluster.remove)
         store = Store(tmp_path / "tollway.db", cluster.url)
         campaign = _Campaign(store, today)
-        gateways += [Gateway(store) for _ in range(2)]
-        with proxy("haproxy", [each.port for each in gateways], tmp_path) as campaign.url:
-            lines = list(_scenes(cluster, campaign, gateways))
-            ((version,),) = run_on(cluster.url_of(cluster.leader()), "SHOW server_version")
-            title = f"PostgreSQL {version}, {'with' if cluster.is_encrypted else 'without'} TLS"
+        gateways = [Gateway(store) for _ in range(2)]
+        for gateway in gateways:
+            running.callback(lambda each=gateway: each.process.poll() is None and each.kill())
+        ports = [gateway.port for gateway in gateways]
+        campaign.url = running.enter_context(proxy("haproxy", ports, tmp_path))
+        ((version,),) = run_on(cluster.url_of(cluster.leader()), "SHOW server_version")
+        tell(f"\nPostgreSQL {version}, {'with' if cluster.is_encrypted else 'without'} TLS")
+        for line in _scenes(cluster, campaign, gateways):
+            tell(line)
         calls = Counter(each.name for each in campaign.acknowledged.values())
+        tell(f"{calls.total()} in all: {dict(calls)}")
         assert set(calls) == {each.name for each in OPERATIONS}
-        with capsys.disabled():
-            print("\n" + "\n".join([title, *lines, f"{calls.total()} in all: {dict(calls)}"]))  # noqa: T201
         url = cluster.url_of(cluster.leader())
         campaign.assert_all_charges_are_known(url)
         campaign.assert_a_lost_entry_is_noticed(url)
-    finally:
-        for gateway in gateways:
-            gateway.stop()
-        cluster.remove()
+        assert [gateway.stop() for gateway in gateways] == [0, 0]
 
 
 def _scenes(cluster: Cluster, campaign: _Campaign, gateways: list[Gateway]) -> Iterator[str]:
@@ -238,12 +243,15 @@ def _scenes(cluster: Cluster, campaign: _Campaign, gateways: list[Gateway]) -> I
         first = cluster.leader()
         with first.cut_off():
             cluster.wait_until_leading(cluster.other(first))
+            # One that comes back while the other is being promoted is another story: then Patroni
+            # may be left with two histories and no standby, and no call succeeds.
+            sleep(_CUT_OFF_S)
         cluster.wait_until_whole()
 
     def cut_off_gateway() -> None:
         with _stopped(gateways[0]):
             # Longer than the balancer needs to notice it.
-            asyncio.run(asyncio.sleep(10))
+            sleep(_CUT_OFF_S)
 
     processes = [gateway.workers() for gateway in gateways]
     yield campaign.goes_through("primary killed", kill)
