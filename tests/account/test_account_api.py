@@ -1,8 +1,10 @@
 """The account API, over HTTP as a program uses it."""
 
-from base64 import b64decode
+import time
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -20,6 +22,7 @@ from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import Operation
 from tollway.demo.owners import SHOP
 from tollway.ledger.tokens import issue_token
+from tollway.ledger.usage import roll_up
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
 from tollway_client import Client, errors
@@ -80,6 +83,20 @@ def test_use_by_day_and_operation(
     found = {each.operation: (each.charged_calls, each.amount, each.other_calls) for each in days}
     assert found == {"orders": (2, 2, 0), "product_analysis": (1, 1, 0), "coupon_claims": (0, 0, 1)}
     assert {each.date for each in days} == {today.isoformat()}
+    # Once they are in the sums, which need not be yet, they count once too.
+    zone = ZoneInfo("Asia/Shanghai")
+    while world.store.do(lambda database: roll_up(database, zone, int(time.time()))):
+        pass
+    assert client.account.usage(from_date=today, to_date=today).days == days
+    client.orders(owner_id=SHOP.id)
+    (orders,) = (
+        each
+        for each in client.account.usage(from_date=today - timedelta(30), to_date=today).days
+        if each.operation == "orders"
+    )
+    assert (orders.date, orders.charged_calls, orders.amount) == (today.isoformat(), 3, 3)
+    yesterday = today - timedelta(1)
+    assert client.account.usage(from_date=yesterday, to_date=yesterday).days == []
     with pytest.raises(errors.ParameterError, match="to_date"):
         client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
 
@@ -121,8 +138,16 @@ def test_calls_in_pages_charged_or_not_with_their_receipts(
     assert (receipt.outcome, receipt.amount, receipt.unit) == ("charged", 1, "credits")
     with pytest.raises(errors.UnknownPathError):
         client.account.receipt(request_id="0" * 26)
-    with pytest.raises(errors.ParameterError, match="cursor"):
-        client.account.requests(cursor="bm8=")
+    for cursor in (
+        b"no",
+        b'[{"credits":-99999999999999999999},"~"]',
+        b'[{"credits":99999999999999999999},"~"]',
+        b'[{},"\\u0000"]',
+        b'[{},"' + b"x" * 100 + b'"]',
+        b"[" * 900,
+    ):
+        with pytest.raises(errors.ParameterError, match="cursor"):
+            client.account.requests(cursor=urlsafe_b64encode(cursor).decode())
 
 
 def test_tokens_are_made_rotated_and_revoked(
@@ -162,14 +187,16 @@ def test_a_token_never_makes_one_that_outlives_it(world: Gateway) -> None:
         assert rotated.token.expires_at_s - rotated.token.issued_at_s <= 1000
 
 
-def test_revoking_a_client_ends_what_its_tokens_were_rotated_to(world: Gateway) -> None:
+def test_revoking_a_client_ends_what_its_tokens_made_and_were_rotated_to(world: Gateway) -> None:
     own = new_client(world.store)
     with Client(obtain(world, own), world.base_url) as client:
         (obtained,) = (each for each in client.account.tokens().tokens if each.client_id)
+        made = client.account.tokens_make(label="made with it").text
         new = client.account.tokens_rotate(token_id=obtained.id).text
-    assert _get(world, new, "tokens").code == 0
+    assert [_get(world, each, "tokens").code for each in (made, new)] == [0, 0]
     revoke(world.store, own)
-    assert_seen(world.store, lambda: _get(world, new, "tokens").code, 401)
+    for each in (made, new):
+        assert_seen(world.store, lambda each=each: _get(world, each, "tokens").code, 401)  # type: ignore[misc]
 
 
 def test_an_account_has_so_many_valid_tokens(

@@ -38,6 +38,16 @@ CREATE TABLE product_figure (
     CONSTRAINT product_figure_kind CHECK (kind IN ('source', 'keyword', 'search'))
 );
 
+-- The parts of a day as they are answered: three encoded lists.
+CREATE TABLE product_day_parts (
+    product_id VARCHAR COLLATE "C" NOT NULL,
+    day INTEGER NOT NULL,
+    sources BYTEA NOT NULL,
+    keywords BYTEA NOT NULL,
+    searches BYTEA NOT NULL,
+    PRIMARY KEY (product_id, day)
+);
+
 
 -- Coupon claims ------------------------------------------------------------------------------
 
@@ -282,6 +292,8 @@ CREATE TABLE waybill (
     refusal VARCHAR COLLATE "C",
     parent_number VARCHAR COLLATE "C",
     doubtful VARCHAR COLLATE "C",
+    printed_at_s BIGINT,
+    changing_until_s BIGINT,
     fingerprints VARCHAR COLLATE "C" NOT NULL,
     sealed BYTEA NOT NULL,
     PRIMARY KEY (account_id, object_id),
