@@ -291,6 +291,6 @@ def _write_certificate(folder: Path) -> None:
         )
     )
     if os.geteuid() == 0:
-        shutil.chown(path, "nobody")
+        shutil.chown(path, folder.stat().st_uid)
         # The gateway is not that user, and reads only the certificate.
         folder.chmod(0o755)
