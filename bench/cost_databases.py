@@ -20,6 +20,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import issue_token
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.store.database import Database
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
 from tollway.telemetry.metrics import Metrics
@@ -187,17 +188,22 @@ def prepare(url: str, accounts: int, last: date) -> list[str]:
     """Figures of a year, and accounts that may call as fast as they can; returns their tokens."""
 
     async def work() -> list[str]:
-        database, runtime = open_database(url, Metrics()), Runtime()
+        database = open_database(url, Metrics())
         await migrate(database)
         await fill_figures(database, products=24, days=365, last=last)
-        tokens = []
-        for number in range(accounts):
-            account = await open_account(database, runtime, f"account {number}")
-            operation = PRODUCT_ANALYSIS.name
-            await grant(database, account.id, Permission(operation, None, _RATE))
-            await top_up(database, runtime, account.id, PRODUCT_ANALYSIS.balance_unit, 10**9)
-            tokens.append((await issue_token(database, runtime, account.id, kind="live")).text)
+        tokens = await open_accounts(database, accounts)
         await database.close()
         return tokens
 
     return asyncio.run(work())
+
+
+async def open_accounts(database: Database, accounts: int) -> list[str]:
+    """Accounts that may call product analysis as fast as they can; returns their tokens."""
+    tokens, runtime = [], Runtime()
+    for number in range(accounts):
+        account = await open_account(database, runtime, f"account {number}")
+        await grant(database, account.id, Permission(PRODUCT_ANALYSIS.name, None, _RATE))
+        await top_up(database, runtime, account.id, PRODUCT_ANALYSIS.balance_unit, 10**9)
+        tokens.append((await issue_token(database, runtime, account.id, kind="live")).text)
+    return tokens

@@ -113,6 +113,11 @@ class Settings:
         10, "calls a second per account and operation, where a permission sets no other", least=1
     )
     call_timeout_s: int = _setting(10, "a call that waits longer answers 101", least=1)
+    charge_wait_ms: int = _setting(
+        5,
+        "on PostgreSQL: how long charges may wait to share a commit if the cores are short",
+        most=1000,
+    )
     reconcile_interval_s: int = _setting(
         15, "how often carriers are asked about waybills without an answer", least=1
     )

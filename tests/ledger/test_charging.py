@@ -3,15 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from time import monotonic
 from typing import Protocol, TypeVar
 
 import pytest
 
 from tests.support.stores import Store
-from tollway.ledger import charging
+from tollway.ledger import charging, core_shortage
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charges import Charge, IdempotencyKey, ShortageError
 from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.core_shortage import CoreShortage
 from tollway.ledger.entries import amount_left, newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import (
@@ -72,16 +75,20 @@ class Gated:
 class Bench:
     """A batcher over one new account."""
 
-    def __init__(self, database: Database, account_id: str, timeout_s: float = 10) -> None:
+    def __init__(
+        self, database: Database, account_id: str, timeout_s: float = 10, wait_s: float = 0
+    ) -> None:
         self.database = Gated(database)
         self.account_id = account_id
         self.shortages: Shortages = []
         self.inner = database
+        self.late: asyncio.Future[object]
         self._batcher = ChargeBatcher(
             self.database,  # type: ignore[arg-type]
             Metrics(),
             timeout_s,
             lambda *shortage: self.shortages.append(shortage),
+            wait_s=wait_s,
         )
 
     def settle(self, number: int, key: IdempotencyKey | None = None) -> asyncio.Future[object]:
@@ -96,10 +103,10 @@ class Bench:
 
 
 class OnBench(Protocol):
-    """Runs a test on a batcher that lets calls wait for so long."""
+    """Runs a test on a batcher that lets calls wait for so long, and batches for so long."""
 
     def __call__(
-        self, test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10
+        self, test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10, wait_s: float = 0
     ) -> None: ...
 
 
@@ -107,11 +114,13 @@ class OnBench(Protocol):
 def on_bench(store: Store, new_name: Callable[[], str]) -> OnBench:
     """Runs a test on a batcher over an account with 100 credits."""
 
-    def run(test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10) -> None:
+    def run(
+        test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10, wait_s: float = 0
+    ) -> None:
         async def work(database: Database) -> None:
             account = await open_account(database, RUNTIME, new_name())
             await top_up(database, RUNTIME, account.id, "credits", 100)
-            await test(Bench(database, account.id, timeout_s))
+            await test(Bench(database, account.id, timeout_s, wait_s))
 
         store.do(work)
 
@@ -150,6 +159,65 @@ def test_a_batch_that_waits_for_other_writers_takes_along_what_comes_meanwhile(
         assert await bench.left() == 36
 
     on_bench(test)
+
+
+async def posted_for_s(bench: Bench, calls: range, lasts_s: float) -> None:
+    """Posts a batch whose commit takes so long; one call more arrives meanwhile."""
+    bench.database.gate.clear()
+    posted = [bench.settle(number) for number in calls]
+    await bench.database.has_begun.wait()
+    bench.late = bench.settle(calls.stop)
+    await asyncio.sleep(lasts_s)
+    bench.database.gate.set()
+    await asyncio.gather(*posted)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize(("is_short", "commits"), [(True, 2), (False, 3)])
+def test_a_small_batch_waits_for_those_that_come_back_if_the_cores_are_short(
+    on_bench: OnBench, monkeypatch: pytest.MonkeyPatch, is_short: bool, commits: int
+) -> None:
+    monkeypatch.setattr(CoreShortage, "is_short", lambda _: is_short)
+
+    async def test(bench: Bench) -> None:
+        await posted_for_s(bench, range(8), 1)
+        if not is_short:
+            await bench.late
+        await asyncio.gather(bench.late, *(bench.settle(number) for number in range(9, 17)))
+        assert bench.database.commits == commits
+        assert await bench.left() == 83
+
+    on_bench(test, wait_s=60)
+
+
+@pytest.mark.postgresql
+def test_calls_that_come_one_at_a_time_wait_for_no_others(
+    on_bench: OnBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CoreShortage, "is_short", lambda _: True)
+
+    async def test(bench: Bench) -> None:
+        await posted_for_s(bench, range(1), 2)
+        began_s = monotonic()
+        await bench.late
+        await bench.settle(2)
+        assert monotonic() - began_s < 2
+
+    on_bench(test, wait_s=60)
+
+
+def test_the_cores_are_short_where_a_thread_waits_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, cores = tmp_path / "schedstat", CoreShortage()
+    monkeypatch.setattr(core_shortage, "_COUNTED", counted)
+    monkeypatch.setattr(core_shortage, "_READ_S", 0)
+    assert not cores.is_short(), "not counted"
+    found = []
+    for waited_ns in (0, 10**12, 10**12):
+        counted.write_text(f"1 {waited_ns} 1")
+        found.append(cores.is_short())
+    assert found == [False, True, False]
 
 
 def test_no_call_is_answered_before_the_commit(on_bench: OnBench) -> None:

@@ -139,6 +139,19 @@ def test_100_a_name_that_looks_like_a_known_one(
     assert amount_left(world, caller, "credits") == before
 
 
+@pytest.mark.parametrize("name", ["sidd", "s_ids", "sdi", "SID"])
+def test_100_a_name_of_three_letters_with_one_more_or_two_swapped(asking: Asker, name: str) -> None:
+    reply = asking("coupon_claims", **{name: "x"})
+    assert (reply.code, reply.data) == (100, {})
+    assert name in reply.msg and "sid" in reply.msg
+
+
+@pytest.mark.parametrize("name", ["pid", "uid", "id", "side_id"])
+def test_another_name_of_few_letters_is_ignored(asking: Asker, name: str) -> None:
+    reply = asking("coupon_claims", **{name: "x"})
+    assert reply.code == 0 and reply.headers["x-ignored-parameters"] == name
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_name_that_is_not_known_is_ignored_and_listed(
     asking: Asker, operation: Operation

@@ -51,6 +51,10 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     request_id = reply.headers["x-request-id"]
     assert request_id in member.open("/account/requests").text
     assert "100 → 99" in member.open(f"/account/request?id={request_id}").text
+    until = time.monotonic() + 20
+    while "answered in" not in member.page and time.monotonic() < until:
+        member.open(f"/account/request?id={request_id}")
+    assert re.search(r"<b>charge</b>.*?class=\"taken\">[\d.]+ ms<", member.page, re.DOTALL)
     assert request_id in member.open("/account/ledger").text
     ledger = member.client.get("/account/ledger.csv?unit=calls:product_analysis").text
     log = member.client.get("/account/requests.csv").text

@@ -163,8 +163,9 @@ def _typed(name: str, field: Field, value: object) -> Any:
         ) from None
 
 
-# Shorter names are all alike; longer ones than the other belong to no operation.
-_ALIKE_FROM, _NAME_MAX = 4, 64
+# Shorter names are all alike; longer ones than the last belong to no operation. In a name of three
+# letters another letter is another name: a client that sends `pid` does not mean `sid`.
+_ALIKE_FROM, _REPLACED_FROM, _NAME_MAX = 3, 4, 64
 
 
 def _plain(name: str) -> str:
@@ -173,12 +174,15 @@ def _plain(name: str) -> str:
 
 def _is_one_letter_off(one: str, other: str) -> bool:
     """Whether one letter is another one, or is missing, or two have changed places."""
-    if min(len(one), len(other)) < _ALIKE_FROM or abs(len(one) - len(other)) > 1:
+    shorter = min(len(one), len(other))
+    if shorter < _ALIKE_FROM or abs(len(one) - len(other)) > 1:
         return False
     start = _common_start(one, other)
     one, other = one[start:], other[start:]
     end = _common_start(one[::-1], other[::-1])
     one, other = one[: len(one) - end], other[: len(other) - end]
+    if len(one) == len(other) == 1:
+        return shorter >= _REPLACED_FROM
     return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
 
 

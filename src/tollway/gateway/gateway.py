@@ -15,6 +15,7 @@ from tollway.gateway.probes import Readiness, probe_routes
 from tollway.gateway.resources import Resources, live_side, sandbox_side
 from tollway.gateway.upkeep import Upkeep
 from tollway.gateway.worker_group import Worker, WorkerGroup
+from tollway.ledger.call_timings import CallTimings
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Directory
 from tollway.ledger.refused_calls import RefusedCallLog
@@ -72,6 +73,7 @@ class Gateway:
         )
         self._recorder = CallRecorder(metrics, log, settings.log_calls)
         self._refused_calls = RefusedCallLog(database, metrics)
+        self._timings = CallTimings(database)
         self._links = ConsentLinks(
             self._resources.secret, settings.public_address, settings.consent_link_minutes * 60
         )
@@ -116,6 +118,7 @@ class Gateway:
             settings.call_timeout_s,
             directory.remember_amount,
             None if ring is None else SharedWindows(ring),
+            settings.charge_wait_ms / 1000,
         )
         return Pipeline(
             Parts(
@@ -131,6 +134,7 @@ class Gateway:
                 sandbox=sandbox_side(settings, resources),
                 recorder=self._recorder,
                 refused_calls=self._refused_calls,
+                timings=self._timings,
             )
         )
 
@@ -201,5 +205,6 @@ class Gateway:
         except StoreError as error:
             logger.error("the last regular work before the stop failed: %s", error)
         self._recorder.report()
+        await self._timings.finish()
         await self._refused_calls.finish()
         await self._resources.close()

@@ -8,11 +8,15 @@ balance. No call is answered before the commit of its own charge, but none waits
 - A batch that has begun may still be committed. A call in it waits a little longer than the
   database gives its statements, since an error from there is certain too. Then it is answered as in
   doubt, and its receipt says later what became of it.
+
+On a shared database a commit costs as much as the charges of a dozen calls. So where the cores are
+short, a small batch waits a moment for the calls that come back after the last commit.
 """
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 
@@ -21,6 +25,7 @@ import msgspec
 from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
+from tollway.ledger.core_shortage import CoreShortage
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
@@ -28,6 +33,8 @@ from tollway.telemetry.metrics import Metrics
 _BATCH_MAX = 512
 # Acts of a shared database hold their locks for several round trips each.
 _ACTS_MAX = 16
+# Of a batch that has so many calls, the commit is a small part of the work.
+_ENOUGH = 32
 # Calls that arrive evenly may be charged unevenly. One that is over the limit by so little waits.
 _PATIENCE_S = 0.1
 
@@ -94,7 +101,8 @@ class ChargeBatcher:
     """Collects charges and posts them batch by batch.
 
     `on_shortage` is called with a balance that does not cover a charge: account, unit, amount.
-    `windows` are those that the workers of a SQLite file share, if there are several.
+    `windows` are those that the workers of a SQLite file share, if there are several. `wait_s` is
+    the longest that a batch on a shared database waits for more calls.
     """
 
     def __init__(
@@ -104,6 +112,7 @@ class ChargeBatcher:
         timeout_s: float,
         on_shortage: Callable[[str, str, int], None],
         windows: SharedWindows | None = None,
+        wait_s: float = 0.0,
     ) -> None:
         queue = partial(_Queue, metrics, timeout_s, on_shortage)
         # Whether the calls of all nodes, or of all workers of a file, are counted here: then each
@@ -114,7 +123,7 @@ class ChargeBatcher:
             # act or another node has locked at that moment go to the queue that waits for locks.
             waiting = queue(partial(_post, database, post_waiting_for_locks), _BATCH_MAX)
             unless_locked = partial(_post, database, post_unless_locked)
-            self._plain = queue(unless_locked, _BATCH_MAX, waiting.add)
+            self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
             self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
         else:
             post = post_charges if windows is None else partial(post_counted, windows)
@@ -159,6 +168,7 @@ class _Queue:
         post: Post,
         batch_max: int,
         on_busy: Callable[[_Waiting], None] | None = None,
+        wait_s: float = 0.0,
     ) -> None:
         self._metrics = metrics
         self._timeout_s = timeout_s
@@ -170,6 +180,12 @@ class _Queue:
         # The event loop adds to the end of the list; who takes from its beginning holds this.
         self._taking = threading.Lock()
         self._posting = _Batch([])
+        self._wait_s = wait_s
+        self._cores = CoreShortage()
+        # Until when a batch may wait for more, how many it wants, and whether it has them.
+        self._waits_until_s = 0.0
+        self._wanted = 0
+        self._has_enough: asyncio.Event | None = None
         self._running: asyncio.Task[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
 
@@ -180,6 +196,8 @@ class _Queue:
 
     def add(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
+        if self._has_enough is not None and len(self._waiting) >= self._wanted:
+            self._has_enough.set()
         if self._running is None:
             self._running = asyncio.create_task(self._run())
         if self._watch is None:
@@ -199,10 +217,27 @@ class _Queue:
 
     async def _run(self) -> None:
         try:
-            while calls := self._take(0):
+            while self._waiting:
+                if self._wait_s:
+                    await self._gather()
+                calls = self._take(0)
                 await self._post(_in_time(calls, monotonic() - self._timeout_s))
         finally:
             self._running = None
+
+    async def _gather(self) -> None:
+        """Waits a moment for those that the last batch has answered, if that pays: not where calls
+        come one at a time, and not longer than that batch took."""
+        last, now = len(self._posting.calls), len(self._waiting)
+        left_s = self._waits_until_s - monotonic()
+        if left_s <= 0 or now >= _ENOUGH or max(last, now) < 2 or not self._cores.is_short():
+            return
+        self._wanted = min(last + now, _ENOUGH)
+        self._has_enough = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await self._has_enough.wait()
+        self._has_enough = None
 
     def _take(self, taken: int) -> list[_Waiting]:
         """The calls that have waited longest, as many as a batch can have besides."""
@@ -219,6 +254,7 @@ class _Queue:
         if not calls:
             return
         batch = self._posting = _Batch(calls, self._take_more)
+        began_s = monotonic()
         try:
             results = await self._post_charges(batch.begin)
         except Exception as error:
@@ -227,6 +263,8 @@ class _Queue:
                     waiting.answer.set_exception(error)
             return
         finally:
+            ended_s = monotonic()
+            self._waits_until_s = ended_s + min(self._wait_s, ended_s - began_s)
             self._metrics.settle_batch.observe(len(batch.calls))
         for position, waiting in enumerate(batch.calls):
             self._finish(waiting, results.get(position))

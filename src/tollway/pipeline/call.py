@@ -78,6 +78,8 @@ class Call:
     charged: int = 0
     # A file that is sent instead of the envelope.
     stream: Stream | None = None
+    # The stages that a timed call has reached, and when; None for all others.
+    reached: list[tuple[str, int]] | None = None
 
     def __init__(
         self,

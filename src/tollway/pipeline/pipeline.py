@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -16,6 +18,7 @@ from tollway.carriers.vault import Vault
 from tollway.consent.links import ConsentLinks
 from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPTS_PATH
+from tollway.ledger.call_timings import CallTimings, StageTime
 from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.directory import Directory
@@ -67,6 +70,7 @@ class Parts:
     sandbox: Side
     recorder: CallRecorder
     refused_calls: RefusedCallLog
+    timings: CallTimings
 
 
 class _Route(NamedTuple):
@@ -74,6 +78,21 @@ class _Route(NamedTuple):
 
     stages: tuple[Stage, ...]
     enveloper: Enveloper
+
+    def timed(self) -> "_Route":
+        return self._replace(stages=tuple(map(_timed, self.stages)))
+
+
+def _timed(stage: Stage) -> Stage:
+    """The stage, which also notes when a call reached it."""
+    name = type(stage).__name__.lower()
+
+    def run(call: Call) -> Awaitable[object] | None:
+        assert call.reached is not None
+        call.reached.append((name, perf_counter_ns()))
+        return stage(call)
+
+    return run
 
 
 class Pipeline:
@@ -111,6 +130,8 @@ class Pipeline:
         after = (self._replay, perform, self._settle)
         enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
         self._to_operation = _Route((*before, consent, dry_run, *after), enveloper)
+        self._timings = parts.timings
+        self._to_operation_timed = self._to_operation.timed()
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = _Route((*before, dry_run, batch), enveloper)
         self._of_an_item = _Route((consent, *after), enveloper)
@@ -143,7 +164,22 @@ class Pipeline:
         )
 
     def run(self, call: Call) -> Awaitable[Answer]:
-        return self._pass(call, self._route(call))
+        route = self._route(call)
+        if route is self._to_operation and self._timings.is_due(call.at_s):
+            return self._run_timed(call)
+        return self._pass(call, route)
+
+    async def _run_timed(self, call: Call) -> Answer:
+        call.reached = reached = []
+        answer = await self._pass(call, self._to_operation_timed)
+        if call.account_id is not None:
+            reached.append(("", perf_counter_ns()))
+            times = [
+                StageTime(name, (until - since) // 1000)
+                for (name, since), (_, until) in pairwise(reached)
+            ]
+            self._timings.add(call.account_id, call.request_id, times)
+        return answer
 
     async def _run_item(self, call: Call, raw: Mapping[str, Any]) -> Answer:
         """One request of a batch."""

@@ -178,11 +178,15 @@ class Chart:
 
 
 class Stage(NamedTuple):
-    """One stage of a call: passed, stopped or unused, and what it found."""
+    """One stage of a call: passed, stopped or unused, what it found, and how long it took, with its
+    part of the whole time as two percentages."""
 
     name: str
     state: str
     found: str = ""
+    taken: str = ""
+    begin: float = 0
+    length: float = 0
 
 
 @dataclass(frozen=True)
@@ -190,6 +194,7 @@ class Stages:
     kind: ClassVar[str] = "stages"
     title: str
     stages: Sequence[Stage]
+    note: str = ""
 
 
 @dataclass(frozen=True)

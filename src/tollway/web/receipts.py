@@ -1,8 +1,12 @@
 """A receipt as the stages of its call, for operators and callers alike."""
 
+from collections import Counter
+
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.receipt import Outcome, Receipt
+from tollway.ledger.call_timings import stage_times
+from tollway.operations.catalogue import BY_NAME
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Link, Notice, Stage, Stages
 from tollway.web.wording import amount, grouped, sentence
@@ -19,6 +23,8 @@ _NAMES = (
     ("perform", sentence("perform")),
     ("settle", sentence("charge")),
 )
+# Stages that are parts of another one to a reader.
+_PART_OF = {"simulate": "throttle", "dryrun": "consent"}
 _STOPPED_BY_REASON = {
     Reason.CREDENTIAL_INVALID: "authenticate",
     Reason.TOKEN_NOT_FROM_HERE: "authenticate",
@@ -53,20 +59,27 @@ def stopped_at(reason: str) -> str:
     return "decode" if reason.startswith(_OF_DECODING) else "perform"
 
 
-def receipt_blocks(
+async def receipt_blocks(
     context: Context, receipt: Receipt, operation: Operation | None, requests_path: str
 ) -> list[Block]:
     say = context.say
     is_refused = bool(receipt.code)
     tone = "bad" if is_refused else "soon" if receipt.outcome is Outcome.HELD else "good"
+    taken = await stage_times(context.database, receipt.account_id, receipt.request_id)
+    note = ""
+    if taken:
+        note = say("answered in {time}", time=_milliseconds(sum(taken.values())))
+    stages = _with_times(_stages(context, receipt, operation), taken)
     return [
         Notice(receipt.why, tone),
-        Stages(say("The stages of this call"), _stages(context, receipt, operation)),
+        Stages(say("The stages of this call"), stages, note),
         Facts(_facts(context, receipt, requests_path), say("Details")),
     ]
 
 
-def _stages(context: Context, receipt: Receipt, operation: Operation | None) -> list[Stage]:
+def _stages(
+    context: Context, receipt: Receipt, operation: Operation | None
+) -> list[tuple[str, Stage]]:
     say = context.say
     stop = stopped_at(receipt.reason or "") if receipt.code else ""
     found = _found(context, receipt)
@@ -74,22 +87,54 @@ def _stages(context: Context, receipt: Receipt, operation: Operation | None) -> 
     stages, is_past = [], False
     for name, title in _NAMES:
         if is_past:
-            stages.append(Stage(say(title), "unused", say("not reached")))
+            stage = Stage(say(title), "unused", say("not reached"))
         elif name == stop:
-            stages.append(Stage(say(title), "stopped", receipt.reason or ""))
+            stage = Stage(say(title), "stopped", receipt.reason or "")
             is_past = True
         elif name == "consent" and not needs_consent:
-            stages.append(Stage(say(title), "unused", say("not needed")))
+            stage = Stage(say(title), "unused", say("not needed"))
         elif name == "replay" and not receipt.replay_of:
-            stages.append(Stage(say(title), "unused", say("no repetition")))
+            stage = Stage(say(title), "unused", say("no repetition"))
         else:
-            stages.append(Stage(say(title), "passed", found.get(name, "")))
+            stage = Stage(say(title), "passed", found.get(name, ""))
+        stages.append((name, stage))
     return stages
+
+
+def _with_times(stages: list[tuple[str, Stage]], taken: dict[str, int]) -> list[Stage]:
+    """The stages with how long each took, where that is known."""
+    of_stage: Counter[str] = Counter()
+    for name, taken_us in taken.items():
+        of_stage[_PART_OF.get(name, name)] += taken_us
+    total, begin, timed = max(of_stage.total(), 1), 0, []
+    for name, stage in stages:
+        length = of_stage[name]
+        timed.append(stage)
+        if name in of_stage and stage.state != "unused":
+            timed[-1] = stage._replace(
+                taken=_milliseconds(length),
+                begin=round(100 * begin / total, 1),
+                length=round(100 * length / total, 1),
+            )
+        begin += length
+    return timed
+
+
+def _milliseconds(taken_us: int) -> str:
+    taken_ms = taken_us / 1000
+    return f"{taken_ms:.2f} ms" if taken_ms < 10 else f"{grouped(round(taken_ms))} ms"
 
 
 def _found(context: Context, receipt: Receipt) -> dict[str, str]:
     say = context.say
-    found = {"route": say(_title(receipt)), "authenticate": receipt.token_id or ""}
+    found = {
+        "route": say(_title(receipt)),
+        "authenticate": receipt.token_id or say("the token is valid"),
+        "permit": say("the account may call it and can pay"),
+        "throttle": say("within the rate limit"),
+        "decode": say("the parameters are valid"),
+        "perform": say("the answer was made"),
+    }
     if receipt.consent is not None:
         found["consent"] = f"{receipt.consent.owner_kind} {receipt.consent.owner_id}"
     if receipt.waybill is not None:
@@ -105,7 +150,8 @@ def _found(context: Context, receipt: Receipt) -> dict[str, str]:
 
 
 def _title(receipt: Receipt) -> str:
-    return receipt.operation.replace("_", " ")
+    operation = BY_NAME.get(receipt.operation)
+    return operation.title if operation else receipt.operation
 
 
 def _facts(context: Context, receipt: Receipt, requests_path: str) -> list[tuple[str, Cell]]:

@@ -1,5 +1,5 @@
 """The tables of the ledger: tokens, clients, balances, entries, holds,
-answers kept under an Idempotency-Key, and the calls that were not charged."""
+answers kept under an Idempotency-Key, the calls that were not charged, and times of calls."""
 
 from sqlalchemy import (
     BigInteger,
@@ -224,5 +224,15 @@ refused_call = Table(
     Column("more", BigInteger, nullable=False, server_default=text("0")),
     Index("refused_call_at", "at_ms"),
     info={MONTHS: DividedBy("at_ms", 1000)},
+    sqlite_with_rowid=False,
+)
+
+# How long some calls were in each stage, as JSON; dropped after some days.
+call_timing = Table(
+    "call_timing",
+    metadata,
+    Column("request_id", String, primary_key=True),
+    Column("account_id", String, nullable=False),
+    Column("stages", String, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -85,7 +85,7 @@ async def show_request(context: Context) -> Response:
     operation = BY_NAME.get(receipt.operation)
     return context.page(
         say(operation.title) if operation else receipt.operation,
-        receipt_blocks(context, receipt, operation, ONE),
+        await receipt_blocks(context, receipt, operation, ONE),
         lead=receipt.request_id,
         crumbs=[Link(say("Requests"), REQUESTS)],
     )

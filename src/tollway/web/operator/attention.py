@@ -12,7 +12,7 @@ from tollway.store.query import Query
 from tollway.store.schema.accounts import account
 from tollway.store.schema.intake import rejected_record
 from tollway.web.area import Context, address
-from tollway.web.blocks import Cell, Column, Empty, Table
+from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
 from tollway.web.wording import grouped
 
 FEW_NUMBERS = 100
@@ -25,17 +25,15 @@ _OLDEST = Query(select(func.min(account.c.opened_at_s)))
 Alarms = list[list[Cell]]
 
 
-async def attention(context: Context) -> Table:
+async def attention(context: Context) -> list[Block]:
     say = context.say
     rows: Alarms = []
     for find in _FINDERS:
         rows += await find(context)
-    return Table(
-        [Column(say("What")), Column(say("Where"))],
-        rows,
-        Empty(say("Nothing needs attention.")),
-        title=say("Needs attention"),
-    )
+    if not rows:
+        return [Notice(say("Nothing needs attention."), "good")]
+    columns = [Column(say("What")), Column(say("Where"))]
+    return [Table(columns, rows, Empty(""), title=say("Needs attention"))]
 
 
 def _alarm(text: str, tone: str, where: str, href: str) -> list[Cell]:

@@ -64,14 +64,9 @@ async def show_overview(context: Context) -> Response:
     taken = await context.services.latencies.recent(context.now_s)
     blocks: list[Block] = [
         _figures(context, minutes, hours, refused, taken),
+        *await attention(context),
         _chart(context, hours, now_s),
-        Columns(
-            [
-                await attention(context),
-                await _top(context, now_s),
-                _reasons(context, refused, now_s),
-            ]
-        ),
+        Columns([await _top(context, now_s), _reasons(context, refused, now_s)]),
     ]
     return context.page(say("Overview"), blocks, live_s=_LIVE_S)
 
@@ -109,7 +104,7 @@ def _figures(
             Figure(
                 say("Calls in the last minute"),
                 grouped(max(series[-2:])),
-                note=say("charged, last hour beside"),
+                note=say("charged; below, the last hour"),
                 spark=spark(series),
             ),
             Figure(

@@ -46,7 +46,7 @@ async def show_request(context: Context) -> Response:
     title = say(operation.title) if operation else receipt.operation
     return context.page(
         title,
-        receipt_blocks(context, receipt, operation, ONE),
+        await receipt_blocks(context, receipt, operation, ONE),
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
         actions=[Link(say("Open account"), address("/operator/account", id=account.id))],

@@ -258,6 +258,14 @@ CREATE TABLE refused_call (
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 
+-- How long some calls were in each stage, as JSON; dropped after some days.
+CREATE TABLE call_timing (
+    request_id VARCHAR COLLATE "C" NOT NULL,
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    stages VARCHAR COLLATE "C" NOT NULL,
+    PRIMARY KEY (request_id)
+);
+
 
 -- Consent ------------------------------------------------------------------------------------
 

@@ -249,6 +249,14 @@ CREATE TABLE refused_call (
 ) WITHOUT ROWID;
 CREATE INDEX refused_call_at ON refused_call (at_ms);
 
+-- How long some calls were in each stage, as JSON; dropped after some days.
+CREATE TABLE call_timing (
+    request_id VARCHAR NOT NULL,
+    account_id VARCHAR NOT NULL,
+    stages VARCHAR NOT NULL,
+    PRIMARY KEY (request_id)
+) WITHOUT ROWID;
+
 
 -- Consent ------------------------------------------------------------------------------------
 

@@ -1,0 +1,119 @@
+"""How long each stage of a call took, for its receipt.
+
+Only a few calls of each second are timed: all calls of a quiet gateway, and some of a busy one,
+which costs the others nothing. The times are written in the background and kept for some days; a
+receipt without them lacks nothing else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import Integer, bindparam, select
+
+from tollway.ledger.request_log import first_id, time_of
+from tollway.store.database import Database, Reader, StoreError, Transaction
+from tollway.store.query import Query, insert
+from tollway.store.schema.ledger import call_timing
+
+_IN_A_SECOND_MAX = 10
+_WRITE_AFTER_S = 1.0
+_KEPT_MS = 2 * 86_400_000
+# Rows that one write drops: more than it adds, so that they never grow beyond what is kept.
+_DROPPED_MAX = 2 * _IN_A_SECOND_MAX
+
+logger = logging.getLogger("tollway.receipts")
+
+
+class StageTime(msgspec.Struct, frozen=True, array_like=True):
+    """A stage, and how long a call was in it."""
+
+    stage: str
+    taken_us: int
+
+
+_decoder = msgspec.json.Decoder(list[StageTime])
+_ADD = Query(
+    insert(call_timing)
+    .values({column.name: bindparam(column.name) for column in call_timing.c})
+    .on_conflict_do_nothing()
+)
+_DROP = Query(
+    call_timing.delete().where(
+        call_timing.c.request_id.in_(
+            select(call_timing.c.request_id)
+            .where(call_timing.c.request_id < bindparam("before_id"))
+            .order_by(call_timing.c.request_id)
+            .limit(bindparam("most", type_=Integer))
+        )
+    )
+)
+_OF_CALL = Query(
+    select(call_timing.c.stages).where(
+        call_timing.c.account_id == bindparam("of_account"),
+        call_timing.c.request_id == bindparam("wanted"),
+    )
+)
+
+
+class CallTimings:
+    """Chooses the calls that are timed, and writes their times a second later."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: list[tuple[str, str, str]] = []
+        self._since_s = 0.0
+        self._left = 0
+        self._running: asyncio.Task[None] | None = None
+
+    def is_due(self, at_s: float) -> bool:
+        """Whether the call that begins now is timed. Every call asks."""
+        if self._left > 0:
+            self._left -= 1
+            return True
+        # Also after the clock was set back.
+        if 0 <= at_s - self._since_s < 1:
+            return False
+        self._since_s, self._left = at_s, _IN_A_SECOND_MAX - 1
+        return True
+
+    def add(self, account_id: str, request_id: str, stages: Sequence[StageTime]) -> None:
+        if len(self._waiting) >= 10 * _IN_A_SECOND_MAX:
+            return
+        text = msgspec.json.encode(stages).decode()
+        self._waiting.append((request_id, account_id, text))
+        if self._running is None:
+            self._running = asyncio.create_task(self._write_later())
+
+    async def _write_later(self) -> None:
+        try:
+            await asyncio.sleep(_WRITE_AFTER_S)
+            await self._write()
+        except StoreError as error:
+            logger.warning("the times of some calls are lost: %s", error)
+        finally:
+            self._running = None
+
+    async def _write(self) -> None:
+        rows, self._waiting = self._waiting, []
+        oldest_id = first_id(max(time_of(rows[-1][0]) - _KEPT_MS, 0))
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute_many(_ADD, rows)
+            await transaction.execute(_DROP, before_id=oldest_id, most=_DROPPED_MAX)
+
+        await self._database.write(work)
+
+    async def finish(self) -> None:
+        """When the gateway stops: what still waits is dropped."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+
+async def stage_times(reader: Reader, account_id: str, request_id: str) -> dict[str, int]:
+    """The microseconds that a call was in each stage; empty if it was not timed."""
+    row = await reader.fetch_one(_OF_CALL, of_account=account_id, wanted=request_id)
+    found = [] if row is None else _decoder.decode(row[0])
+    return {each.stage: each.taken_us for each in found}

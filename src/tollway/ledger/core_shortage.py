@@ -1,0 +1,33 @@
+"""Whether the cores are short: whether this thread is often ready to run and has no core.
+
+Linux counts this for each thread. Elsewhere the cores count as free.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+_COUNTED = Path("/proc/thread-self/schedstat")
+# How often the count is read, and from which share of the time on the cores are short.
+_READ_S = 0.25
+_SHORT = 0.1
+
+
+class CoreShortage:
+    """Compares the last two counts of the thread that asks."""
+
+    def __init__(self) -> None:
+        self._read_at_s = 0.0
+        self._waited_s = 0.0
+        self._is_short = False
+
+    def is_short(self) -> bool:
+        now_s = monotonic()
+        if now_s >= self._read_at_s + _READ_S:
+            with suppress(OSError):
+                waited_s = int(_COUNTED.read_text(encoding="ascii").split()[1]) / 1e9
+                share = (waited_s - self._waited_s) / (now_s - self._read_at_s)
+                self._is_short = share >= _SHORT
+                self._waited_s = waited_s
+            self._read_at_s = now_s
+        return self._is_short

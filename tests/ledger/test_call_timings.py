@@ -1,0 +1,49 @@
+"""How long the stages of some calls took: chosen, written, found and dropped again."""
+
+import asyncio
+
+import pytest
+
+from tests.support.stores import Store
+from tollway.ledger import call_timings
+from tollway.ledger.call_timings import CallTimings, StageTime, stage_times
+from tollway.ledger.request_log import first_id
+from tollway.store.database import Database
+
+_NOW_MS = 1_800_000_000_000
+_DAY_MS = 86_400_000
+
+
+def an_id(at_ms: int) -> str:
+    return f"{first_id(at_ms)}{'0' * 13}"
+
+
+def test_ten_calls_of_a_second_are_timed_also_if_the_clock_goes_back(store: Store) -> None:
+    async def work(database: Database) -> list[int]:
+        timings = CallTimings(database)
+        return [sum(timings.is_due(at_s) for _ in range(100)) for at_s in (1000.0, 1001.5, 500.0)]
+
+    assert store.do(work) == [10, 10, 10]
+
+
+def test_times_are_found_by_their_account_alone_and_dropped_after_days(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_timings, "_WRITE_AFTER_S", 0)
+    stages = [StageTime("route", 3), StageTime("settle", 2100)]
+    old, late = an_id(_NOW_MS), an_id(_NOW_MS + 3 * _DAY_MS)
+
+    async def written(database: Database, request_id: str) -> dict[str, int]:
+        CallTimings(database).add("acc_timed", request_id, stages)
+        async with asyncio.timeout(20):
+            while not (found := await stage_times(database, "acc_timed", request_id)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return found
+
+    async def work(database: Database) -> tuple[dict[str, int], ...]:
+        first = await written(database, old)
+        other = await stage_times(database, "acc_other", old)
+        await written(database, late)
+        return first, other, await stage_times(database, "acc_timed", old)
+
+    assert store.do(work) == ({"route": 3, "settle": 2100}, {}, {})
