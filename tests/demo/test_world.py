@@ -90,6 +90,24 @@ def test_the_world_is_shown_with_the_port_that_is_served(served: Served) -> None
     assert json.loads(shown.stdout)["base_url"] == served.address
 
 
+def test_links_lead_to_the_port_that_is_served(served: Served) -> None:
+    for command in (
+        ("operator", "link"),
+        ("shop", "password", served.world["owner_login"], "--link"),
+    ):
+        shown = run(COMMAND, *command, "--json", cwd=served.folder, env=served.environment)
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout)["url"].startswith(f"{served.address}/")
+
+
+def test_the_front_page_shows_a_command_that_finds_the_database(served: Served) -> None:
+    shown = httpx.get(f"{served.address}/", timeout=60).text
+    url = served.environment["TOLLWAY_DATABASE"]
+    is_file = url.startswith("sqlite:")
+    assert (f"<code>tollway operator link --database {url}</code>" in shown) is is_file
+    assert is_file or "<code>tollway operator link</code>" in shown
+
+
 def test_a_world_that_was_not_finished_is_made_again(served: Served, tmp_path: Path) -> None:
     """As kills leave it: the file without its name, what was written down beside it, and the log of
     a file that was deleted since."""

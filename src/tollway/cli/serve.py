@@ -156,7 +156,7 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     if not is_demo and await an_operator_has_a_password(database):
         return ""
     made = await new_link(database, runtime, found.id, LINK_MINUTES * 60)
-    return operator_url(session.settings, made)
+    return operator_url(session.settings.public_address, made)
 
 
 def _greeting(

@@ -106,10 +106,11 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
     say = context.say
     newest = await log_page(context.database, CallFilter(account.id), units, 40)
     refused = [each for each in newest.calls if each.outcome == "refused"][:_REFUSED_SHOWN]
+    titles = {each.name: each.title for each in OPERATIONS}
     rows = [
         [
             context.time(each.at_ms / 1000),
-            Cell(each.operation.replace("_", " ")),
+            Cell(say(titles.get(each.operation, each.operation))),
             Cell(each.reason, "mono", address(f"{PATH}/request", id=each.request_id)),
         ]
         for each in refused
