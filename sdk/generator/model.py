@@ -40,15 +40,25 @@ class Loop(NamedTuple):
     pages: str
     record: str
     fixed: frozenset[str]
+    # The field by which a record of an export's file is named.
+    key: str = ""
 
 
 _METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 _LOOPS = {
     "orders": Loop(
-        "iter_orders", "order_pages", "OrderEntry", frozenset({"vvtype", "page", "pageSize"})
+        "iter_orders",
+        "order_pages",
+        "OrderEntry",
+        frozenset({"vvtype", "page", "pageSize"}),
+        "order_sn",
     ),
     "coupon_claims": Loop(
-        "iter_coupon_claims", "claim_pages", "CouponRecord", frozenset({"page", "limit"})
+        "iter_coupon_claims",
+        "claim_pages",
+        "CouponRecord",
+        frozenset({"page", "limit"}),
+        "couponCode",
     ),
     "promotion_material": Loop(
         "iter_promotion_material",
@@ -71,6 +81,21 @@ def described(operations: Sequence[Operation] = WITH_COMPANIONS) -> list[Describ
         )
         for each in operations
         if not each.is_file
+    ]
+
+
+def described_files() -> list[Described]:
+    """The files of exports, each with the method that loops over its records."""
+    return [
+        Described(
+            each,
+            f"iter_{each.name.removesuffix('_file')}",
+            "",
+            _parameters(each),
+            _LOOPS[each.companion_of or ""],
+        )
+        for each in WITH_COMPANIONS
+        if each.is_file
     ]
 
 

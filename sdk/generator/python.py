@@ -11,6 +11,7 @@ from sdk.generator.model import (
     Parameter,
     codes,
     described,
+    described_files,
     members_of,
     payload_types,
 )
@@ -93,20 +94,44 @@ def _client(*, is_async: bool) -> str:
             f"from collections.abc import {iterator}, Mapping, Sequence\n",
             "from typing import Optional, Union\n\n",
             "from tollway_client._core import Operation\n",
+            "from tollway_client._json import Cost\n",
             f"from tollway_client._drivers import {driver}\n",
             f"from tollway_client.{prefix.lower()}{'_' * is_async}account import {prefix}Account\n",
-            "from tollway_client._paging import claim_pages, material_pages, order_pages\n",
+            "from tollway_client._paging import claim_pages, file_pages, material_pages, "
+            "order_pages\n",
             "from tollway_client.errors import CarrierRefusedError\n",
             f"from tollway_client.types import {', '.join(sorted(types))}\n\n",
-            *map(_constant, described()),
+            *map(_constant, [*described(), *described_files()]),
             f'\n\nclass {name}({driver}):\n    """Calls the operations of a gateway."""\n\n',
             "    @property\n",
             f"    def account(self) -> {prefix}Account:\n",
             '        """The account API: free of charge, for live tokens."""\n',
             f"        return {prefix}Account(self)\n",
+            _cost_of(is_async=is_async),
             *(_method(each, is_async=is_async) for each in described()),
             *(_loop(each, is_async=is_async) for each in described() if each.loop),
+            *(_file_loop(each, is_async=is_async) for each in described_files()),
         ]
+    )
+
+
+def _cost_of(*, is_async: bool) -> str:
+    start, wait = ("async def", "await ") if is_async else ("def", "")
+    names = "".join(
+        f'            "{each.method}": _{each.operation.name.upper()},\n' for each in described()
+    )
+    return (
+        f"\n    {start} cost_of(self, method: str, **parameters: object) -> Cost:\n"
+        '        """What a call would cost now, without making it; raises what it would raise.\n\n'
+        "        method: the name of a method, such as `orders_export`.\n"
+        "        parameters: those of that method.\n"
+        '        """\n'
+        f"        operations = {{\n{names}        }}\n"
+        "        if method not in operations:\n"
+        '            raise ValueError(f"There is no paid method {method!r}: "\n'
+        "                f\"name one of {', '.join(operations)}.\")\n"
+        f"        return {wait}self._run(self._core.call(operations[method], Cost, parameters, "
+        'None, {"X-Tollway-Dry-Run": "1"}))\n'
     )
 
 
@@ -191,6 +216,23 @@ def _loop(each: Described, *, is_async: bool) -> str:
         f"{_docstring(text, parameters)}"
         f"        return self._each({each.loop.pages}({ask}, {values}))\n"
     )
+
+
+def _file_loop(each: Described, *, is_async: bool) -> str:
+    assert each.loop is not None
+    iterator = "AsyncIterator" if is_async else "Iterator"
+    values = ", ".join(f"{p.name}={p.name}" for p in each.parameters)
+    constant = f"_{each.operation.name.upper()}"
+    return (
+        f"\n    def {each.method}(self, *, {', '.join(map(_parameter, each.parameters))})"
+        f" -> {iterator}[{each.loop.record}]:\n"
+        f"{_docstring(f'{each.operation.title}: all its records. {_FILE_NOTE}', each.parameters)}"
+        f"        return self._each(file_pages(self._core, {constant}, {each.loop.record}, "
+        f"{each.loop.key!r}, {values}))\n"
+    )
+
+
+_FILE_NOTE = "A file that breaks off is read on after the last record that arrived."
 
 
 def _parameter(each: Parameter) -> str:

@@ -11,6 +11,7 @@ from sdk.generator.model import (
     Parameter,
     codes,
     described,
+    described_files,
     members_of,
     payload_types,
 )
@@ -105,21 +106,36 @@ def _client() -> str:
             '\nimport { Account } from "./account.js";\n',
             'import { type CallOptions, Core, type Operation } from "./core.js";\n',
             'import { CarrierRefusedError } from "./errors.js";\n',
-            'import type { Answer, Day, Moment, Whole } from "./json.js";\n',
+            'import type { Answer, Cost, Day, Moment, Whole } from "./json.js";\n',
             f'import {{ {", ".join(pages)} }} from "./paging.js";\n',
             "import type {\n",
             *(f"  {name},\n" for name in sorted(types)),
             '} from "./types.js";\n\n',
-            *map(_constant, described()),
-            *map(_request_type, described()),
+            *map(_constant, [*described(), *described_files()]),
+            *map(_request_type, [*described(), *described_files()]),
             *(_request_type(each, is_loop=True) for each in loops),
+            "\nconst PAID = {\n",
+            *(f"  {_camel(each.method)}: {each.operation.name.upper()},\n" for each in described()),
+            "};\n",
             "\n/** Calls the operations of a gateway. */\nexport class Client extends Core {\n",
             "  /** The account API: free of charge, for live tokens. */\n",
             "  readonly account = new Account((operation, values, options) =>\n",
             "    this.call(operation, values, options),\n  );\n\n",
+            _cost_of(),
             "\n".join([*map(_method, described()), *map(_loop, loops)]),
+            *(f"\n{_file_loop(each)}" for each in described_files()),
             "}\n",
         ]
+    )
+
+
+def _cost_of() -> str:
+    return (
+        "  /** What a call would cost now, without making it; throws what it would throw. */\n"
+        "  costOf(\n    method: keyof typeof PAID,\n    request: object,\n"
+        "    options: CallOptions = {},\n  ): Promise<Answer<Cost>> {\n"
+        '    const headers = { ...options.headers, "X-Tollway-Dry-Run": "1" };\n'
+        "    return this.call<Cost>(PAID[method], request, { ...options, headers });\n  }\n\n"
     )
 
 
@@ -230,6 +246,26 @@ def _loop(each: Described) -> str:
             f"    return this.each({_camel(each.loop.pages)}(ask, filter));\n  }}\n",
         ]
     )
+
+
+def _file_loop(each: Described) -> str:
+    assert each.loop is not None
+    text = f"{each.operation.title}: all its records. {_FILE_NOTE}"
+    return "".join(
+        [
+            *_comment(textwrap.wrap(text, 90), "  "),
+            f"  {_camel(each.method)}(\n    request: {_type_name(each)},\n"
+            "    options?: CallOptions,\n"
+            f"  ): AsyncGenerator<{each.loop.record}, void, undefined> {{\n"
+            f"    const pages = this.file<{each.loop.record}>(\n"
+            f'      {each.operation.name.upper()},\n      request,\n      "{each.loop.key}",\n'
+            "      options,\n    );\n"
+            "    return this.each(pages);\n  }\n",
+        ]
+    )
+
+
+_FILE_NOTE = "A file that breaks off is read on after the last record that arrived."
 
 
 def _comment(lines: Sequence[str], indent: str) -> list[str]:

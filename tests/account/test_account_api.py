@@ -1,8 +1,10 @@
 """The account API, over HTTP as a program uses it."""
 
+import time
 from base64 import b64decode
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -20,6 +22,7 @@ from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.contract.operation import Operation
 from tollway.demo.owners import SHOP
 from tollway.ledger.tokens import issue_token
+from tollway.ledger.usage import roll_up
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.database import Database
 from tollway_client import Client, errors
@@ -80,6 +83,20 @@ def test_use_by_day_and_operation(
     found = {each.operation: (each.charged_calls, each.amount, each.other_calls) for each in days}
     assert found == {"orders": (2, 2, 0), "product_analysis": (1, 1, 0), "coupon_claims": (0, 0, 1)}
     assert {each.date for each in days} == {today.isoformat()}
+    # Once they are in the sums, which need not be yet, they count once too.
+    zone = ZoneInfo("Asia/Shanghai")
+    while world.store.do(lambda database: roll_up(database, zone, int(time.time()))):
+        pass
+    assert client.account.usage(from_date=today, to_date=today).days == days
+    client.orders(owner_id=SHOP.id)
+    (orders,) = (
+        each
+        for each in client.account.usage(from_date=today - timedelta(30), to_date=today).days
+        if each.operation == "orders"
+    )
+    assert (orders.date, orders.charged_calls, orders.amount) == (today.isoformat(), 3, 3)
+    yesterday = today - timedelta(1)
+    assert client.account.usage(from_date=yesterday, to_date=yesterday).days == []
     with pytest.raises(errors.ParameterError, match="to_date"):
         client.account.usage(from_date="2026-01-01", to_date="2026-02-01")
 

@@ -28,6 +28,7 @@ from tollway.carriers.connectors.connector import (
     NoLookUpError,
     NotSentError,
     OutcomeUnknownError,
+    Updated,
 )
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.store.open import open_sealer
@@ -103,6 +104,9 @@ def test_a_number_comes_with_the_carriers_own_print_data(link: FakeLink, form: s
     assert issued.print_data is not None and issued.routing is not None
     assert json.loads(issued.print_data)["templateURL"] == TEMPLATE
     assert issued.routing.route_code == "755-D12-03"
+    updated = ask(opened(link.url), lambda to: to.update(order, issued.number))
+    assert isinstance(updated, Updated) and updated.routing == issued.routing
+    assert updated.print_data is not None and link.journal()[-1]["event"] == "updated"
     assert ask(opened(link.url), lambda to: to.cancel(order.ref, issued.number)) == Cancelled(
         issued.number
     )
@@ -116,6 +120,7 @@ def test_what_the_carrier_refuses_is_its_own_text(link: FakeLink) -> None:
     link.misbehave("none")
     declined = ask(opened(link.url), lambda to: to.cancel(order.ref, "YT404"))
     assert declined == Declined("面单号不存在")
+    assert ask(opened(link.url), lambda to: to.update(order, "YT404")) == declined
 
 
 def test_what_the_gateway_does_not_pass_on_was_not_sent(link: FakeLink) -> None:
@@ -188,9 +193,21 @@ def test_a_caller_gets_the_carriers_print_data_and_an_operator_decides_what_is_u
 
     customer, wp_code = new_customer(store), connected(store, link)
     gateway = Gateway(store, reconcile_interval_s=3600)
-    reply = issue(gateway, customer.token, request(wp_code))
+    first = request(wp_code)
+    reply = issue(gateway, customer.token, first)
     assert (reply.code, reply.data["code"]) == (0, 1), reply.msg
     assert json.loads(reply.data["printData"])["signature"] == "MD:fake"
+    receiver = {name: value for name, value in request(wp_code).items() if "receiver_" in name}
+    changed = gateway.client.post(
+        "/account/v1/waybills/receiver",
+        json={**receiver, "receiver_name": "李四光", "object_id": reply.data["objectId"]},
+        headers={"Authorization": f"Bearer {customer.token}"},
+    ).json()
+    assert changed["code"] == 0, changed
+    same = {**first, "receiver_name": "李四光"}
+    shown = json.loads(issue(gateway, customer.token, same).data["printData"])
+    # The carrier's own print data, for the new receiver.
+    assert (shown["signature"], shown["data"]["recipient"]["name"]) == ("MD:fake", "李四光")
     label = tollway("waybill", "label", reply.data["waybillCode"], "--out", "label.zpl")
     assert label.returncode == 0, label.stderr
     wanted = {"object_id": reply.data["objectId"]}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from datetime import date
@@ -22,6 +23,10 @@ from tests.support.ledger import calls_left, credits_left, new_caller
 from tests.support.stores import Store
 from tollway.demo.owners import SHOP
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+
+COMPANIONS = {"orders_by_number", "balance"} | {
+    f"waybill_{each}" for each in ("state", "label", "receiver", "cancel")
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +66,7 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
             }
 
     tools, results = asyncio.run(work())
-    assert {tool.name for tool in tools} == set(BY_NAME)
+    assert {tool.name for tool in tools} == {*BY_NAME, *COMPANIONS}
     costs = {tool.name: tool.description for tool in tools}
     assert "Costs 10 credits if it succeeds." in costs["waybills"]
     assert "Costs 1 call of your allowance" in costs["product_analysis"]
@@ -74,6 +79,43 @@ def test_the_tools_are_listed_with_their_prices_and_called_and_the_ledger_has_th
     )
     assert credits_left(agents.store, caller) == credits_ - spent == credits_ - 13
     assert calls_left(agents.store, caller) == calls - 1
+
+
+def test_what_goes_with_an_issued_waybill_is_free_and_in_no_budget(
+    agents: Gateway, today: date
+) -> None:
+    caller = all_operations_caller(agents.store)
+    before = credits_left(agents.store, caller)
+    request = good_request(BY_NAME["waybills"], today)
+    receiver = {name: value for name, value in request.items() if name.startswith("receiver_")}
+
+    async def work() -> Any:
+        async with _connected(agents, caller.token, budget="10", session="w") as client:
+            tools = {each.name: each.description for each in (await client.list_tools()).tools}
+            issued = (await client.call_tool("waybills", request)).structured_content["data"]
+            of = {"object_id": issued["objectId"]}
+            asked = {
+                "waybill_receiver": {**of, **receiver, "receiver_name": "李四光"},
+                "waybill_state": of,
+                "waybill_label": {**of, "format": "png"},
+                "waybill_cancel": of,
+                "balance": {},
+            }
+            results = {name: await client.call_tool(name, sent) for name, sent in asked.items()}
+            numbers = {"owner_id": SHOP.id, "order_sn": ["none"]}
+            return tools, results, await client.call_tool("orders_by_number", numbers)
+
+    tools, results, over = asyncio.run(work())
+    for name, result in results.items():
+        assert "Costs nothing" in tools[name]
+        assert not result.is_error, (name, result.content)
+    assert results["waybill_state"].structured_content["data"]["state"] == "issued"
+    text, picture = results["waybill_label"].content
+    assert (picture.type, picture.mime_type) == ("image", "image/png")
+    assert b64decode(picture.data).startswith(b"\x89PNG") and "image/png" in text.text
+    assert results["waybill_cancel"].structured_content["data"]["state"] == "cancelled"
+    assert "Costs 1 credit if" in tools["orders_by_number"] and over.is_error
+    assert credits_left(agents.store, caller) == before - 10
 
 
 def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
@@ -158,7 +200,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
             ]
 
     tools, (good, spent) = asyncio.run(work())
-    assert {each.name for each in tools} == set(BY_NAME)
+    assert {each.name for each in tools} == {*BY_NAME, *COMPANIONS}
     assert not good.is_error
     assert "budget of this session is spent" in spent.content[0].text
 

@@ -14,6 +14,8 @@ from tests.model.expected.accounts import Between
 from tests.model.expected.history import Span
 from tests.model.expected.outcomes import Ask
 
+# The gateway ends a connection that is idle for longer; a new one is made then.
+_IDLE_S = 3
 _TIMEOUT_S = 60
 _PATHS = {
     "product_analysis": "/papi/tool/accounts/goods-analysis",
@@ -43,6 +45,7 @@ class Client:
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+        self._used_s = time.monotonic()
 
     def close(self) -> None:
         self._connection.close()
@@ -89,10 +92,13 @@ class Client:
 
     def _send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         sent_s, sent_ms = time.monotonic(), int(time.time() * 1000)
+        if sent_s - self._used_s > _IDLE_S:
+            self._connection.close()
         self._connection.request(method, path, body or None, headers)
         response = self._connection.getresponse()
         text = response.read()
         answered_s, answered_ms = time.monotonic(), int(time.time() * 1000) + 1
+        self._used_s = answered_s
         return Answer(
             response.status,
             {name.lower(): value for name, value in response.getheaders()},

@@ -12,9 +12,10 @@ import pytest
 
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
-from tests.support.ledger import Caller, new_caller
+from tests.support.ledger import Caller, credits_left, new_caller
 from tollway.demo.owners import SHOP
 from tollway.operations.catalogue import BY_NAME
+from tollway_client import Client
 from tollway_client.command_line import main
 from tollway_client.exporting import export
 from tollway_client.types import CouponRecord
@@ -61,6 +62,52 @@ def test_all_orders_are_saved(signed_in: Caller, tmp_path: Path, ending: str) ->
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_an_export_is_paid_once_and_its_file_goes_on_where_it_broke_off(
+    signed_in: Caller,
+    world: Gateway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    window = [f"--owner_id={SHOP.id}", "--start_time=2020-01-01", "--end_time=2040-01-01"]
+    command = ["download", "orders", str(file), *window]
+    main([*command, "--dry_run"])
+    cost = int(capsys.readouterr().out.split()[3])
+    before = credits_left(world.store, signed_in)
+
+    def ends(records: Any, *_: object) -> None:
+        Path(f"{file}.part").write_text(json.dumps({"order_sn": next(records).order_sn}) + "\n")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr("tollway_client.command_line.download", lambda read, *_: ends(read(None)))
+        main(command)
+    main(command)
+    rows = [json.loads(line)["order_sn"] for line in file.read_text("utf-8").splitlines()]
+    assert len(rows) == len(set(rows)) > 1 and f"{len(rows):,} records" in capsys.readouterr().err
+    assert credits_left(world.store, signed_in) == before - cost
+    assert sorted(each.name for each in tmp_path.glob("orders*")) == ["orders.jsonl"]
+
+
+def test_labels_are_saved_one_or_many(
+    signed_in: Caller, world: Gateway, today: date, tmp_path: Path
+) -> None:
+    request = good_request(BY_NAME["waybills"], today)
+    with Client(signed_in.token, world.base_url) as client:
+        ids = [
+            client.issue_waybill(**{**request, "order_sn": f"LABEL-{n:05}"}).objectId
+            for n in range(2)
+        ]
+    for name, wanted, start in (
+        ("one.zpl", ids[:1], b"^XA"),
+        ("one.png", ids[:1], b"\x89PNG"),
+        ("both.pdf", ids, b"%PDF"),
+    ):
+        main(["label", str(tmp_path / name), *wanted])
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
 def test_the_balance_says_what_is_left_and_what_calls_cost(
     signed_in: Caller, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +122,8 @@ def test_the_balance_says_what_is_left_and_what_calls_cost(
         (["orders", "--owner_id=1"], "103 OWNER_UNKNOWN"),
         (["export", "orders", "orders.xml", "--owner_id=1"], "must end in one of"),
         (["receipt", "nothing"], "RECEIPT_UNKNOWN"),
+        (["label", "label.gif", "wb_1"], "must end in .pdf"),
+        (["label", "labels.png", "wb_1", "wb_2"], "into one PDF"),
     ],
 )
 def test_what_fails_is_a_sentence_and_a_status(

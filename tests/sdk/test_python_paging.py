@@ -1,14 +1,20 @@
 """Loops over orders with the Python SDK, while orders arrive, change and leave."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.orders import OWNER, START_MS, new_shopper, order, put_orders
 from tests.support.stores import Store
-from tollway_client import Client
+from tollway_client import AsyncClient, Client, errors
+from tollway_client.exporting import download
 
 _MINUTE_MS = 60_000
 
@@ -81,3 +87,89 @@ def test_more_orders_of_one_millisecond_than_a_page_has_are_all_given(shop: Gate
     assert sorted(found) == [f"order-{n:06}" for n in range(350)]
     start, end = START_MS + 10 * _MINUTE_MS, START_MS + 51 * _MINUTE_MS
     assert len(_numbers(shop, {}, start_time=start, end_time=end)) == 290
+
+
+class _Cut(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body that ends in the middle: by an error, or as if it were whole."""
+
+    def __init__(self, body: bytes, *, is_error: bool) -> None:
+        self._body, self._is_error = body, is_error
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._body
+        if self._is_error:
+            raise httpx.ReadError("cut")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
+
+
+def _cut(response: httpx.Response, body: bytes, count: int) -> httpx.Response:
+    headers = {"content-type": response.headers["content-type"]}
+    stream = _Cut(body[: len(body) // 3], is_error=count == 1)
+    return httpx.Response(response.status_code, headers=headers, stream=stream)
+
+
+class _CuttingTransport(httpx.HTTPTransport):
+    """Cuts the first two files."""
+
+    files = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        if not request.url.path.endswith("/file"):
+            return response
+        self.files += 1
+        return response if self.files > 2 else _cut(response, response.read(), self.files)
+
+
+class _AsyncCuttingTransport(httpx.AsyncHTTPTransport):
+    files = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if not request.url.path.endswith("/file"):
+            return response
+        self.files += 1
+        return response if self.files > 2 else _cut(response, await response.aread(), self.files)
+
+
+def test_an_export_that_breaks_off_is_read_on_and_each_order_comes_once(
+    shop: Gateway, tmp_path: Path
+) -> None:
+    put_orders(shop.store, _orders(range(2500)))
+    caller = new_shopper(shop.store)
+    window = {"start_time": START_MS, "end_time": START_MS + 2500 * _MINUTE_MS}
+    expected = [f"order-{n:06}" for n in reversed(range(2500))]
+    transport = _CuttingTransport()
+    with Client(caller.token, shop.base_url, http=httpx.Client(transport=transport)) as client:
+        made = client.orders_export(owner_id=OWNER, **window)
+        of = {"owner_id": OWNER, "export_id": made.export_id}
+        found = [each.order_sn for each in client.iter_orders_export(**of)]
+        assert (found, transport.files) == (expected, 3)
+        with pytest.raises(errors.ParameterError):
+            next(client.iter_orders_export(owner_id=OWNER, export_id="none"))
+
+        def of_a_program_that_ends(after: str | None) -> Iterator[Any]:
+            yield from islice(client.iter_orders_export(**of, after=after), 1200)
+            raise KeyboardInterrupt
+
+        file = tmp_path / "orders.jsonl"
+        with pytest.raises(KeyboardInterrupt):
+            download(of_a_program_that_ends, file, "order_sn")
+        (partial,) = tmp_path.glob("*.part")
+        with partial.open("a") as torn:
+            torn.write('{"order_sn": "ord')
+        count = download(
+            lambda after: client.iter_orders_export(**of, after=after), file, "order_sn"
+        )
+    saved = [json.loads(line)["order_sn"] for line in file.read_text("utf-8").splitlines()]
+    assert (saved, count) == (expected, 2500) and not partial.exists()
+
+    async def in_asyncio() -> list[str]:
+        http = httpx.AsyncClient(transport=_AsyncCuttingTransport())
+        async with AsyncClient(caller.token, shop.base_url, http=http) as client:
+            return [each.order_sn async for each in client.iter_orders_export(**of)]
+
+    assert asyncio.run(in_asyncio()) == expected

@@ -250,10 +250,42 @@ def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
       found.push(order.order_sn);
       if (found.length === 150 || found.length === 5000) await pause(found.length);
     }
-    print(found);"""
-    *_, found = run(script, change, token=caller.token, baseUrl=gateway.base_url, owner=OWNER)
+    print(found);
+    let opened = 0;
+    const cutting = async (url, init) => {
+      const response = await fetch(url, init);
+      if (!url.includes("/export/file") || ++opened > 3) return response;
+      let left = 8_000;
+      const cut = new TransformStream({
+        transform(piece, controller) {
+          controller.enqueue(piece.subarray(0, left));
+          left -= piece.length;
+          if (left <= 0) opened === 2 ? controller.terminate() : controller.error("cut");
+        },
+      });
+      return new Response(response.body.pipeThrough(cut), response);
+    };
+    const exporter = new tollway.Client({ token, baseUrl, fetch: cutting });
+    const made = await exporter.ordersExport(
+      { owner_id: owner, start_time: "2020-01-01", end_time: "2030-01-01" });
+    const exported = [];
+    const wanted = { owner_id: owner, export_id: made.export_id };
+    for await (const order of exporter.iterOrdersExport(wanted)) exported.push(order.order_sn);
+    print([opened, made.records, exported]);
+    for await (const order of exporter.iterOrdersExport({ ...wanted, after: exported[3] })) {
+      print(order.order_sn);
+      break;
+    }
+    try { await exporter.iterOrdersExport({ ...wanted, export_id: "none" }).next(); }
+    catch (error) { print(error.name); }"""
+    *_, found, (opened, records, exported), fifth, error = run(
+        script, change, token=caller.token, baseUrl=gateway.base_url, owner=OWNER
+    )
     assert len(found) == len(set(found))
     assert {f"order-{n:06}" for n in range(10_000)} <= set(found)
+    # The file was cut three times, and each order came once.
+    assert (opened, len(exported), len(set(exported))) == (4, records, records)
+    assert (fifth, error) == (exported[4], "ParameterError")
     assert gateway.stop() == 0
 
 

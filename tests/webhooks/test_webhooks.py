@@ -95,6 +95,32 @@ def test_consents_and_low_balances_are_reported_and_signed(
         verify(receiver.received[0].body + b" ", receiver.received[0].headers, made.secret)
 
 
+def test_an_export_that_was_paid_is_reported_once(
+    served: Gateway, client: Client, caller: Caller, receiver: Receiver
+) -> None:
+    owner = shop("880012078")
+    served.store.do(lambda database: authorize(database, caller.account_id, ORDERS, owner))
+    made = client.account.webhooks_make(url=receiver.url)
+    window = {"owner_id": owner.id, "start_time": "2026-01-01", "end_time": "2026-02-01"}
+    sent = {"token": caller.token, "headers": {"Idempotency-Key": "one export"}}
+    answer = served.post_json(f"{ORDERS.path}/export", window, **sent)
+    assert answer.data["withholding_money"] == 1
+    # A repetition, a dry run and a refusal report nothing.
+    assert served.post_json(f"{ORDERS.path}/export", window, **sent).data["withholding_money"] == 0
+    dry = {"X-Tollway-Dry-Run": "1"}
+    served.post_json(f"{ORDERS.path}/export", window, token=caller.token, headers=dry)
+    backwards = {**window, "end_time": "2025-01-01"}
+    assert served.post_json(f"{ORDERS.path}/export", backwards, token=caller.token).code == 100
+    client.account.webhooks_test()
+    eventually(lambda: set(_types(receiver)), lambda seen: "webhook.test" in seen)
+    eventually(lambda: set(_types(receiver)), lambda seen: "export.ready" in seen)
+    (ready,) = (each for each in receiver.received if b"export.ready" in each.body)
+    event = verify(ready.body, ready.headers, made.secret)
+    assert event.data["request_id"] == answer.headers["x-request-id"]
+    names = ("export_id", "records", "download_url", "expires_at", "cursor")
+    assert {name: event.data[name] for name in names} == {name: answer.data[name] for name in names}
+
+
 def test_a_failed_one_is_tried_again_and_holds_up_its_subject_alone(
     served: Gateway, client: Client, caller: Caller, receiver: Receiver
 ) -> None:

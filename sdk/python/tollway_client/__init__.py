@@ -7,7 +7,7 @@ with Client("tw_test_…", "https://gateway.example") as client:
         print(order.order_sn, order.pay_amount)
 """
 
-from tollway_client._json import Meta
+from tollway_client._json import Cost, Meta
 from tollway_client.async_client import AsyncClient
 from tollway_client.client import Client
 from tollway_client.errors import (
@@ -23,6 +23,7 @@ __all__ = [
     "AsyncClient",
     "CarrierRefusedError",
     "Client",
+    "Cost",
     "Meta",
     "NotAuthorizedError",
     "RefusedError",

@@ -14,6 +14,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from tollway_client import errors
 from tollway_client._json import Meta, Payload, on_the_wire, read
+from tollway_client._lines import FILE_TYPE, Lines, Page
 from tollway_client._pacing import Pacer
 
 _FIRST_DELAY_S = 0.5
@@ -67,7 +68,19 @@ class Wait:
     seconds: float
 
 
-Outcome = Union[Response, NoResponse, None]
+@dataclass(frozen=True)
+class Open:
+    """Sends a request whose answer is a file; the outcome has no body then."""
+
+    request: Request
+
+
+@dataclass(frozen=True)
+class Read:
+    """Reads on in the file that was opened last; the outcome is a piece of it, empty at its end."""
+
+
+Outcome = Union[Response, NoResponse, bytes, None]
 P = TypeVar("P", bound=Payload)
 Call = Generator[Union[Request, Wait], Outcome, P]
 
@@ -120,10 +133,43 @@ class Core:
 
         return ask
 
+    def file(
+        self, operation: Operation, values: Mapping[str, Any], took: Callable[[bytes], str]
+    ) -> Generator[Any, Any, None]:
+        """Yields the lines of a file of gzip JSON Lines as pages. One that breaks off is asked for
+        again after its last whole line, of which `took` says the name."""
+        values, attempt = dict(values), 0
+        while True:
+            delay_s = self._pacer.reserve(operation.name)
+            if delay_s > 0:
+                yield Wait(delay_s)
+            outcome = yield Open(_request(operation, values, self._headers))
+            try:
+                self._check_file(operation, outcome)
+                reading = Lines()
+                while not reading.is_whole:
+                    outcome = yield Read()
+                    if lines := reading.add(outcome):
+                        values["after"], attempt = took(lines[-1]), 0
+                        yield Page(lines)
+                return
+            except errors.TollwayError as error:
+                if attempt >= self._retries or not _is_passing(error):
+                    raise
+                wait_s = _delay_s(attempt, error)
+            attempt += 1
+            yield Wait(wait_s)
+
+    def _check_file(self, operation: Operation, outcome: Outcome) -> None:
+        if not isinstance(outcome, Response):
+            raise _no_answer(outcome)
+        self._pacer.learn(operation.name, outcome.headers.get("ratelimit-policy", ""))
+        if outcome.headers.get("content-type") != FILE_TYPE:
+            raise errors.refused(_envelope(outcome), outcome.headers, outcome.status)
+
     def _payload(self, operation: Operation, payload: type[P], outcome: Outcome) -> P:
         if not isinstance(outcome, Response):
-            cause = outcome.cause if outcome is not None else None
-            raise errors.TransportError(f"No answer: {cause!r}") from cause
+            raise _no_answer(outcome)
         self._pacer.learn(operation.name, outcome.headers.get("ratelimit-policy", ""))
         envelope = _envelope(outcome)
         if envelope["code"] != 0:
@@ -139,6 +185,14 @@ class Core:
         # The dataclass is frozen for its users.
         object.__setattr__(found, "meta", meta)
         return found
+
+
+def _no_answer(outcome: Outcome) -> errors.TransportError:
+    error = errors.TransportError("No answer arrived.")
+    if isinstance(outcome, NoResponse):
+        error = errors.TransportError(f"No answer: {outcome.cause!r}")
+        error.__cause__ = outcome.cause
+    return error
 
 
 def _request(

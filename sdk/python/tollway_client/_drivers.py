@@ -8,9 +8,21 @@ from typing import Any, Optional, TypeVar, Union
 
 import httpx
 
-from tollway_client._core import Call, Core, NoResponse, Operation, Outcome, Request, Response, Wait
+from tollway_client._core import (
+    Call,
+    Core,
+    NoResponse,
+    Open,
+    Operation,
+    Outcome,
+    Read,
+    Request,
+    Response,
+    Wait,
+)
 from tollway_client._json import Payload
-from tollway_client._paging import Page, Pages
+from tollway_client._lines import FILE_TYPE, Page
+from tollway_client._paging import Pages
 
 P = TypeVar("P", bound=Payload)
 T = TypeVar("T")
@@ -33,12 +45,49 @@ def _arguments(request: Request) -> Any:
 
 def _response(found: httpx.Response) -> Response:
     headers = {name.lower(): value for name, value in found.headers.items()}
-    return Response(found.status_code, headers, found.content)
+    return Response(found.status_code, headers, b"" if _is_file(found) else found.content)
+
+
+def _is_file(found: httpx.Response) -> bool:
+    return bool(found.headers.get("content-type") == FILE_TYPE)
 
 
 def _no_response(error: httpx.TransportError) -> NoResponse:
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
     return NoResponse(error, was_sent=not isinstance(error, unsent))
+
+
+class _SyncFile:
+    """The file that is being read."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._response: Optional[httpx.Response] = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def open(self, base_url: str, request: Request) -> Outcome:
+        self.close()
+        built = self._http.build_request(
+            request.method, f"{base_url}{request.path}", **_arguments(request)
+        )
+        try:
+            self._response = self._http.send(built, stream=True)
+            if not _is_file(self._response):
+                self._response.read()
+            self._pieces = self._response.iter_raw()
+            return _response(self._response)
+        except httpx.TransportError as error:
+            return _no_response(error)
+
+    def read(self) -> Outcome:
+        try:
+            return next(self._pieces, b"")
+        except httpx.TransportError as error:
+            return _no_response(error)
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
 
 
 class SyncDriver:
@@ -88,16 +137,25 @@ class SyncDriver:
 
     def _each(self, pages: "Pages[T]") -> Iterator[T]:
         outcome: Outcome = None
-        while True:
-            try:
-                step = pages.send(outcome)
-            except StopIteration:
-                return
-            if isinstance(step, Page):
-                yield from step.records
-                outcome = None
-            else:
-                outcome = self._do(step)
+        file = _SyncFile(self._http)
+        try:
+            while True:
+                try:
+                    step = pages.send(outcome)
+                except StopIteration:
+                    return
+                if isinstance(step, Page):
+                    yield from step.records
+                    outcome = None
+                elif isinstance(step, Open):
+                    outcome = file.open(self._base_url, step.request)
+                elif isinstance(step, Read):
+                    outcome = file.read()
+                else:
+                    outcome = self._do(step)
+        finally:
+            # Also if the caller stops in the middle.
+            file.close()
 
     def _do(self, step: Union[Request, Wait]) -> Outcome:
         if isinstance(step, Wait):
@@ -108,6 +166,42 @@ class SyncDriver:
             return _response(self._http.request(step.method, url, **_arguments(step)))
         except httpx.TransportError as error:
             return _no_response(error)
+
+
+class _AsyncFile:
+    """The same, for asyncio."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._response: Optional[httpx.Response] = None
+        self._pieces: Optional[AsyncIterator[bytes]] = None
+
+    async def open(self, base_url: str, request: Request) -> Outcome:
+        await self.close()
+        built = self._http.build_request(
+            request.method, f"{base_url}{request.path}", **_arguments(request)
+        )
+        try:
+            self._response = await self._http.send(built, stream=True)
+            if not _is_file(self._response):
+                await self._response.aread()
+            self._pieces = self._response.aiter_raw()
+            return _response(self._response)
+        except httpx.TransportError as error:
+            return _no_response(error)
+
+    async def read(self) -> Outcome:
+        assert self._pieces is not None
+        try:
+            return await self._pieces.__anext__()
+        except StopAsyncIteration:
+            return b""
+        except httpx.TransportError as error:
+            return _no_response(error)
+
+    async def close(self) -> None:
+        if self._response is not None:
+            await self._response.aclose()
 
 
 class AsyncDriver:
@@ -157,17 +251,26 @@ class AsyncDriver:
 
     async def _each(self, pages: "Pages[T]") -> AsyncIterator[T]:
         outcome: Outcome = None
-        while True:
-            try:
-                step = pages.send(outcome)
-            except StopIteration:
-                return
-            if isinstance(step, Page):
-                for record in step.records:
-                    yield record
-                outcome = None
-            else:
-                outcome = await self._do(step)
+        file = _AsyncFile(self._http)
+        try:
+            while True:
+                try:
+                    step = pages.send(outcome)
+                except StopIteration:
+                    return
+                if isinstance(step, Page):
+                    for record in step.records:
+                        yield record
+                    outcome = None
+                elif isinstance(step, Open):
+                    outcome = await file.open(self._base_url, step.request)
+                elif isinstance(step, Read):
+                    outcome = await file.read()
+                else:
+                    outcome = await self._do(step)
+        finally:
+            # Also if the caller stops in the middle.
+            await file.close()
 
     async def _do(self, step: Union[Request, Wait]) -> Outcome:
         if isinstance(step, Wait):

@@ -36,6 +36,15 @@ class Payload:
     meta: Meta = field(init=False, repr=False, compare=False)
 
 
+@dataclass(frozen=True)
+class Cost(Payload):
+    """What a call would cost now: at most `cost` of the balance `unit`, which has `left`."""
+
+    cost: int
+    unit: str
+    left: int
+
+
 def read(kind: type[T], value: Any) -> T:
     """The value as its declared type. Fields that this version does not know are left out."""
     found: T = _read(kind, value)

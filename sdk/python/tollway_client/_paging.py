@@ -15,12 +15,14 @@ moved to another time while the loop ran: the window is read once more, and what
 is given then. Of a record that arrives while the loop runs, it is open whether it is given.
 """
 
+import json
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Callable, Generic, TypeVar, Union
+from typing import Any, Callable, TypeVar, Union
 
-from tollway_client._core import Call, Outcome, Request, Wait
+from tollway_client._core import Call, Core, Open, Operation, Outcome, Read, Request, Wait
+from tollway_client._json import read
+from tollway_client._lines import Page
 
 T = TypeVar("T")
 # How often a window is read again whose records moved.
@@ -28,14 +30,7 @@ _READ_AGAIN_MAX = 3
 _CLAIMS_WINDOW_S = 7 * 86_400
 
 
-@dataclass(frozen=True)
-class Page(Generic[T]):
-    """Records to give to the caller."""
-
-    records: Sequence[T]
-
-
-Pages = Generator[Union[Request, Wait, Page[T]], Outcome, None]
+Pages = Generator[Union[Request, Wait, Open, Read, Page[T]], Outcome, None]
 
 
 def _unseen(records: Sequence[T], key: Callable[[T], Any], seen: set[Any]) -> list[T]:
@@ -138,3 +133,24 @@ def material_pages(ask: Callable[..., "Call[Any]"], **filters: Any) -> "Pages[An
         if len(found) < 10:
             return
         page += 1
+
+
+def file_pages(
+    core: Core, operation: Operation, record: type[T], key: str, **values: Any
+) -> "Pages[T]":
+    """All records of an export, in the order of its file."""
+
+    def name_of(line: bytes) -> str:
+        return str(json.loads(line)[key])
+
+    steps = core.file(operation, values, name_of)
+    outcome: Outcome = None
+    while True:
+        try:
+            step = steps.send(outcome)
+        except StopIteration:
+            return
+        if isinstance(step, Page):
+            outcome = yield Page([read(record, json.loads(line)) for line in step.records])
+        else:
+            outcome = yield step

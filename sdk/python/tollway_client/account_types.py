@@ -251,7 +251,8 @@ class Link(Payload):
 
 @dataclass(frozen=True)
 class WaybillState(Payload):
-    """A waybill. `state` is pending, issued, refused or cancelled."""
+    """A waybill. `state` is pending, issued, refused or cancelled. Its receiver can be changed
+    until `printed_at_s`, when its label was first written."""
 
     object_id: str
     owner_id: str
@@ -263,6 +264,7 @@ class WaybillState(Payload):
     asked_at_s: int
     issued_at_s: Optional[int]
     cancelled_at_s: Optional[int]
+    printed_at_s: Optional[int]
 
 
 @dataclass(frozen=True)

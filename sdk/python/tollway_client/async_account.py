@@ -60,6 +60,9 @@ _ACCOUNT_WAYBILLS_LABELS = Operation(
 _ACCOUNT_WAYBILLS_CANCEL = Operation(
     "account_waybills_cancel", "POST", "/account/v1/waybills/cancel", "json", "unsent"
 )
+_ACCOUNT_WAYBILLS_RECEIVER = Operation(
+    "account_waybills_receiver", "POST", "/account/v1/waybills/receiver", "json", "unsent"
+)
 _ACCOUNT_WEBHOOKS = Operation("account_webhooks", "GET", "/account/v1/webhooks", "query", "always")
 _ACCOUNT_WEBHOOKS_MAKE = Operation(
     "account_webhooks_make", "POST", "/account/v1/webhooks/make", "json", "unsent"
@@ -260,6 +263,42 @@ class AsyncAccount:
         """
         return await self._driver.run(
             _ACCOUNT_WAYBILLS_CANCEL, WaybillState, {"object_id": object_id}
+        )
+
+    async def waybills_receiver(
+        self,
+        *,
+        object_id: str,
+        receiver_province: str,
+        receiver_city: str,
+        receiver_town: str,
+        receiver_address: str,
+        receiver_phone: str,
+        receiver_name: str,
+    ) -> WaybillState:
+        """Change the receiver of a waybill that is not printed yet.
+
+        object_id: The objectId of the waybill's answer. Send a text of 1 to 64 characters.
+        receiver_province: Receiver province. Send a text of 1 to 64 characters.
+        receiver_city: Receiver city. Send a text of 1 to 64 characters.
+        receiver_town: Receiver district. Send a text of 1 to 64 characters.
+        receiver_address: Receiver street address. Send a text of 1 to 255 characters.
+        receiver_phone: Receiver phone. Send a mobile number, or a fixed line with its area
+            code.
+        receiver_name: Receiver name. Send a text of 1 to 39 characters.
+        """
+        return await self._driver.run(
+            _ACCOUNT_WAYBILLS_RECEIVER,
+            WaybillState,
+            {
+                "object_id": object_id,
+                "receiver_province": receiver_province,
+                "receiver_city": receiver_city,
+                "receiver_town": receiver_town,
+                "receiver_address": receiver_address,
+                "receiver_phone": receiver_phone,
+                "receiver_name": receiver_name,
+            },
         )
 
     async def webhooks(self) -> Webhooks:

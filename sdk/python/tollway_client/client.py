@@ -8,7 +8,8 @@ from typing import Optional, Union
 
 from tollway_client._core import Operation
 from tollway_client._drivers import SyncDriver
-from tollway_client._paging import claim_pages, material_pages, order_pages
+from tollway_client._json import Cost
+from tollway_client._paging import claim_pages, file_pages, material_pages, order_pages
 from tollway_client.account import Account
 from tollway_client.errors import CarrierRefusedError
 from tollway_client.types import (
@@ -42,6 +43,12 @@ _WAYBILLS_BATCH = Operation("waybills", "POST", "/papi/tool/erps/getwaybillfreew
 _ORDERS_BY_NUMBER = Operation("orders", "POST", "/papi/tool/erps/paging-orders/by-number", "json")
 _ORDERS_CHANGED = Operation("orders", "POST", "/papi/tool/erps/paging-orders/changed", "json")
 _ORDERS_EXPORT = Operation("orders", "POST", "/papi/tool/erps/paging-orders/export", "json")
+_COUPON_CLAIMS_EXPORT_FILE = Operation(
+    "coupon_claims", "GET", "/papi/tool/waimai/partner_couponList/export/file", "query"
+)
+_ORDERS_EXPORT_FILE = Operation(
+    "orders", "GET", "/papi/tool/erps/paging-orders/export/file", "query"
+)
 
 
 class Client(SyncDriver):
@@ -51,6 +58,32 @@ class Client(SyncDriver):
     def account(self) -> Account:
         """The account API: free of charge, for live tokens."""
         return Account(self)
+
+    def cost_of(self, method: str, **parameters: object) -> Cost:
+        """What a call would cost now, without making it; raises what it would raise.
+
+        method: the name of a method, such as `orders_export`.
+        parameters: those of that method.
+        """
+        operations = {
+            "product_analysis": _PRODUCT_ANALYSIS,
+            "coupon_claims": _COUPON_CLAIMS,
+            "promotion_material": _PROMOTION_MATERIAL,
+            "issue_waybill": _WAYBILLS,
+            "orders": _ORDERS,
+            "coupon_claims_export": _COUPON_CLAIMS_EXPORT,
+            "issue_waybills": _WAYBILLS_BATCH,
+            "orders_by_number": _ORDERS_BY_NUMBER,
+            "orders_changed": _ORDERS_CHANGED,
+            "orders_export": _ORDERS_EXPORT,
+        }
+        if method not in operations:
+            raise ValueError(
+                f"There is no paid method {method!r}: name one of {', '.join(operations)}."
+            )
+        return self._run(
+            self._core.call(operations[method], Cost, parameters, None, {"X-Tollway-Dry-Run": "1"})
+        )
 
     def product_analysis(
         self,
@@ -516,5 +549,49 @@ class Client(SyncDriver):
                 remark=remark,
                 remarkTag=remarkTag,
                 remarkTagName=remarkTagName,
+            )
+        )
+
+    def iter_coupon_claims_export(
+        self, *, export_id: str, after: Optional[str] = None
+    ) -> Iterator[CouponRecord]:
+        """The file of an export of coupon claims: all its records. A file that breaks off is read
+        on after the last record that arrived.
+
+        export_id: The export_id of the export. Send a text of 1 to 1000 characters.
+        after: The couponCode of the last whole line that arrived; from the first if left out.
+            Send a text of 1 to 128 characters.
+        """
+        return self._each(
+            file_pages(
+                self._core,
+                _COUPON_CLAIMS_EXPORT_FILE,
+                CouponRecord,
+                "couponCode",
+                export_id=export_id,
+                after=after,
+            )
+        )
+
+    def iter_orders_export(
+        self, *, owner_id: str, export_id: str, after: Optional[str] = None
+    ) -> Iterator[OrderEntry]:
+        """The file of an export of orders: all its records. A file that breaks off is read on
+        after the last record that arrived.
+
+        owner_id: Shop owner id. Send a text of 1 to 64 characters.
+        export_id: The export_id of the export. Send a text of 1 to 1000 characters.
+        after: The order_sn of the last whole line that arrived; from the first if left out.
+            Send a text of 1 to 64 characters.
+        """
+        return self._each(
+            file_pages(
+                self._core,
+                _ORDERS_EXPORT_FILE,
+                OrderEntry,
+                "order_sn",
+                owner_id=owner_id,
+                export_id=export_id,
+                after=after,
             )
         )

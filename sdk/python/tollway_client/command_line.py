@@ -1,12 +1,15 @@
-"""`tollway-call`: sign in once, call an operation, save all records of a list, watch a balance."""
+"""`tollway-call`: sign in once, call an operation, save all records of a list, print labels, watch
+a balance."""
 
 import argparse
+import base64
 import getpass
 import inspect
 import json
 import os
 import sys
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -15,10 +18,17 @@ from typing import Any, Callable, NoReturn, Optional
 from tollway_client import __version__
 from tollway_client.client import Client
 from tollway_client.errors import NotAuthorizedError, TollwayError
-from tollway_client.exporting import KINDS, export
+from tollway_client.exporting import KINDS, download, export
 
 _OPERATIONS = ("product_analysis", "coupon_claims", "promotion_material", "issue_waybill", "orders")
 _LISTS = {"orders": "iter_orders", "claims": "iter_coupon_claims"}
+# What makes an export, what reads its file, and the field that names a record in it.
+_EXPORTS = {
+    "orders": ("orders_export", "iter_orders_export", "order_sn"),
+    "claims": ("coupon_claims_export", "iter_coupon_claims_export", "couponCode"),
+}
+# The gateway keeps exports and keys for a day.
+_EXPORT_KEPT_S = 23 * 3600
 _NOT_OPTIONS = ("self", "idempotency_key", "headers")
 
 
@@ -54,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     for name in _OPERATIONS:
         _add_call(commands, name.replace("_", "-"), name)
     _add_export(commands)
+    _add_download(commands)
+    label = commands.add_parser("label", help="save the labels of waybills, free of charge")
+    label.add_argument("file", type=Path, help="a file that ends in .pdf, .png or .zpl")
+    label.add_argument(
+        "object_id", nargs="+", help="the objectId of a waybill; several make one PDF"
+    )
+    label.set_defaults(run=_label)
     balance = commands.add_parser("balance", help="what is left, and what calls cost")
     balance.add_argument("--watch", type=float, metavar="SECONDS", help="again and again")
     balance.set_defaults(run=_balance)
@@ -83,6 +100,19 @@ def _add_export(commands: Any) -> None:
         one.set_defaults(run=lambda given, method=method: _export(given, method))
 
 
+def _add_download(commands: Any) -> None:
+    parser = commands.add_parser(
+        "download", help="pay for an export, and save its file; started again, it goes on"
+    )
+    lists = parser.add_subparsers(required=True, metavar="LIST")
+    for name, (method, _, _) in _EXPORTS.items():
+        one = lists.add_parser(name, help=f"all {name} of a window, paid by started hundreds")
+        one.add_argument("file", type=Path, help="a file that ends in .jsonl")
+        one.add_argument("--dry_run", action="store_true", help="only print what it would cost")
+        _add_options(one, getattr(Client, method))
+        one.set_defaults(run=lambda given, name=name: _download(given, name))
+
+
 def _add_options(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in _NOT_OPTIONS:
@@ -101,7 +131,7 @@ def _only(given: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(given).items()
-        if name not in ("run", "file", "watch") and value is not None
+        if name not in ("run", "file", "watch", "dry_run") and value is not None
     }
 
 
@@ -127,6 +157,64 @@ def _export(given: argparse.Namespace, method: str) -> None:
         except ValueError as error:
             raise _UsageError(str(error)) from None
     print(f"\r{count:,} records are in {given.file}.", file=sys.stderr)
+
+
+def _download(given: argparse.Namespace, name: str) -> None:
+    method, loop, key = _EXPORTS[name]
+    file: Path = given.file
+    if file.suffix != ".jsonl":
+        raise _UsageError("The file's name must end in .jsonl.")
+    parameters = _only(given)
+    with _client() as client:
+        if given.dry_run:
+            cost = client.cost_of(method, **parameters)
+            print(f"It would cost {cost.cost:,} {cost.unit}; {cost.left:,} are left.")
+            return
+        begun = file.with_name(f"{file.name}.export")
+        # With the same key the same export is answered, which was paid once.
+        made = getattr(client, method)(**parameters, idempotency_key=_key_of(begun, parameters))
+        print(f"{made.records:,} records, {made.withholding_money:,} paid.", file=sys.stderr)
+        of = {"export_id": made.export_id}
+        if "owner_id" in parameters:
+            of["owner_id"] = parameters["owner_id"]
+        count = download(
+            lambda after: _counted(getattr(client, loop)(**of, after=after)), file, key
+        )
+    begun.unlink()
+    print(f"\r{count:,} records are in {file}.", file=sys.stderr)
+
+
+def _key_of(begun: Path, parameters: "dict[str, Any]") -> str:
+    """The key of an export that was begun before and can still be read, or else a new one."""
+    if begun.exists():
+        its_parameters, key, at_s = json.loads(begun.read_text(encoding="utf-8"))
+        if its_parameters != parameters:
+            raise _UsageError(f"{begun} is of another export: finish that one, or delete it.")
+        if time.time() < at_s + _EXPORT_KEPT_S:
+            return str(key)
+    key = str(uuid.uuid4())
+    # Another export is of another moment: nothing of a former one's file may be in it.
+    begun.with_suffix(".part").unlink(missing_ok=True)
+    begun.write_text(json.dumps([parameters, key, time.time()]), encoding="utf-8")
+    return key
+
+
+def _label(given: argparse.Namespace) -> None:
+    file: Path = given.file
+    kind = file.suffix.lstrip(".")
+    if kind not in ("pdf", "png", "zpl"):
+        raise _UsageError("The file's name must end in .pdf, .png or .zpl.")
+    if len(given.object_id) > 1 and kind != "pdf":
+        raise _UsageError("Several labels go into one PDF: name the file so.")
+    with _client() as client:
+        if len(given.object_id) == 1:
+            content = client.account.waybills_label(
+                object_id=given.object_id[0], format=kind
+            ).content
+        else:
+            content = client.account.waybills_labels(object_ids=given.object_id).content
+    file.write_bytes(base64.b64decode(content))
+    print(f"{len(given.object_id)} labels are in {file}.", file=sys.stderr)
 
 
 def _counted(records: Iterator[Any]) -> Iterator[Any]:

@@ -1,6 +1,7 @@
 """Saves records in a file: CSV, JSON Lines or Parquet, by how its name ends.
 
-The file appears under its name when it is whole.
+The file appears under its name when it is whole. What was saved of an export that breaks off stays
+beside it, and `download` goes on from there.
 """
 
 import csv
@@ -10,7 +11,7 @@ from dataclasses import asdict
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 _ROWS_AT_ONCE = 5000
 
@@ -84,3 +85,42 @@ def export(records: Iterator[Any], path: Path) -> int:
     finally:
         partial.unlink(missing_ok=True)
     return count
+
+
+def download(records_after: Callable[[Optional[str]], Iterator[Any]], path: Path, key: str) -> int:
+    """Saves the records of an export as JSON Lines; returns how many there are.
+
+    `records_after` reads the export after the record that it is given, or from the first; `key` is
+    the field that names a record. If it fails, also because the program was ended, calling it again
+    goes on after the last record that was saved.
+
+        download(
+            lambda after: client.iter_orders_export(
+                owner_id="880012001", export_id=made.export_id, after=after
+            ),
+            Path("orders.jsonl"),
+            key="order_sn",
+        )
+    """
+    partial = path.with_name(f"{path.name}.part")
+    last, count = _saved(partial)
+    after = None if last is None else str(json.loads(last)[key])
+    with partial.open("a", encoding="utf-8") as file:
+        for record in records_after(after):
+            file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+            count += 1
+    partial.replace(path)
+    return count
+
+
+def _saved(partial: Path) -> "tuple[Optional[bytes], int]":
+    """The last whole line of an unfinished file, and how many it has; half a line is cut off."""
+    if not partial.exists():
+        return None, 0
+    last, count, length = None, 0, 0
+    with partial.open("r+b") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                last, count, length = line, count + 1, length + len(line)
+        file.truncate(length)
+    return last, count

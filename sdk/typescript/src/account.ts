@@ -147,6 +147,13 @@ const ACCOUNT_WAYBILLS_CANCEL: Operation = {
   encoding: "json",
   repeats: "unsent",
 };
+const ACCOUNT_WAYBILLS_RECEIVER: Operation = {
+  name: "account_waybills_receiver",
+  method: "POST",
+  path: "/account/v1/waybills/receiver",
+  encoding: "json",
+  repeats: "unsent",
+};
 const ACCOUNT_WEBHOOKS: Operation = {
   name: "account_webhooks",
   method: "GET",
@@ -322,6 +329,23 @@ export interface AccountWaybillsCancelRequest {
   object_id: string;
 }
 
+export interface AccountWaybillsReceiverRequest {
+  /** The objectId of the waybill's answer. Send a text of 1 to 64 characters. */
+  object_id: string;
+  /** Receiver province. Send a text of 1 to 64 characters. */
+  receiver_province: string;
+  /** Receiver city. Send a text of 1 to 64 characters. */
+  receiver_city: string;
+  /** Receiver district. Send a text of 1 to 64 characters. */
+  receiver_town: string;
+  /** Receiver street address. Send a text of 1 to 255 characters. */
+  receiver_address: string;
+  /** Receiver phone. Send a mobile number, or a fixed line with its area code. */
+  receiver_phone: string;
+  /** Receiver name. Send a text of 1 to 39 characters. */
+  receiver_name: string;
+}
+
 export interface AccountWebhooksMakeRequest {
   /** Where events are sent: an https address. Send a text of 1 to 500 characters. */
   url: string;
@@ -493,6 +517,14 @@ export class Account {
     options?: CallOptions,
   ): Promise<Answer<WaybillState>> {
     return this.call<WaybillState>(ACCOUNT_WAYBILLS_CANCEL, request, options);
+  }
+
+  /** Change the receiver of a waybill that is not printed yet. */
+  waybillsReceiver(
+    request: AccountWaybillsReceiverRequest,
+    options?: CallOptions,
+  ): Promise<Answer<WaybillState>> {
+    return this.call<WaybillState>(ACCOUNT_WAYBILLS_RECEIVER, request, options);
   }
 
   /** The webhooks of the account. */

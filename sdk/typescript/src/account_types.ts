@@ -204,7 +204,10 @@ export interface Link {
   expires_at: number;
 }
 
-/** A waybill. `state` is pending, issued, refused or cancelled. */
+/**
+ * A waybill. `state` is pending, issued, refused or cancelled. Its receiver can be changed
+ * until `printed_at_s`, when its label was first written.
+ */
 export interface WaybillState {
   object_id: string;
   owner_id: string;
@@ -216,6 +219,7 @@ export interface WaybillState {
   asked_at_s: number;
   issued_at_s: number | null;
   cancelled_at_s: number | null;
+  printed_at_s: number | null;
 }
 
 /** The label as a file; `content` is base64. */

@@ -7,7 +7,7 @@
 import { Account } from "./account.js";
 import { type CallOptions, Core, type Operation } from "./core.js";
 import { CarrierRefusedError } from "./errors.js";
-import type { Answer, Day, Moment, Whole } from "./json.js";
+import type { Answer, Cost, Day, Moment, Whole } from "./json.js";
 import { claimPages, materialPages, orderPages } from "./paging.js";
 import type {
   CouponClaims,
@@ -83,6 +83,18 @@ const ORDERS_EXPORT: Operation = {
   method: "POST",
   path: "/papi/tool/erps/paging-orders/export",
   encoding: "json",
+};
+const COUPON_CLAIMS_EXPORT_FILE: Operation = {
+  name: "coupon_claims",
+  method: "GET",
+  path: "/papi/tool/waimai/partner_couponList/export/file",
+  encoding: "query",
+};
+const ORDERS_EXPORT_FILE: Operation = {
+  name: "orders",
+  method: "GET",
+  path: "/papi/tool/erps/paging-orders/export/file",
+  encoding: "query",
 };
 
 export interface ProductAnalysisRequest {
@@ -280,6 +292,28 @@ export interface OrdersExportRequest {
   end_time: Moment;
 }
 
+export interface CouponClaimsExportFileRequest {
+  /** The export_id of the export. Send a text of 1 to 1000 characters. */
+  export_id: string;
+  /**
+   * The couponCode of the last whole line that arrived; from the first if left out. Send a text
+   * of 1 to 128 characters.
+   */
+  after?: string;
+}
+
+export interface OrdersExportFileRequest {
+  /** Shop owner id. Send a text of 1 to 64 characters. */
+  owner_id: string;
+  /** The export_id of the export. Send a text of 1 to 1000 characters. */
+  export_id: string;
+  /**
+   * The order_sn of the last whole line that arrived; from the first if left out. Send a text of
+   * 1 to 64 characters.
+   */
+  after?: string;
+}
+
 export interface CouponClaimsFilter {
   /**
    * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
@@ -341,12 +375,35 @@ export interface OrdersFilter {
   remarkTagName?: string;
 }
 
+const PAID = {
+  productAnalysis: PRODUCT_ANALYSIS,
+  couponClaims: COUPON_CLAIMS,
+  promotionMaterial: PROMOTION_MATERIAL,
+  issueWaybill: WAYBILLS,
+  orders: ORDERS,
+  couponClaimsExport: COUPON_CLAIMS_EXPORT,
+  issueWaybills: WAYBILLS_BATCH,
+  ordersByNumber: ORDERS_BY_NUMBER,
+  ordersChanged: ORDERS_CHANGED,
+  ordersExport: ORDERS_EXPORT,
+};
+
 /** Calls the operations of a gateway. */
 export class Client extends Core {
   /** The account API: free of charge, for live tokens. */
   readonly account = new Account((operation, values, options) =>
     this.call(operation, values, options),
   );
+
+  /** What a call would cost now, without making it; throws what it would throw. */
+  costOf(
+    method: keyof typeof PAID,
+    request: object,
+    options: CallOptions = {},
+  ): Promise<Answer<Cost>> {
+    const headers = { ...options.headers, "X-Tollway-Dry-Run": "1" };
+    return this.call<Cost>(PAID[method], request, { ...options, headers });
+  }
 
   /** Product analysis. */
   productAnalysis(
@@ -461,5 +518,39 @@ export class Client extends Core {
     const ask = (values: object) =>
       this.call<OrderPage>(ORDERS, values, options);
     return this.each(orderPages(ask, filter));
+  }
+
+  /**
+   * The file of an export of coupon claims: all its records. A file that breaks off is read on
+   * after the last record that arrived.
+   */
+  iterCouponClaimsExport(
+    request: CouponClaimsExportFileRequest,
+    options?: CallOptions,
+  ): AsyncGenerator<CouponRecord, void, undefined> {
+    const pages = this.file<CouponRecord>(
+      COUPON_CLAIMS_EXPORT_FILE,
+      request,
+      "couponCode",
+      options,
+    );
+    return this.each(pages);
+  }
+
+  /**
+   * The file of an export of orders: all its records. A file that breaks off is read on after
+   * the last record that arrived.
+   */
+  iterOrdersExport(
+    request: OrdersExportFileRequest,
+    options?: CallOptions,
+  ): AsyncGenerator<OrderEntry, void, undefined> {
+    const pages = this.file<OrderEntry>(
+      ORDERS_EXPORT_FILE,
+      request,
+      "order_sn",
+      options,
+    );
+    return this.each(pages);
   }
 }

@@ -9,6 +9,7 @@ import {
   UnexpectedAnswerError,
   refused,
 } from "./errors.js";
+import { type OpenedFile, recordsOf } from "./files.js";
 import { type Answer, onTheWire, readJson } from "./json.js";
 import { Pacer } from "./pacing.js";
 import type { Page } from "./paging.js";
@@ -94,6 +95,66 @@ export class Core {
         if (attempt >= this.retries || !mayRepeat(operation, error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
+    }
+  }
+
+  /**
+   * The records of an export's file. One that breaks off is asked for again after the last record
+   * that arrived, which `key` names.
+   */
+  protected async *file<T>(
+    operation: Operation,
+    request: object,
+    key: keyof T,
+    options: CallOptions = {},
+  ): AsyncGenerator<Page<T>> {
+    let values = request;
+    for (let attempt = 0; ; attempt += 1) {
+      await wait(this.pacer.reserve(operation.name), options.signal);
+      try {
+        for await (const records of recordsOf<T>(await this.open(operation, values, options))) {
+          values = { ...values, after: records[records.length - 1]?.[key] };
+          attempt = 0;
+          yield { records };
+        }
+        return;
+      } catch (error) {
+        options.signal?.throwIfAborted();
+        if (attempt >= this.retries || !isPassing(error)) throw error;
+        await wait(delayMs(attempt, error), options.signal);
+      }
+    }
+  }
+
+  /** Opens a file. It may take as long as it likes, but no silence may be longer than a timeout. */
+  private async open(
+    operation: Operation,
+    values: object,
+    options: CallOptions,
+  ): Promise<OpenedFile> {
+    const silence = new AbortController();
+    const giveUp = (): void => silence.abort(new Error("There was no answer in time."));
+    let timer = setTimeout(giveUp, this.timeoutMs);
+    const close = (): void => clearTimeout(timer);
+    const heard = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(giveUp, this.timeoutMs);
+    };
+    const [url, init] = requestOf(this.baseUrl, operation, values, this.headers);
+    const both = eitherOf(silence.signal, options.signal);
+    const headers = { ...this.headers, ...options.headers };
+    try {
+      const response = await this.send(url, { ...init, headers, signal: both });
+      this.pacer.learn(operation.name, response.headers.get("ratelimit-policy") ?? "");
+      if (response.headers.get("content-type") !== "application/gzip" || response.body === null) {
+        throw refused(envelopeOf(response, await response.text()), response);
+      }
+      heard();
+      return { body: response.body, heard, close };
+    } catch (cause) {
+      close();
+      if (options.signal?.aborted || cause instanceof TollwayError) throw cause;
+      throw new TransportError(`No answer: ${String(cause)}`, { cause });
     }
   }
 

@@ -3,7 +3,7 @@ export type * as AccountTypes from "./account_types.js";
 export { Client } from "./client.js";
 export type { CallOptions, ClientOptions } from "./core.js";
 export * from "./errors.js";
-export type { Answer, Day, Meta, Moment, Whole } from "./json.js";
+export type { Answer, Cost, Day, Meta, Moment, Whole } from "./json.js";
 export { CODES, type ReasonName } from "./reasons.js";
 export type * from "./types.js";
 export { type VerifyOptions, verify, type WebhookEvent } from "./webhooks.js";

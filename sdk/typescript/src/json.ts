@@ -20,6 +20,13 @@ export interface Meta {
 /** A payload with what came around it. */
 export type Answer<P> = P & { readonly meta: Meta };
 
+/** What a call would cost now: at most `cost` of the balance `unit`, of which `left` are left. */
+export interface Cost {
+  cost: number;
+  unit: string;
+  left: number;
+}
+
 const TEXT_OR_LONG_NUMBER = /"(?:[^"\\]|\\.)*"|-?\b\d{16,}\b(?![.eE])/g;
 
 /** Reads JSON. A whole number that a `number` cannot hold exactly is read as a text. */

@@ -1,5 +1,6 @@
 """What the account has and may do: balances, prices, limits, and its use by day."""
 
+from collections import Counter
 from datetime import date, datetime, timedelta
 from typing import Annotated
 
@@ -20,12 +21,12 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
+from tollway.ledger.usage import day_start_s, usage_by_day
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.store.query import Query
-from tollway.store.schema.ledger import entry, refused_call
+from tollway.store.schema.ledger import refused_call
 
 _USAGE_DAYS_MAX = 31
-_DAY_MS = 86_400_000
 
 
 class BalanceLeft(msgspec.Struct, frozen=True):
@@ -114,83 +115,61 @@ class Usage(msgspec.Struct, frozen=True):
     days: list[UsageDay]
 
 
-_start, _end = (bindparam(name, type_=BigInteger) for name in ("start_ms", "end_ms"))
-# In a query of its own, because two parameters of one name are two expressions to PostgreSQL.
-_charges = (
-    select(
-        ((entry.c.at_ms - _start) // _DAY_MS).label("day"),
-        entry.c.operation,
-        (-entry.c.amount).label("amount"),
-    )
-    .where(
-        entry.c.account_id == bindparam("of_account"),
-        entry.c.kind == "charge",
-        entry.c.at_ms >= bindparam("start_ms"),
-        entry.c.at_ms < _end,
-    )
-    .subquery()
-)
-_CHARGED = Query(
-    select(_charges.c.day, _charges.c.operation, func.count(), func.sum(_charges.c.amount))
-    .group_by(_charges.c.day, _charges.c.operation)
-    .order_by(_charges.c.day, _charges.c.operation)
-)
+# By quarters of an hour, at which days begin in every zone.
+_QUARTER_MS = 900_000
 _others = (
     select(
-        ((refused_call.c.at_ms - _start) // _DAY_MS).label("day"),
+        (refused_call.c.at_ms // _QUARTER_MS).label("quarter"),
         refused_call.c.operation,
         (1 + refused_call.c.more).label("calls"),
     )
     .where(
         refused_call.c.account_id == bindparam("of_account"),
         refused_call.c.is_test == 0,
-        refused_call.c.at_ms >= bindparam("start_ms"),
-        refused_call.c.at_ms < _end,
+        refused_call.c.at_ms >= bindparam("start_ms", type_=BigInteger),
+        refused_call.c.at_ms < bindparam("end_ms", type_=BigInteger),
     )
     .subquery()
 )
 _OTHERS = Query(
-    select(_others.c.day, _others.c.operation, func.sum(_others.c.calls)).group_by(
-        _others.c.day, _others.c.operation
+    select(_others.c.quarter, _others.c.operation, func.sum(_others.c.calls)).group_by(
+        _others.c.quarter, _others.c.operation
     )
 )
 
 
-def _usage(parts: AccountParts) -> Handler:
-    def midnight_ms(day: date) -> int:
-        start = datetime.combine(day, datetime.min.time(), parts.zone)
-        return int(start.timestamp() * 1000)
+async def _others_by_day(
+    parts: AccountParts, account_id: str, first: date, last: date
+) -> Counter[tuple[date, str]]:
+    rows = await parts.database.fetch_long(
+        _OTHERS,
+        account_id,
+        of_account=account_id,
+        start_ms=day_start_s(first, parts.zone) * 1000,
+        end_ms=day_start_s(last + timedelta(days=1), parts.zone) * 1000,
+    )
+    found: Counter[tuple[date, str]] = Counter()
+    for quarter, name, count in rows:
+        at_s = quarter * _QUARTER_MS // 1000
+        found[datetime.fromtimestamp(at_s, parts.zone).date(), name] += int(count)
+    return found
 
+
+def _usage(parts: AccountParts) -> Handler:
     async def handle(request: UsageRequest, call: AccountCall) -> Usage:
-        days = (request.to_date - request.from_date).days + 1
+        first, last, account_id = request.from_date, request.to_date, call.account_id
+        days = (last - first).days + 1
         if days < 1:
             raise Refusal(Reason.WINDOW_BACKWARDS, start="from_date", end="to_date")
         if days > _USAGE_DAYS_MAX:
             spans = {"span_s": days * 86_400, "limit_s": _USAGE_DAYS_MAX * 86_400}
             raise Refusal(Reason.WINDOW_TOO_LONG, start="from_date", end="to_date", **spans)
-        values = {
-            "of_account": call.account_id,
-            "start_ms": midnight_ms(request.from_date),
-            "end_ms": midnight_ms(request.to_date + timedelta(days=1)),
-        }
-        database, account_id = parts.database, call.account_id
-        charged = {
-            (day, name): (count, int(amount))
-            for day, name, count, amount in await database.fetch_long(
-                _CHARGED, account_id, **values
-            )
-        }
-        others = {
-            (day, name): int(count)
-            for day, name, count in await database.fetch_long(_OTHERS, account_id, **values)
-        }
+        charged = await usage_by_day(parts.database, account_id, first, last, parts.zone)
+        others = await _others_by_day(parts, account_id, first, last)
         return Usage(
             [
                 UsageDay(
-                    (request.from_date + timedelta(days=day)).isoformat(),
-                    name,
-                    *charged.get((day, name), (0, 0)),
-                    others.get((day, name), 0),
+                    day.isoformat(), name, *charged.get((day, name), (0, 0)), others[day, name]
                 )
                 for day, name in sorted({*charged, *others})
             ]

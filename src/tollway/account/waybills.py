@@ -1,6 +1,7 @@
-"""What belongs to an issued waybill: its state, its label, and cancelling it; free of charge.
+"""What belongs to an issued waybill: its state, its label, another receiver, and cancelling it. It
+is free of charge.
 
-The label and cancelling need the shop's consent, as issuing does: revoking it ends them too.
+All but the state need the shop's consent, as issuing does: revoking it ends them too.
 """
 
 import asyncio
@@ -20,14 +21,22 @@ from tollway.account.operation import (
 )
 from tollway.carriers import CarrierError
 from tollway.carriers.labels.layout import LabelStyle
-from tollway.carriers.labels.print_data import Label, label_of
+from tollway.carriers.labels.print_data import Address, Label, Party, label_of
+from tollway.carriers.receivers import Receiver, ReceiverChanges
 from tollway.carriers.reconciling import tell_carrier
-from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, find_own
+from tollway.carriers.waybills import (
+    StoredWaybill,
+    Waybill,
+    cancel_waybill,
+    find_own,
+    print_waybills,
+)
 from tollway.consent.grants import GrantRequest, grants_between
 from tollway.contract.fields import Field, Text, Texts
 from tollway.contract.language import Phrase
 from tollway.contract.operation import OwnerKind
 from tollway.contract.reasons import Reason, Refusal
+from tollway.operations.waybills.operation import ReceiverRequest, check_place, doubtful_fields
 
 _SCOPE = "waybills"
 _OBJECT_ID = Field(Text(max_length=64), "The objectId of the waybill's answer.")
@@ -57,7 +66,8 @@ class LabelsRequest(msgspec.Struct, frozen=True):
 
 
 class WaybillState(msgspec.Struct, frozen=True):
-    """A waybill. `state` is pending, issued, refused or cancelled."""
+    """A waybill. `state` is pending, issued, refused or cancelled. Its receiver can be changed
+    until `printed_at_s`, when its label was first written."""
 
     object_id: str
     owner_id: str
@@ -69,6 +79,7 @@ class WaybillState(msgspec.Struct, frozen=True):
     asked_at_s: int
     issued_at_s: int | None
     cancelled_at_s: int | None
+    printed_at_s: int | None
 
 
 class WaybillLabel(msgspec.Struct, frozen=True):
@@ -97,9 +108,13 @@ async def _find(parts: AccountParts, call: AccountCall, object_id: str) -> Store
 async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -> StoredWaybill:
     """One that is issued, of a shop whose consent holds."""
     found = await _find(parts, call, object_id)
-    of = found.waybill
-    if of.state != "issued" or of.number is None:
+    if found.waybill.state != "issued" or found.waybill.number is None:
         raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+    await _check_consent(parts, call, found.waybill)
+    return found
+
+
+async def _check_consent(parts: AccountParts, call: AccountCall, of: Waybill) -> None:
     asked = GrantRequest(call.account_id, OwnerKind.SHOP, of.owner_id, _SCOPE)
     grants = await grants_between(parts.database, asked)
     if not any(each.scope == _SCOPE and each.holds(call.at_s) for each in grants):
@@ -110,7 +125,18 @@ async def _find_issued(parts: AccountParts, call: AccountCall, object_id: str) -
             owner=Phrase("shop", "店铺"),
             field="object_id",
         )
-    return found
+
+
+async def _find_printed(
+    parts: AccountParts, call: AccountCall, object_ids: Sequence[str]
+) -> Sequence[StoredWaybill]:
+    """Some that are issued, whose receivers stay from now on."""
+    found = [await _find_issued(parts, call, each) for each in object_ids]
+    try:
+        return await print_waybills(parts.database, found, parts.runtime)
+    except CarrierError:
+        left_s = (int((each.waybill.changing_until_s or 0) - call.at_s) for each in found)
+        raise Refusal(Reason.WAYBILL_CHANGING, wait_s=max(1, *left_s)) from None
 
 
 def _shown(of: Waybill) -> WaybillState:
@@ -125,6 +151,7 @@ def _shown(of: Waybill) -> WaybillState:
         of.asked_at_s,
         of.issued_at_s,
         of.cancelled_at_s,
+        of.printed_at_s,
     )
 
 
@@ -137,7 +164,7 @@ def _state(parts: AccountParts) -> Handler:
 
 def _label(parts: AccountParts) -> Handler:
     async def handle(request: LabelRequest, call: AccountCall) -> WaybillLabel:
-        stored = await _find_issued(parts, call, request.object_id)
+        (stored,) = await _find_printed(parts, call, [request.object_id])
         label = label_of(stored.own_print_data(parts.vault), parts.vault.label_signer)
         async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
             content = await asyncio.to_thread(_drawn, [label], request.format, parts.label_style)
@@ -153,8 +180,7 @@ def _label(parts: AccountParts) -> Handler:
 def _labels(parts: AccountParts) -> Handler:
     async def handle(request: LabelsRequest, call: AccountCall) -> WaybillLabels:
         labels, codes = [], []
-        for object_id in request.object_ids:
-            stored = await _find_issued(parts, call, object_id)
+        for stored in await _find_printed(parts, call, request.object_ids):
             labels.append(label_of(stored.own_print_data(parts.vault), parts.vault.label_signer))
             codes.append(stored.waybill.number or "")
         async with parts.drawing.taken(parts.call_timeout_s, by=call.account_id):
@@ -198,6 +224,30 @@ def _cancel(parts: AccountParts) -> Handler:
     return handle
 
 
+def _change_receiver(parts: AccountParts) -> Handler:
+    changes = ReceiverChanges(parts.database, parts.remotes, parts.vault, parts.runtime)
+
+    async def handle(request: ReceiverRequest, call: AccountCall) -> WaybillState:
+        check_place(request, "receiver")
+        stored = await _find(parts, call, request.object_id)
+        await _check_consent(parts, call, stored.waybill)
+        fields = msgspec.structs.asdict(request)
+        del fields["object_id"]
+        place = (request.receiver_province, request.receiver_city, request.receiver_town)
+        address = Address(*place, request.receiver_address)
+        party = Party(request.receiver_name, request.receiver_phone, address)
+        receiver = Receiver(party, fields, doubtful_fields(request, ["receiver"]))
+        return _shown((await changes.change(stored, receiver)).waybill)
+
+    return handle
+
+
+_LABEL_REASONS = (
+    Reason.ITEM_UNKNOWN,
+    Reason.NOT_AUTHORIZED,
+    Reason.OPERATION_CLOSED,
+    Reason.WAYBILL_CHANGING,
+)
 ENDPOINTS: tuple[Endpoint, ...] = (
     endpoint(
         "waybills",
@@ -215,7 +265,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WaybillLabel,
         _label,
         needs=_SCOPE,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
+        own_reasons=_LABEL_REASONS,
     ),
     endpoint(
         "waybills/labels",
@@ -225,7 +275,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         _labels,
         needs=_SCOPE,
         changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.OPERATION_CLOSED),
+        own_reasons=_LABEL_REASONS,
     ),
     endpoint(
         "waybills/cancel",
@@ -236,5 +286,21 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         needs=_SCOPE,
         changes=True,
         own_reasons=(Reason.ITEM_UNKNOWN, Reason.NOT_AUTHORIZED, Reason.CARRIER_UNREACHABLE),
+    ),
+    endpoint(
+        "waybills/receiver",
+        "Change the receiver of a waybill that is not printed yet",
+        ReceiverRequest,
+        WaybillState,
+        _change_receiver,
+        needs=_SCOPE,
+        changes=True,
+        own_reasons=(
+            Reason.ITEM_UNKNOWN,
+            Reason.NOT_AUTHORIZED,
+            Reason.WAYBILL_FINAL,
+            Reason.WAYBILL_CHANGING,
+            Reason.CARRIER_UNREACHABLE,
+        ),
     ),
 )

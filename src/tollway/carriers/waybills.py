@@ -47,6 +47,8 @@ class Waybill(msgspec.Struct, frozen=True):
     refusal: str | None = None
     parent_number: str | None = None
     doubtful: str | None = None
+    printed_at_s: int | None = None
+    changing_until_s: int | None = None
 
     @property
     def key(self) -> WaybillKey:
@@ -122,6 +124,16 @@ _CANCEL = Query(
     .where(waybill.c.object_id == bindparam("wanted"), waybill.c.state == "issued")
     .values(state="cancelled", cancelled_at_s=bindparam("at_s"))
 )
+_PRINT = Query(
+    waybill.update()
+    .where(
+        waybill.c.object_id == bindparam("wanted"),
+        waybill.c.state == "issued",
+        waybill.c.printed_at_s.is_(None),
+        waybill.c.changing_until_s.is_(None),
+    )
+    .values(printed_at_s=bindparam("at_s"))
+)
 _newest = (
     select(*_OPEN)
     .order_by(waybill.c.asked_at_s.desc(), waybill.c.object_id)
@@ -186,6 +198,32 @@ async def cancel_waybill(
             transaction, runtime, "waybill cancel", subject, before=found, after=cancelled
         )
         return cancelled
+
+    return await database.write(work)
+
+
+async def print_waybills(
+    database: Database, found: Sequence[StoredWaybill], runtime: Runtime
+) -> Sequence[StoredWaybill]:
+    """The waybills as their labels show them: the receiver of each stays from now on."""
+    if all(each.waybill.printed_at_s or each.waybill.state != "issued" for each in found):
+        return found
+
+    async def work(transaction: Transaction) -> list[StoredWaybill]:
+        printed = []
+        # In one order for all, which prevents deadlocks.
+        for each in sorted(found, key=lambda each: each.waybill.object_id):
+            of = each.waybill
+            await transaction.execute(_PRINT, wanted=of.object_id, at_s=runtime.at_s())
+            now = await find_own(transaction, of.account_id, of.object_id)
+            if now is None or (now.waybill.state, now.waybill.printed_at_s) == ("issued", None):
+                raise CarrierError(
+                    f"The receiver of waybill {of.number} is being changed at its carrier: it has "
+                    "no label until that is confirmed."
+                )
+            printed.append(now)
+        by_id = {each.waybill.object_id: each for each in printed}
+        return [by_id[each.waybill.object_id] for each in found]
 
     return await database.write(work)
 

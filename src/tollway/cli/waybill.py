@@ -16,6 +16,7 @@ from tollway.carriers.waybills import (
     cancel_waybill,
     find_by_number,
     list_waybills,
+    print_waybills,
 )
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import new_file
@@ -86,7 +87,9 @@ async def write_label(
     if write is None:
         raise UsageError(f"{out.name} ends in none of {', '.join(WRITERS)}: name it so.")
     fonts = find_fonts(font)
-    stored = await find_by_number(await session.open(), number, carrier)
+    database = await session.open()
+    found = await find_by_number(database, number, carrier)
+    (stored,) = await print_waybills(database, [found], session.runtime)
     content = write(await _label(session, stored), fonts, style_of(session.settings))
     with new_file(out) as unfinished:
         unfinished.write_bytes(content)

@@ -3,8 +3,8 @@
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
-        WAYBILL_DIFFERS, NOTHING_FOUND, IDEMPOTENCY_KEY_*
-    101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, BODY_TIMED_OUT
+        WAYBILL_DIFFERS, WAYBILL_FINAL, NOTHING_FOUND, IDEMPOTENCY_KEY_*
+    101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, WAYBILL_CHANGING, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
     202 THROTTLED, BODIES_TOO_MANY, FILES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
@@ -108,6 +108,11 @@ class Reason(Enum):
         "参数 order_sn 在该快递公司已有内容不同的运单（不同字段：{fields}）："
         "请传入相同内容，或更换 order_sn。",
     )
+    WAYBILL_FINAL = _wrong(
+        "The receiver of this waybill can no longer be changed ({why}): cancel it, and have "
+        "another one issued.",
+        "该运单的收件人已不能更改（{why}）：请取消后重新取号。",
+    )
     # For operations of installed packages, which bring no reasons of their own.
     NOTHING_FOUND = _wrong(
         "There is nothing here for the value of parameter {field}: check it.",
@@ -150,6 +155,16 @@ class Reason(Enum):
             "nothing is issued twice. Send the same request again later.",
             "快递公司未及时响应：已冻结 {cost} 点，待其确认后结算，不会重复取号。"
             "请稍后用相同的请求重试。",
+        ),
+    )
+    WAYBILL_CHANGING = Cause(
+        101,
+        504,
+        Phrase(
+            "The carrier has not confirmed the new receiver of this waybill, which has no label "
+            "until it does: send the change again in {wait_s} seconds, or cancel the waybill.",
+            "快递公司尚未确认该运单的新收件人，确认前无法打印：请 {wait_s} 秒后重新提交更改，"
+            "或取消该运单。",
         ),
     )
     BODY_TIMED_OUT = Cause(

@@ -30,6 +30,8 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "address": "203.0.113.7",
         "most": 100,
         "unit": "calls",
+        "why": "its label was printed",
+        "wait_s": 60,
     }
     fields = declared_fields(operation.request_type)
     if fields:

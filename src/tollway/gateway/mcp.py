@@ -18,11 +18,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from tollway import __version__
+from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.gateway.openapi import parameters_schema
 from tollway.gateway.own_calls import OwnCalls
 from tollway.ledger.agent_sessions import give_back, reserve
+from tollway.operations.orders.companions import ORDERS_BY_NUMBER
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.http import Edge
@@ -37,10 +40,27 @@ _SESSION_MAX = 64
 # By account. A client sends several messages around a call, and calls have the limit of theirs.
 _MESSAGES_A_SECOND = 100
 _INSTRUCTIONS = (
-    "Each tool is one paid operation of a Tollway gateway; its description says what a successful "
-    "call costs. Failed calls cost nothing. An answer with code 302 has a link that the shop's "
-    "owner must open to approve."
+    "Each tool is an operation of a Tollway gateway; its description says what a successful call "
+    "costs. Failed calls cost nothing. An answer with code 302 has a link that the shop's owner "
+    "must open to approve."
 )
+# What goes with the operations, under the names of its tools. Those of a waybill take the objectId
+# of the answer that issued it.
+_MORE_TOOLS: dict[str, Operation] = {
+    "orders_by_number": ORDERS_BY_NUMBER,
+    **{
+        tool: operation
+        for operation in ACCOUNT_OPERATIONS
+        for tool, name in (
+            ("waybill_state", "account_waybills"),
+            ("waybill_label", "account_waybills_label"),
+            ("waybill_receiver", "account_waybills_receiver"),
+            ("waybill_cancel", "account_waybills_cancel"),
+            ("balance", "account_balance"),
+        )
+        if operation.name == name
+    },
+}
 
 
 class AgentTools:
@@ -49,7 +69,7 @@ class AgentTools:
     def __init__(
         self, operations: Sequence[Operation], pipeline: Pipeline, edge: Edge, database: Database
     ) -> None:
-        self._operations = {each.name: each for each in operations}
+        self._operations = {**{each.name: each for each in operations}, **_MORE_TOOLS}
         self._pipeline = pipeline
         self._calls = OwnCalls(edge)
         self._database = database
@@ -104,16 +124,18 @@ class AgentTools:
         call = await self._identify(_request_of(context))
         tools = [
             types.Tool(
-                name=each.name,
+                name=name,
                 title=each.title,
                 description=f"{each.title}. {self._cost(call, each)}",
                 input_schema=parameters_schema(each),
             )
-            for each in self._operations.values()
+            for name, each in self._operations.items()
         ]
         return types.ListToolsResult(tools=tools)
 
     def _cost(self, call: Call, operation: Operation) -> str:
+        if isinstance(operation, AccountOperation):
+            return "Costs nothing; takes a live token."
         price = self._pipeline.permit.price_of(call.caller, operation)
         if price is None:
             return "Your account may not call this: ask the operator."
@@ -172,7 +194,16 @@ class AgentTools:
         envelope, headers = await self._calls(operation, values, _own_headers(request), client)
         request_id = headers.get(b"x-request-id", b"").decode()
         text = json.dumps({**envelope, "request_id": request_id}, ensure_ascii=False)
-        return _result(text, envelope | {"request_id": request_id}, is_error=envelope["code"] != 0)
+        found = envelope | {"request_id": request_id}
+        result = _result(text, found, is_error=envelope["code"] != 0)
+        data = envelope["data"]
+        if data.get("content_type") == "image/png":
+            # An agent sees a picture only as one.
+            picture = types.ImageContent(
+                type="image", data=data["content"], mime_type=data["content_type"]
+            )
+            result.content.append(picture)
+        return result
 
 
 class _Budget:

@@ -7,11 +7,11 @@ the sums with the entries.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
-from sqlalchemy import Integer, and_, bindparam, func, or_, select
+from sqlalchemy import BigInteger, Integer, and_, bindparam, func, or_, select, union_all
 
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert
@@ -202,6 +202,67 @@ _OF_ACCOUNT = Query(
     .where(usage.c.account_id == bindparam("of_account"), *_of_span)
     .order_by(usage.c.start_s)
 )
+
+
+# What the sums do not have yet is added by quarters of an hour, at which days begin in every zone.
+_QUARTER_S = 900
+_span_start, _span_end = (bindparam(name, type_=BigInteger) for name in ("start_s", "end_s"))
+_quarter = (entry.c.at_ms // (_QUARTER_S * 1000) * _QUARTER_S).label("start_s")
+_late = (
+    select(_quarter, entry.c.operation, entry.c.amount)
+    .select_from(
+        balance.outerjoin(usage_cursor, _on_cursor).join(
+            entry,
+            and_(
+                entry.c.account_id == balance.c.account_id,
+                entry.c.unit == balance.c.unit,
+                entry.c.number > _reached,
+            ),
+        )
+    )
+    .where(
+        balance.c.account_id == bindparam("of_account"),
+        entry.c.kind == "charge",
+        entry.c.at_ms >= _span_start * 1000,
+        entry.c.at_ms < _span_end * 1000,
+    )
+    .subquery()
+)
+# One statement: no charge is in both parts, or in neither.
+_BY_DAY = Query(
+    union_all(
+        select(usage.c.start_s, usage.c.operation, usage.c.calls, usage.c.amount).where(
+            usage.c.account_id == bindparam("of_account"),
+            usage.c.span_s == DAY_S,
+            usage.c.start_s >= _span_start,
+            usage.c.start_s < _span_end,
+        ),
+        select(
+            _late.c.start_s, _late.c.operation, func.count(), -func.sum(_late.c.amount)
+        ).group_by(_late.c.start_s, _late.c.operation),
+    )
+)
+
+
+async def usage_by_day(
+    database: Database, account_id: str, first: date, last: date, zone: ZoneInfo
+) -> dict[tuple[date, str], tuple[int, int]]:
+    """The calls and amounts that an account was charged, by day and operation, up to this moment.
+    The cost does not grow with the calls."""
+    starts = {"start_s": day_start_s(first, zone), "end_s": day_start_s(last + _A_DAY, zone)}
+    rows = await database.fetch_long(_BY_DAY, account_id, of_account=account_id, **starts)
+    found: defaultdict[tuple[date, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for start_s, operation, calls, amount in rows:
+        key = datetime.fromtimestamp(start_s, zone).date(), operation or ""
+        found[key] = found[key][0] + calls, found[key][1] + int(amount)
+    return found
+
+
+_A_DAY = timedelta(days=1)
+
+
+def day_start_s(day: date, zone: ZoneInfo) -> int:
+    return int(datetime.combine(day, datetime.min.time(), zone).timestamp())
 
 
 async def usage_by_time(database: Database, span_s: int, since_s: int) -> Sequence[Row]:

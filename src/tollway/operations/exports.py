@@ -10,6 +10,7 @@ import asyncio
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -20,8 +21,11 @@ from tollway.contract.envelope import encode_data
 from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.charges import ActResult, Charge
 from tollway.operations.subject import Priced, Services, Stream
+from tollway.store.database import Transaction
 from tollway.store.sealing import SealError
+from tollway.webhooks.events import Event, record_event
 
 RECORDS_PER_PRICE = 100
 KEPT_S = 24 * 3600
@@ -88,7 +92,19 @@ def made(
         cursor,
         call.price * hundreds,
     )
-    return Priced(hundreds, encode_data(answer))
+    return Priced(hundreds, encode_data(answer), partial(_report, services, answer))
+
+
+async def _report(
+    services: Services, answer: Export, transaction: Transaction, charge: Charge
+) -> ActResult:
+    """Has the account's webhooks notified of an export, if it is paid."""
+    made_as = msgspec.structs.asdict(answer)
+    del made_as["withholding_money"]
+    data = {"request_id": charge.request_id, "operation": charge.operation, **made_as}
+    event = Event(charge.account_id, "export.ready", f"export:{charge.request_id}", data)
+    await record_event(transaction, services.runtime, event)
+    return ActResult(encode_data(answer), is_paid=True)
 
 
 def paid_hundreds(records: int) -> int:

@@ -28,10 +28,11 @@ from tollway.store.versions import Versions
 
 
 class Priced(NamedTuple):
-    """A payload that costs the price of a call so many times."""
+    """A payload that costs the price of a call so many times, and what is done with the charge."""
 
     times: int
     data: bytes
+    act: Act | None = None
 
 
 class Stream(NamedTuple):

@@ -30,7 +30,7 @@ class Perform:
             call.data = result
         elif isinstance(result, Priced):
             call.price *= result.times
-            call.data = result.data
+            call.data, call.act = result.data, result.act
         elif isinstance(result, Stream):
             call.data, call.stream = NO_DATA, self._begun(result, call.caller.account_id)
         elif callable(result):

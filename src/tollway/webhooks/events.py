@@ -19,6 +19,7 @@ EVENT_TYPES = {
     "consent.expiring": "a consent expires within 7 days",
     "token.expiring": "a token expires within 7 days",
     "waybill.settled": "a waybill without an answer was issued, or given up",
+    "export.ready": "an export was paid, and its file can be read",
     "webhook.test": "asked for by the account API",
 }
 

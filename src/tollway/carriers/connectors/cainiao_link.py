@@ -28,12 +28,14 @@ from tollway.carriers.connectors.connector import (
     NotSentError,
     OrderRef,
     OutcomeUnknownError,
+    Updated,
 )
 from tollway.carriers.connectors.http_exchange import exchange
 from tollway.carriers.labels.print_data import Party, routing_of
 
 ISSUE = "TMS_WAYBILL_GET"
 CANCEL = "TMS_WAYBILL_DISCARD"
+UPDATE = "TMS_WAYBILL_UPDATE"
 SUBSCRIPTIONS = "TMS_WAYBILL_SUBSCRIPTION_QUERY"
 
 # Codes of the LINK gateway itself. With these it has not forwarded the message; with any other (S06
@@ -79,6 +81,19 @@ def issue_content(wp_code: str, order: IssueOrder, template_url: str) -> str:
         "sender": _party(order.sender),
         "tradeOrderInfoDtos": [wanted],
         "needEncrypt": False,
+    }
+    return msgspec.json.encode(content).decode()
+
+
+def update_content(wp_code: str, order: IssueOrder, number: str, template_url: str) -> str:
+    """Names the waybill, and the whole of its new receiver."""
+    content = {
+        "cpCode": wp_code,
+        "waybillCode": number,
+        "objectId": order.ref.task_id,
+        "recipient": _party(order.recipient),
+        "sender": _party(order.sender),
+        "templateUrl": template_url,
     }
     return msgspec.json.encode(content).decode()
 
@@ -172,6 +187,16 @@ class CainiaoConnector:
         if _is_true(answer["success"]) and _is_true(answer.get("discardResult")):
             return Cancelled(number)
         return _declined(answer)
+
+    async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
+        content = update_content(self._wp_code, order, number, self._opened.link.template_url)
+        answer = await self._ask(UPDATE, content)
+        if not _is_true(answer["success"]):
+            return _declined(answer)
+        print_data = _text(answer.get("printData"))
+        if _text(answer.get("waybillCode")) != number or not print_data:
+            raise AnswerUnusableError("The answer has no print data for this waybill.")
+        return Updated(routing_of(print_data), print_data)
 
     async def subscriptions(self) -> list[Subscription]:
         """The branches that issue numbers for this merchant."""

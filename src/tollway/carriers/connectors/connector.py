@@ -9,7 +9,7 @@
 What the carrier refuses is no error but an answer, `Declined`.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -55,6 +55,13 @@ class Cancelled(msgspec.Struct, frozen=True):
     number: str
 
 
+class Updated(msgspec.Struct, frozen=True):
+    """The carrier expects the parcel for another receiver; the rest as for one that is issued."""
+
+    routing: RoutingInfo | None = None
+    print_data: str | None = None
+
+
 class ConnectorError(Exception):
     """There is no answer that counts; the text is one sentence for the log."""
 
@@ -87,3 +94,11 @@ class Connector(Protocol):
 
     async def cancel(self, order: OrderRef, number: str) -> Cancelled | Declined:
         """Takes a number back; doing it again is harmless."""
+
+
+@runtime_checkable
+class UpdatingConnector(Protocol):
+    """A connector whose protocol can also change the receiver of an issued waybill."""
+
+    async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
+        """Sends the whole new receiver; doing so again is harmless."""

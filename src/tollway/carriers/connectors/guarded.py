@@ -24,6 +24,8 @@ from tollway.carriers.connectors.connector import (
     IssueOrder,
     OrderRef,
     OutcomeUnknownError,
+    Updated,
+    UpdatingConnector,
 )
 from tollway.carriers.number_formats import number_problem
 
@@ -70,6 +72,14 @@ class GuardedConnector:
         async with self._message("cancel"):
             answer = await self._inner.cancel(order, number)
             return answer if isinstance(answer, Cancelled) else _passed_on(answer)
+
+    async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
+        inner = self._inner
+        if not isinstance(inner, UpdatingConnector):
+            return Declined("This carrier takes no changes of a receiver.")
+        async with self._message("update"):
+            answer = await inner.update(order, number)
+            return answer if isinstance(answer, Updated) else _passed_on(answer)
 
     @asynccontextmanager
     async def _message(self, what: str) -> AsyncIterator[None]:

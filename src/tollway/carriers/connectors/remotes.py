@@ -9,7 +9,7 @@ from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.connectors.breaker import Breaker
-from tollway.carriers.connectors.connector import Connector, NotSentError
+from tollway.carriers.connectors.connector import NotSentError
 from tollway.carriers.connectors.guarded import GuardedConnector
 from tollway.carriers.connectors.protocols import PROTOCOLS, Protocols
 
@@ -36,7 +36,7 @@ class Remotes:
 
     def connector(
         self, carrier: Carrier, opened: OpenedCarrierLink, *, is_counted: bool = True
-    ) -> Connector:
+    ) -> GuardedConnector:
         """Raises NotSentError while the protocol of the link is not installed. What is not counted
         neither shuts the carrier nor probes whether it answers again."""
         try:

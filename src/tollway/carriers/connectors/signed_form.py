@@ -28,6 +28,7 @@ from tollway.carriers.connectors.connector import (
     NotSentError,
     OrderRef,
     OutcomeUnknownError,
+    Updated,
 )
 from tollway.carriers.connectors.http_exchange import exchange
 from tollway.carriers.labels.print_data import Party, RoutingInfo
@@ -35,6 +36,7 @@ from tollway.carriers.labels.print_data import Party, RoutingInfo
 ISSUE = "TMS_WAYBILL_GET"
 LOOK_UP = "TMS_WAYBILL_QUERY"
 CANCEL = "TMS_WAYBILL_DISCARD"
+UPDATE = "TMS_WAYBILL_UPDATE"
 
 # Codes of a gateway before the carrier. With these it has not forwarded the message; with any other
 # (S06 timeout, S07 system error, …) it may have.
@@ -60,6 +62,10 @@ class _CancelContent(_Order, frozen=True, rename="camel"):
     waybill_code: str
 
 
+class _UpdateContent(_IssueContent, frozen=True, rename="camel"):
+    waybill_code: str
+
+
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
     """What every answer says; which fields are filled depends on the message."""
 
@@ -78,12 +84,11 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def issue_content(wp_code: str, order: IssueOrder) -> str:
-    content = _IssueContent(
-        **_order(wp_code, order.ref),
-        waybill_type=order.waybill_type,
-        sender=order.sender,
-        recipient=order.recipient,
-    )
+    return msgspec.json.encode(_IssueContent(**_whole(wp_code, order))).decode()
+
+
+def update_content(wp_code: str, order: IssueOrder, number: str) -> str:
+    content = _UpdateContent(**_whole(wp_code, order), waybill_code=number)
     return msgspec.json.encode(content).decode()
 
 
@@ -131,6 +136,15 @@ def digest(content: str, secret: str) -> str:
     return base64.b64encode(raw).decode()
 
 
+def _whole(wp_code: str, order: IssueOrder) -> dict[str, Any]:
+    return {
+        **_order(wp_code, order.ref),
+        "waybill_type": order.waybill_type,
+        "sender": order.sender,
+        "recipient": order.recipient,
+    }
+
+
 def _order(wp_code: str, ref: OrderRef) -> dict[str, Any]:
     return {
         "cp_code": wp_code,
@@ -172,6 +186,11 @@ class SignedFormConnector:
         content = cancel_content(self._wp_code, order, number)
         answer = await self._ask(CANCEL, order, content, self._deadline_s)
         return Cancelled(number) if answer.success else Declined(answer.error_msg)
+
+    async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
+        content = update_content(self._wp_code, order, number)
+        answer = await self._ask(UPDATE, order.ref, content, self._deadline_s)
+        return Updated(answer.routing_info) if answer.success else Declined(answer.error_msg)
 
     async def _ask(self, message: str, ref: OrderRef, content: str, deadline_s: float) -> Answer:
         """Sends one message, once."""

@@ -103,6 +103,15 @@ def label_of(text: str, signer: KeyedSigner) -> Label:
     return msgspec.json.decode(read.data, type=Label)
 
 
+def with_recipient(text: str, signer: KeyedSigner, recipient: Party, routing: RoutingInfo) -> str:
+    """Print data for another receiver, signed again."""
+    label = msgspec.structs.replace(
+        label_of(text, signer), recipient=recipient, routing_info=routing
+    )
+    template_url = msgspec.json.decode(text, type=_PrintData).template_url
+    return print_data(label, signer, template_url)
+
+
 class _CarriersData(msgspec.Struct, frozen=True, rename="camel"):
     routing_info: RoutingInfo
 

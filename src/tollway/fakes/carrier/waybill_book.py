@@ -1,4 +1,4 @@
-"""What the carrier does: issues, looks up and cancels waybills, each in its journal first.
+"""What the carrier does: issues, looks up, changes and cancels waybills, each in its journal first.
 
 The journal is one JSON object a line, on disk before the answer. It is read back at the start, so a
 carrier that was killed continues where it was.
@@ -47,6 +47,7 @@ class Journal:
 ISSUE = "TMS_WAYBILL_GET"
 LOOK_UP = "TMS_WAYBILL_QUERY"
 CANCEL = "TMS_WAYBILL_DISCARD"
+UPDATE = "TMS_WAYBILL_UPDATE"
 DIGIT = "#"
 OrderKey = tuple[str, str, str]
 
@@ -71,6 +72,8 @@ class WaybillBook:
             return self._look_up(message)
         if message.kind == CANCEL:
             return self._cancel(message)
+        if message.kind == UPDATE:
+            return self._update(message)
         raise MessageError("S04", f"There is no message {message.kind}.", message.object_id)
 
     def refuse(self, message: Message, reason: str) -> dict[str, Any]:
@@ -96,6 +99,14 @@ class WaybillBook:
         elif (_key(order), number) not in self._cancelled:
             return _no(message, "NO_SUCH_WAYBILL", f"There is no waybill {number} of this order.")
         return _yes(message, number, None)
+
+    def _update(self, message: Message) -> dict[str, Any]:
+        number, order = str(message.content.get("waybillCode", "")), _order(message)
+        routing = _routing(message)
+        if number not in self._in_force[_key(order)]:
+            return _no(message, "NO_SUCH_WAYBILL", f"There is no waybill {number} of this order.")
+        self._journal.write("updated", number=number, **order)
+        return _yes(message, number, routing)
 
     def _remember(self, line: Line) -> None:
         key = _key(line)

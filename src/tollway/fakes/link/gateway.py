@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 from xml.sax.saxutils import escape
 
-from tollway.fakes.link.messages import Message, MessageError, check_get, read_message
+from tollway.fakes.link.messages import Message, MessageError, check_get, check_update, read_message
 
 Answer = dict[str, Any]
 _STALL_S = 3600.0
@@ -51,6 +51,8 @@ class LinkGateway:
             return self._issue(message.content)
         if message.kind == "TMS_WAYBILL_DISCARD":
             return self._discard(message.content)
+        if message.kind == "TMS_WAYBILL_UPDATE":
+            return self._update(message.content)
         return self._subscriptions(message.content)
 
     def _issue(self, content: dict[str, Any]) -> Answer:
@@ -82,6 +84,19 @@ class LinkGateway:
             self.journal.append({"event": "discarded", "number": number})
             return {"success": True, "discardResult": True}
         return {"success": False, "errorCode": "S13", "errorMsg": "面单号不存在"}
+
+    def _update(self, content: dict[str, Any]) -> Answer:
+        check_update(content)
+        number = content["waybillCode"]
+        events = {each["event"] for each in self.journal if each.get("number") == number}
+        if "issued" not in events or "discarded" in events:
+            return {"success": False, "errorCode": "S13", "errorMsg": "面单号不存在"}
+        self.journal.append({"event": "updated", "number": number})
+        return {
+            "success": "true",
+            "waybillCode": number,
+            "printData": _print_data(content, content, number),
+        }
 
     def _subscriptions(self, content: dict[str, Any]) -> Answer:
         if content.keys() != {"cpCode"}:

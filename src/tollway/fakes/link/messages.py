@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 _FIELDS = {"msg_type", "logistic_provider_id", "to_code", "logistics_interface", "data_digest"}
-_KNOWN = {"TMS_WAYBILL_GET", "TMS_WAYBILL_DISCARD", "TMS_WAYBILL_SUBSCRIPTION_QUERY"}
+_KNOWN = {"TMS_WAYBILL_GET", "TMS_WAYBILL_DISCARD", "TMS_WAYBILL_UPDATE"} | {
+    "TMS_WAYBILL_SUBSCRIPTION_QUERY"
+}
 _ORDERS_MAX, _TRADES_MAX = 10, 100
 _CHANNELS = {"TB", "TM", "JD", "PDD", "DY", "OTHERS"}
 
@@ -66,6 +68,15 @@ def check_get(content: dict[str, Any]) -> None:
         raise _amiss("tradeOrderInfoDtos")
     for order in orders:
         _check_order(order)
+
+
+def check_update(content: dict[str, Any]) -> None:
+    needed = {"cpCode", "waybillCode", "objectId", "recipient", "sender", "templateUrl"}
+    _only(content, needed)
+    for name in ("cpCode", "waybillCode", "objectId"):
+        _text(content, name)
+    for name in ("recipient", "sender"):
+        _party(content, name)
 
 
 def _check_order(order: Any) -> None:

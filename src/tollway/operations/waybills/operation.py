@@ -1,6 +1,6 @@
 """Waybill issuing: its request, its response, and its descriptor."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -67,6 +67,18 @@ class WaybillRequest(msgspec.Struct, frozen=True):
     ] = None
 
 
+class ReceiverRequest(msgspec.Struct, frozen=True):
+    """Another receiver for an issued waybill: all of it, in the fields of its request."""
+
+    object_id: Annotated[str, Field(_ID, "The objectId of the waybill's answer.")]
+    receiver_province: Annotated[str, Field(_REGION, "Receiver province.")]
+    receiver_city: Annotated[str, Field(_REGION, "Receiver city.")]
+    receiver_town: Annotated[str, Field(_REGION, "Receiver district.")]
+    receiver_address: Annotated[str, Field(_STREET, "Receiver street address.")]
+    receiver_phone: Annotated[str, Field(_PHONE, "Receiver phone.")]
+    receiver_name: Annotated[str, Field(_NAME, "Receiver name.")]
+
+
 class WaybillResult(msgspec.Struct, frozen=True):
     """The payload. `code` is the carrier's verdict: 1 issued, 0 refused, for which see errorMsg."""
 
@@ -109,28 +121,34 @@ def check_request(request: WaybillRequest, _: ZoneInfo) -> None:
     if request.vvtype == NORMAL and request.shopCode is None:
         expected = _SHOP_CODE.expected
         raise Refusal(Reason.PARAMETER_MISSING, field="shopCode", expected=expected)
-    for party, found in _places(request):
-        if found.wrong is not None:
-            level, within = _LEVELS[found.wrong]
-            raise Refusal(
-                Reason.PARAMETER_INVALID,
-                field=f"{party}_{found.wrong}",
-                problem=Phrase(
-                    f"there is no such {level.en} in {within.en}", f"{within.zh}没有这个{level.zh}"
-                ),
-                expected=Phrase(f"the Chinese name of a {level.en}", f"{level.zh}的名称"),
-            )
-
-
-def doubtful_fields(request: WaybillRequest) -> list[str]:
-    """The parts of both addresses that are in no list, and may exist all the same."""
-    return [f"{party}_{part}" for party, found in _places(request) for part in found.doubtful]
-
-
-def _places(request: WaybillRequest) -> Iterator[tuple[str, Finding]]:
     for party in ("receiver", "sender"):
-        parts = (getattr(request, f"{party}_{part}") for part in _LEVELS)
-        yield party, find_place(*parts)
+        check_place(request, party)
+
+
+def check_place(request: msgspec.Struct, party: str) -> None:
+    """Refuses the address of a party that is in no province, city or district."""
+    found = _place(request, party)
+    if found.wrong is not None:
+        level, within = _LEVELS[found.wrong]
+        raise Refusal(
+            Reason.PARAMETER_INVALID,
+            field=f"{party}_{found.wrong}",
+            problem=Phrase(
+                f"there is no such {level.en} in {within.en}", f"{within.zh}没有这个{level.zh}"
+            ),
+            expected=Phrase(f"the Chinese name of a {level.en}", f"{level.zh}的名称"),
+        )
+
+
+def doubtful_fields(
+    request: msgspec.Struct, parties: Iterable[str] = ("receiver", "sender")
+) -> list[str]:
+    """The parts of addresses that are in no list, and may exist all the same."""
+    return [f"{party}_{part}" for party in parties for part in _place(request, party).doubtful]
+
+
+def _place(request: msgspec.Struct, party: str) -> Finding:
+    return find_place(*(getattr(request, f"{party}_{part}") for part in _LEVELS))
 
 
 WAYBILLS = Operation(

@@ -80,6 +80,10 @@ waybill = Table(
     Column("parent_number", String),
     # The fields of its request that its receipt warns of.
     Column("doubtful", String),
+    # When its label was first written: from then on its receiver stays.
+    Column("printed_at_s", BigInteger),
+    # A carrier is being asked for another receiver, or has not said what became of that.
+    Column("changing_until_s", BigInteger),
     Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),

@@ -17,6 +17,7 @@ from tollway.carriers.waybills import (
     cancel_waybill,
     find_by_number,
     list_waybills,
+    print_waybills,
 )
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
@@ -174,7 +175,7 @@ async def show_waybill(context: Context) -> Response:
     if waybill.request_id:
         href = address("/operator/request", id=waybill.request_id)
         facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
-    label = address(f"{WAYBILL}/label", **named, kind="png")
+    label = address(f"{WAYBILL}/label", **named, kind="png", preview="1")
     blocks: list[Block] = [
         Columns(
             [
@@ -215,7 +216,10 @@ _TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
 async def waybill_label(context: Context) -> Response:
     kind = context.query("kind")
     kind = kind if kind in _TYPES else "png"
-    stored, vault = await _waybill(context), context.services.vault
+    vault = context.services.vault
+    stored = await _waybill(context)
+    if not context.query("preview"):
+        (stored,) = await print_waybills(context.database, [stored], context.runtime)
 
     def drawn() -> bytes:
         label = label_of(stored.own_print_data(vault), vault.label_signer)

@@ -282,6 +282,8 @@ CREATE TABLE waybill (
     refusal VARCHAR COLLATE "C",
     parent_number VARCHAR COLLATE "C",
     doubtful VARCHAR COLLATE "C",
+    printed_at_s BIGINT,
+    changing_until_s BIGINT,
     fingerprints VARCHAR COLLATE "C" NOT NULL,
     sealed BYTEA NOT NULL,
     PRIMARY KEY (account_id, object_id),

@@ -281,6 +281,8 @@ CREATE TABLE waybill (
     refusal VARCHAR,
     parent_number VARCHAR,
     doubtful VARCHAR,
+    printed_at_s BIGINT,
+    changing_until_s BIGINT,
     fingerprints VARCHAR NOT NULL,
     sealed BLOB NOT NULL,
     PRIMARY KEY (account_id, object_id),

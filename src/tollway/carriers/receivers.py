@@ -1,0 +1,236 @@
+"""Another receiver for an issued waybill, until its label is printed.
+
+A waybill from a pool is changed in one commit. A remote carrier is asked between two: the first
+reserves the waybill, so that no label shows one receiver while the carrier expects another. Without
+an answer it stays reserved for as long as the message may still arrive. Then the change can be sent
+again: it names the whole receiver, so the last one counts.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import BigInteger, bindparam, null, or_
+
+from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
+from tollway.carriers.carriers import Carrier, find_carrier
+from tollway.carriers.connectors.connector import (
+    ConnectorError,
+    Declined,
+    IssueOrder,
+    NotSentError,
+    Updated,
+)
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.labels.print_data import Label, Party, label_of, with_recipient
+from tollway.carriers.pending import ref_of
+from tollway.carriers.routes import find_routing
+from tollway.carriers.vault import Fingerprints, Vault
+from tollway.carriers.waybills import PrintDataOfBoth, StoredWaybill, find_own
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.clock import common_ms
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.carriers import waybill
+
+_NOT_SERVED = Phrase("the carrier does not deliver there", "该快递公司不派送该地区")
+_SERVED = Phrase("a province that it delivers to", "其派送的省份")
+_PRINTED = Phrase("its label was printed", "面单已打印")
+_CANCELLED = Phrase("it is cancelled", "已取消")
+_NOT_CONNECTED = Phrase("its carrier is no longer connected", "快递公司已断开连接")
+
+_its_key = (
+    waybill.c.account_id == bindparam("of_account"),
+    waybill.c.object_id == bindparam("wanted"),
+    waybill.c.state == "issued",
+)
+_until, _now = (bindparam(name, type_=BigInteger) for name in ("until_s", "now_s"))
+_RESERVE = Query(
+    waybill.update()
+    .where(
+        *_its_key,
+        waybill.c.printed_at_s.is_(None),
+        or_(waybill.c.changing_until_s.is_(None), waybill.c.changing_until_s <= _now),
+    )
+    .values(changing_until_s=_until)
+)
+_RELEASE = Query(
+    waybill.update()
+    .where(*_its_key, waybill.c.changing_until_s == _until)
+    .values(changing_until_s=null())
+)
+_change = waybill.update().values(
+    changing_until_s=null(),
+    doubtful=bindparam("new_doubtful"),
+    fingerprints=bindparam("new_fingerprints"),
+    sealed=bindparam("new_sealed"),
+)
+# A waybill of a pool is never reserved.
+_CHANGE = Query(_change.where(*_its_key, waybill.c.printed_at_s.is_(None)))
+_CHANGE_RESERVED = Query(_change.where(*_its_key, waybill.c.changing_until_s == _until))
+
+
+class Receiver(NamedTuple):
+    """A receiver: as the label shows it, its fields as they were sent, and those of them that are
+    in no list of places."""
+
+    party: Party
+    fields: Mapping[str, str]
+    doubtful: list[str]
+
+
+class ReceiverChanges:
+    """Changes receivers in one database."""
+
+    def __init__(
+        self, database: Database, remotes: Remotes, vault: Vault, runtime: Runtime
+    ) -> None:
+        self._database = database
+        self._remotes = remotes
+        self._vault = vault
+        self._runtime = runtime
+
+    async def change(self, stored: StoredWaybill, to: Receiver) -> StoredWaybill:
+        """The waybill with its new receiver; one that it has already changes nothing."""
+        of = stored.waybill
+        is_same = not stored.fingerprints.differing(self._fingerprints(stored, to))
+        if is_same and of.state == "issued" and of.changing_until_s is None:
+            return stored
+        self._refuse_final(stored)
+        carrier = await find_carrier(self._database, of.wp_code)
+        if carrier is not None and not carrier.area.serves(to.party.address.province):
+            raise Refusal(
+                Reason.PARAMETER_INVALID,
+                field="receiver_province",
+                problem=_NOT_SERVED,
+                expected=_SERVED,
+            )
+        if of.hold_id is None:
+            return await self._database.write(lambda tx: self._store(tx, stored, to, Updated()))
+        opened = await find_link(self._database, self._vault.sealer, of.wp_code)
+        if carrier is None or opened is None:
+            raise Refusal(Reason.WAYBILL_FINAL, why=_NOT_CONNECTED)
+        return await self._at_carrier(stored, to, carrier, opened)
+
+    async def _at_carrier(
+        self, stored: StoredWaybill, to: Receiver, carrier: Carrier, opened: OpenedCarrierLink
+    ) -> StoredWaybill:
+        of, wait_s = stored.waybill, opened.link.settle_after_s
+        until_s = await self._database.write(lambda tx: self._reserve(tx, stored, wait_s))
+        label = self._label(stored)
+        order = IssueOrder(
+            ref_of(of),
+            label.sender,
+            to.party,
+            label.shipping_option.waybill_type,
+            label.parcel.goods_name if label.parcel else None,
+        )
+        try:
+            connector = self._remotes.connector(carrier, opened)
+            answer = await connector.update(order, of.number or "")
+        except NotSentError:
+            await self._release(stored, until_s)
+            raise Refusal(Reason.CARRIER_UNREACHABLE) from None
+        except ConnectorError:
+            raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s) from None
+        if isinstance(answer, Declined):
+            await self._release(stored, until_s)
+            why = Phrase(answer.reason.rstrip(".。"), answer.reason.rstrip(".。"))
+            raise Refusal(Reason.WAYBILL_FINAL, why=why)
+        return await self._database.write(
+            lambda tx: self._store(tx, stored, to, answer, until_s=until_s)
+        )
+
+    async def _reserve(self, transaction: Transaction, stored: StoredWaybill, for_s: int) -> int:
+        """Reserves a waybill; until when, which is also what tells one reservation from others."""
+        of = stored.waybill
+        now_s = await common_ms(transaction, self._runtime.at_ms()) // 1000
+        until_s = now_s + for_s + 1
+        is_reserved = await transaction.execute(
+            _RESERVE,
+            of_account=of.account_id,
+            wanted=of.object_id,
+            now_s=now_s,
+            until_s=until_s,
+        )
+        if not is_reserved:
+            raise await self._refusal(transaction, stored, now_s)
+        return until_s
+
+    async def _release(self, stored: StoredWaybill, until_s: int) -> None:
+        of = stored.waybill
+        await self._database.write_statement(
+            _RELEASE, of_account=of.account_id, wanted=of.object_id, until_s=until_s
+        )
+
+    async def _store(
+        self,
+        transaction: Transaction,
+        stored: StoredWaybill,
+        to: Receiver,
+        answer: Updated,
+        *,
+        until_s: int | None = None,
+    ) -> StoredWaybill:
+        of, vault = stored.waybill, self._vault
+        routing = answer.routing or await find_routing(
+            transaction, of.wp_code, self._label(stored).sender.address, to.party.address
+        )
+        own = with_recipient(stored.own_print_data(vault), vault.label_signer, to.party, routing)
+        text = own
+        if answer.print_data is not None:
+            text = msgspec.json.encode(PrintDataOfBoth(answer.print_data, own)).decode()
+        others = [each for each in (of.doubtful or "").split() if not each.startswith("receiver_")]
+        values = {
+            "of_account": of.account_id,
+            "wanted": of.object_id,
+            "new_doubtful": " ".join([*to.doubtful, *others]) or None,
+            "new_fingerprints": msgspec.json.encode(self._fingerprints(stored, to)).decode(),
+            "new_sealed": vault.seal(text, of.context),
+        }
+        if until_s is None:
+            is_stored = await transaction.execute(_CHANGE, **values)
+        else:
+            is_stored = await transaction.execute(_CHANGE_RESERVED, **values, until_s=until_s)
+        if not is_stored:
+            raise await self._refusal(transaction, stored, 0)
+        changed = await find_own(transaction, of.account_id, of.object_id)
+        assert changed is not None
+        subject, after = f"account {of.account_id}", {"number": of.number, "receiver": "changed"}
+        await record_act(
+            transaction, self._runtime, "waybill change", subject, before=of, after=after
+        )
+        return changed
+
+    async def _refusal(
+        self, transaction: Transaction, stored: StoredWaybill, now_s: int
+    ) -> Refusal:
+        """Why it cannot be changed now: another call was faster."""
+        of = stored.waybill
+        found = await find_own(transaction, of.account_id, of.object_id)
+        if found is None:
+            return Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+        self._refuse_final(found)
+        wait_s = max(1, (found.waybill.changing_until_s or 0) - now_s) if now_s else 1
+        return Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
+
+    def _refuse_final(self, stored: StoredWaybill) -> None:
+        of = stored.waybill
+        if of.state == "cancelled":
+            raise Refusal(Reason.WAYBILL_FINAL, why=_CANCELLED)
+        if of.state != "issued" or of.number is None:
+            raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+        if of.printed_at_s is not None:
+            raise Refusal(Reason.WAYBILL_FINAL, why=_PRINTED)
+
+    def _label(self, stored: StoredWaybill) -> Label:
+        return label_of(stored.own_print_data(self._vault), self._vault.label_signer)
+
+    def _fingerprints(self, stored: StoredWaybill, to: Receiver) -> Fingerprints:
+        """Of all fields, those of the receiver being new."""
+        before = stored.fingerprints
+        new = self._vault.fingerprints(to.fields, stored.waybill.context, before.key_id)
+        return Fingerprints(before.key_id, {**before.of, **new.of})
