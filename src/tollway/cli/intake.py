@@ -176,8 +176,9 @@ async def _import(
         progress = stack.enter_context(_progress(file))
         result = await load(database, loader, chunks, reject_file.write, progress)
     shown_rejects = str(rejects_path) if result.rejected else None
+    records = "record" if result.read == 1 else "records"
     shown = [
-        f"{result.read:,} records read, {result.stored:,} stored "
+        f"{result.read:,} {records} read, {result.stored:,} stored "
         f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
     ]
     if result.rejected:

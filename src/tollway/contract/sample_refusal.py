@@ -40,4 +40,6 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         values["other"] = next(iter(doubled.other_names), doubled.name)
         values["expected"] = doubled.field.kind.expected
         values["fields"] = fields[0].name
+        if reason is Reason.PARAMETER_UNKNOWN:
+            values["field"] = doubled.name[:1].upper() + doubled.name[1:]
     return Refusal(reason, **values)
