@@ -100,6 +100,11 @@ def test_what_no_retry_can_help_is_not_repeated(world: Gateway) -> None:
     refused = pytest.raises(errors.PermissionMissingError)
     with Client(stranger.token, world.base_url) as client, refused:
         client.orders(owner_id=SHOP.id)
+    # What a token may not do is no empty balance.
+    tester = new_caller(world.store, kind="test")
+    refused = pytest.raises(errors.PermissionMissingError, match="LIVE_TOKEN_NEEDED")
+    with Client(f" {tester.token}\n", world.base_url) as client, refused:
+        client.account.balance()
     with Client("tw_live_", world.base_url) as client, pytest.raises(errors.CredentialInvalidError):
         client.orders(owner_id=SHOP.id)
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests.docs.pages import DOCS, blocks_of
+from tests.docs.pages import DOCS, ROOT, blocks_of
 from tests.support.forks import programs
 from tollway_client import Client, testing
 
@@ -30,6 +30,16 @@ def test_the_examples_run(
     assert "Ask the owner to open http" in printed
     assert isinstance(names["orders"], list) and isinstance(names["claims"], list)
     assert len(names["orders"]) > 100 and names["claims"]
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("sdk", ["python", "javascript"])
+def test_the_readme_of_a_package_begins_as_its_page_does(sdk: str) -> None:
+    folder = {"python": "python", "javascript": "typescript"}[sdk]
+    (shown,) = blocks_of(ROOT / "sdk" / folder / "README.md")
+    assert shown.text == next(
+        block.text for block in blocks_of(DOCS / f"call/{sdk}.md") if block.language == sdk
+    )
 
 
 @pytest.mark.sqlite

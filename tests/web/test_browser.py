@@ -1,6 +1,7 @@
 """Journeys in a real browser: the Chromium of the machine, skipped where there is none."""
 
 import html
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tests.support.stores import Store
 from tests.web.test_caller import new_member
 from tests.web.test_operator import operator_link
 from tollway.ledger.accounts import open_account
+from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 
 T = TypeVar("T")
 _CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -256,3 +258,34 @@ def test_an_owner_approves_and_revokes_in_chinese(
     page.get_by_role("button", name="撤销").click()
     page.get_by_text("已撤销，").wait_for()
     assert ask(gateway, asker, person.id).code == 302
+
+
+def test_every_operation_is_tried_from_the_reference_alone(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    """As a new user: with a test token, and what the pages show."""
+    tester = aside(lambda: new_caller(store, operations=OPERATIONS, kind="test", rate_limit=1000))
+    page = new_page(gateway.base_url)
+    page.goto("/docs")
+    names = [each.name for each in WITH_COMPANIONS if not each.is_file]
+    for name in names:
+        page.goto("/docs")
+        page.locator(f"a[href='/docs/{name}']").first.click()
+        page.get_by_label("Test token").fill(tester.token)
+        page.get_by_role("button", name="Send").click()
+        answer = page.locator("#try-answer")
+        answer.filter(has_text='"code"').wait_for()
+        assert json.loads(answer.inner_text())["code"] == 0, (name, answer.inner_text())
+    # What is wrong is said by the gateway, or by the page.
+    page.locator("input[data-json], #try-owner_id").first.fill("")
+    page.get_by_role("button", name="Send").click()
+    page.locator("#try-answer").filter(has_text="100").wait_for()
+    page.goto("/docs/orders_by_number")
+    page.get_by_label("Test token").fill(tester.token)
+    page.get_by_label("order_sn").fill("[not JSON")
+    page.get_by_role("button", name="Send").click()
+    page.locator("#try-answer").filter(has_text="SyntaxError").wait_for()
+    assert page.get_by_role("heading", name="Codes").count() == 1
+    chinese = new_page(gateway.base_url, locale="zh-CN")
+    chinese.goto("/docs/orders")
+    chinese.get_by_text("在沙箱中试用").wait_for()

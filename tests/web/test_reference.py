@@ -66,6 +66,8 @@ def test_every_parameter_field_and_code_is_shown(
         assert reason.name in page
     for name in operation.response_type.__struct_fields__:
         assert name in page
+    for code in {reason.value.code for reason in operation.reasons}:
+        assert f'"code": {code},' in page
 
 
 def test_the_other_pages_list_operations_codes_and_the_sandbox(served: Gateway) -> None:
@@ -78,6 +80,11 @@ def test_the_other_pages_list_operations_codes_and_the_sandbox(served: Gateway) 
     for value in ("880012001", "880012002", "116385041", "620145000137", "YTO", "DBKD"):
         assert value in sandbox
     assert "carrier:refused" in sandbox
+    # What a reader of the answers could not guess.
+    assert "the carrier's answer: 1 issued, 0 refused" in _page(served, "/docs/waybills")
+    assert "order_status" in _page(served, "/docs/orders", "zh").partition("<table")[0]
+    for header in ("Idempotency-Key", "X-Tollway-Reason", "Retry-After"):
+        assert header in index
     assert "沙箱中的数据" in _page(served, "/docs/sandbox", "zh")
 
 

@@ -46,6 +46,7 @@ def sentences() -> frozenset[str]:
     found = {each for path in _WEB.rglob("*.py") for each in _in_code(path)}
     found |= {each for path in _WEB.rglob("*.html") for each in _in_template(path)}
     found |= {operation.title for operation in WITH_COMPANIONS}
+    found |= {operation.note for operation in WITH_COMPANIONS if operation.note}
     found |= {operation.consent.asks for operation in WITH_COMPANIONS if operation.consent}
     for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
         found.add(operation.title)

@@ -89,7 +89,7 @@ class Core:
     """Makes calls: paced, repeated where that is safe, with errors by reason."""
 
     def __init__(self, token: str, retries: int, language: str) -> None:
-        self._headers = {"Authorization": f"Bearer {token}", "Accept-Language": language}
+        self._headers = {"Authorization": f"Bearer {token.strip()}", "Accept-Language": language}
         self._retries = retries
         self._pacer = Pacer()
 

@@ -91,7 +91,15 @@ class _SyncFile:
 
 
 class SyncDriver:
-    """A client for threads: one can be shared by any number of them."""
+    """A client for threads: one can be shared by any number of them.
+
+    token: of your account; a test token uses the sandbox.
+    base_url: where the gateway is, such as https://gateway.example.
+    retries: how often a call is repeated that may succeed then.
+    timeout_s: how long one attempt may wait for the gateway.
+    language: of messages, such as zh.
+    http: what sends the requests, if not a client of its own; closing this closes it too.
+    """
 
     def __init__(
         self,
@@ -205,7 +213,15 @@ class _AsyncFile:
 
 
 class AsyncDriver:
-    """A client for asyncio: one can be shared by any number of tasks of one event loop."""
+    """A client for asyncio: one can be shared by any number of tasks of one event loop.
+
+    token: of your account; a test token uses the sandbox.
+    base_url: where the gateway is, such as https://gateway.example.
+    retries: how often a call is repeated that may succeed then.
+    timeout_s: how long one attempt may wait for the gateway.
+    language: of messages, such as zh.
+    http: what sends the requests, if not a client of its own; closing this closes it too.
+    """
 
     def __init__(
         self,

@@ -11,8 +11,8 @@ TollwayError
 │   ├── RetryLaterError       202
 │   │   └── ThrottledError    202: too many calls in a second
 │   ├── OperationClosedError  203
-│   ├── PermissionMissingError  204: the account may not call this
-│   ├── UsedUpError           204: too few calls or credits left
+│   ├── PermissionMissingError  204: the account or the token may not do this
+│   ├── UsedUpError           204: too few calls or credits left, or the token's of a day
 │   ├── NotAuthorizedError    302: the owner has not approved; has the link to ask for it
 │   ├── CredentialInvalidError  401
 │   └── UnknownPathError      404
@@ -63,7 +63,8 @@ class RefusedError(TollwayError):
         self.request_id = request_id
         self.status = status
         self.retry_after_s = retry_after_s
-        super().__init__(f"{self.code} {reason or ''}: {self.message} (request {request_id})")
+        named = f"{self.code} {reason}" if reason else str(self.code)
+        super().__init__(f"{named}: {self.message} (request {request_id})")
 
     @property
     def is_retryable(self) -> bool:
@@ -146,14 +147,16 @@ _BY_CODE: dict[int, type[RefusedError]] = {
     200: SystemFaultError,
     202: RetryLaterError,
     203: OperationClosedError,
-    204: UsedUpError,
+    204: PermissionMissingError,
     302: NotAuthorizedError,
     401: CredentialInvalidError,
     404: UnknownPathError,
 }
 _BY_REASON: dict[str, type[RefusedError]] = {
     "THROTTLED": ThrottledError,
-    "PERMISSION_MISSING": PermissionMissingError,
+    "CALLS_USED_UP": UsedUpError,
+    "CREDITS_USED_UP": UsedUpError,
+    "TOKEN_DAY_USED_UP": UsedUpError,
 }
 
 

@@ -194,7 +194,8 @@ class WaybillResult(Payload):
 
 @dataclass(frozen=True)
 class OrderEntry:
-    """One order."""
+    """One order. Times are in milliseconds. `order_status` is 1 to be shipped, 2 shipped or 3
+    received; `remark_tag` 1 red, 2 yellow, 3 green, 4 blue or 5 purple."""
 
     receiver_name: str
     receiver_phone: str

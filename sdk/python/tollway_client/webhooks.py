@@ -56,6 +56,8 @@ def verify(
 
 
 def _key(secret: str) -> bytes:
+    if not secret.startswith(_SECRET_START):
+        raise ValueError(f"A secret is {_SECRET_START} and base64.")
     try:
         return b64decode(secret[len(_SECRET_START) :], validate=True)
     except Base64Error:

@@ -65,7 +65,7 @@ export class Core {
   constructor(options: ClientOptions) {
     this.baseUrl = options.baseUrl.replace(/\/+$/, "");
     this.headers = {
-      Authorization: `Bearer ${options.token}`,
+      Authorization: `Bearer ${options.token.trim()}`,
       "Accept-Language": options.language ?? "en",
     };
     this.retries = options.retries ?? 4;

@@ -12,8 +12,8 @@
  * │   ├── RetryLaterError       202
  * │   │   └── ThrottledError    202: too many calls in a second
  * │   ├── OperationClosedError  203
- * │   ├── PermissionMissingError  204: the account may not call this
- * │   ├── UsedUpError           204: too few calls or credits left
+ * │   ├── PermissionMissingError  204: the account or the token may not do this
+ * │   ├── UsedUpError           204: too few calls or credits left, or the token's of a day
  * │   ├── NotAuthorizedError    302: the owner has not approved; has the link to ask for it
  * │   ├── CredentialInvalidError  401
  * │   └── UnknownPathError      404
@@ -105,7 +105,7 @@ export class NotAuthorizedError extends RefusedError {
 /** The carrier issued no waybill, and nothing was charged; `result` is the whole answer. */
 export class CarrierRefusedError extends TollwayError {
   constructor(readonly result: WaybillResult) {
-    super(String(result.errorMsg));
+    super(String(result.errorMsg ?? "The carrier refused, and gave no reason."));
   }
 }
 
@@ -119,14 +119,16 @@ const BY_CODE: Record<number, typeof RefusedError> = {
   200: SystemFaultError,
   202: RetryLaterError,
   203: OperationClosedError,
-  204: UsedUpError,
+  204: PermissionMissingError,
   302: NotAuthorizedError,
   401: CredentialInvalidError,
   404: UnknownPathError,
 };
 const BY_REASON: Record<string, typeof RefusedError> = {
   THROTTLED: ThrottledError,
-  PERMISSION_MISSING: PermissionMissingError,
+  CALLS_USED_UP: UsedUpError,
+  CREDITS_USED_UP: UsedUpError,
+  TOKEN_DAY_USED_UP: UsedUpError,
 };
 
 /** The error of an answer. */

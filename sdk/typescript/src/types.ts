@@ -157,7 +157,10 @@ export interface WaybillResult {
   withholding_money: number;
 }
 
-/** One order. */
+/**
+ * One order. Times are in milliseconds. `order_status` is 1 to be shipped, 2 shipped or 3
+ * received; `remark_tag` 1 red, 2 yellow, 3 green, 4 blue or 5 purple.
+ */
 export interface OrderEntry {
   receiver_name: string;
   receiver_phone: string;

@@ -119,6 +119,8 @@ class Operation:
     body_max_bytes: int = 16_384
     # How many members all objects of a JSON body may have together.
     members_max: int = PARAMETERS_MAX
+    # What a reader of its answers must know, for the reference.
+    note: str = ""
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:

@@ -40,6 +40,20 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         values["other"] = next(iter(doubled.other_names), doubled.name)
         values["expected"] = doubled.field.kind.expected
         values["fields"] = fields[0].name
+        names = [each.name for each in fields]
+        for end, known in _WINDOWS.items():
+            values[end] = next((each for each in known if each in names), values[end])
         if reason is Reason.PARAMETER_UNKNOWN:
-            values["field"] = doubled.name[:1].upper() + doubled.name[1:]
+            values["field"] = f"{doubled.name}s"
+        if reason is Reason.FILTER_NEEDS_ENHANCED:
+            values["field"] = names[-1]
+    if reason is Reason.BODY_TOO_LARGE:
+        values["limit"] = operation.body_max_bytes
     return Refusal(reason, **values)
+
+
+# The ends of windows, as operations name them.
+_WINDOWS = {
+    "start": ("startTime", "start_time", "from_date"),
+    "end": ("endTime", "end_time", "to_date"),
+}

@@ -126,7 +126,7 @@ class AgentTools:
             types.Tool(
                 name=name,
                 title=each.title,
-                description=f"{each.title}. {self._cost(call, each)}",
+                description=" ".join(f"{each.title}. {each.note} {self._cost(call, each)}".split()),
                 input_schema=parameters_schema(each),
             )
             for name, each in self._operations.items()

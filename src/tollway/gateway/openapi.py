@@ -111,6 +111,7 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
+        **({"description": operation.note} if operation.note else {}),
         "parameters": headers,
         "responses": responses_of(
             payload,

@@ -70,6 +70,7 @@ class ReferencePages:
         if example is not None:
             samples = samples_of(first, example.request(self._today()), self._base)
             blocks.insert(0, Code(say("Your first call, in the sandbox"), samples[:1]))
+        blocks.insert(1, _headers(visit.view))
         return self._page(visit, say("API reference"), blocks, lead=say(_LEAD))
 
     async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
@@ -125,15 +126,33 @@ class ReferencePages:
                 answer = msgspec.json.format(msgspec.json.encode(example.answer)).decode()
                 blocks.append(Code(say("Example of data"), [("JSON", answer)]))
             blocks.append(_codes_of(operation.reasons, operation, view))
+            blocks.append(self._refusals_of(operation, view))
             return self._page(
                 visit,
                 view.say(operation.title),
                 blocks,
+                lead=say(operation.note) if operation.note else "",
                 tried=operation if example is not None else None,
                 request=request,
             )
 
         return show
+
+    def _refusals_of(self, operation: Operation, view: View) -> Code:
+        """The answer of one reason for each code."""
+        at_s = int(self._web.now_s())
+        answers: dict[str, str] = {}
+        for reason in operation.reasons:
+            refusal = sample_refusal(reason, operation)
+            data: dict[str, object] = {}
+            if reason is Reason.NOT_AUTHORIZED:
+                data = {"authorize_url": f"{self._base}/authorize/…", "expires_at": at_s + 86_400}
+            code, message = reason.value.code, refusal.message(view.language)
+            envelope = {"code": code, "msg": message, "msec": 1, "time": at_s, "data": data}
+            header = f"X-Tollway-Reason: {reason.name}"
+            text = msgspec.json.format(msgspec.json.encode(envelope)).decode()
+            answers.setdefault(str(code), f"{header}\n\n{text}")
+        return Code(view.say("Answers of refused calls"), sorted(answers.items()))
 
     def _page(
         self,
@@ -162,7 +181,7 @@ class ReferencePages:
             live_s=0,
             is_printable=False,
             tried=tried,
-            request=request,
+            fields=[] if tried is None else _tried_fields(tried, request or {}),
         )
 
     def _today(self) -> Any:
@@ -183,6 +202,25 @@ def _path(operation: Operation) -> str:
     return f"{DOCS_PATH}/{operation.name}"
 
 
+class TriedField(NamedTuple):
+    """A field of the form that tries an operation. A list is typed as JSON."""
+
+    name: str
+    value: str
+    is_json: bool
+
+
+def _tried_fields(operation: Operation, request: dict[str, Any]) -> list[TriedField]:
+    found = []
+    for name, field, _, _ in declared_fields(operation.request_type):
+        is_json = field.kind.schema().get("type") == "array"
+        value = request.get(name, "")
+        if is_json and value:
+            value = msgspec.json.encode(value).decode()
+        found.append(TriedField(name, str(value), is_json))
+    return found
+
+
 def _list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
     return Table(
         [Column(view.say("Operation")), Column(view.say("Address"))],
@@ -198,6 +236,29 @@ def _list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
     )
 
 
+_HEADERS = (
+    ("Authorization", sentence("Bearer and a token: of your account's page, or of your operator.")),
+    ("Idempotency-Key", sentence("A retry with the same key within a day is not charged again.")),
+    ("Accept-Language", sentence("zh for messages in Chinese.")),
+    ("X-Tollway-Dry-Run", sentence("1: what the call would cost, without making it.")),
+    ("X-Tollway-Outcome", sentence("With a test token: the answer that you want to see.")),
+    ("X-Request-Id", sentence("In each answer: the id of the call, and of its receipt.")),
+    ("X-Tollway-Reason", sentence("In the answer of a refused call: the name of the reason.")),
+    ("RateLimit", sentence("In each answer: how many calls are left of this second.")),
+    ("Retry-After", sentence("With code 202: after how many seconds to try again.")),
+)
+
+
+def _headers(view: View) -> Table:
+    say = view.say
+    return Table(
+        [Column(say("Header")), Column(say("Meaning"))],
+        [[Cell(name, "mono"), Cell(say(meaning))] for name, meaning in _HEADERS],
+        Empty(""),
+        title=say("Headers"),
+    )
+
+
 def _facts_of(operation: Operation, view: View) -> Facts:
     say = view.say
     facts = [
@@ -206,7 +267,10 @@ def _facts_of(operation: Operation, view: View) -> Facts:
     ]
     if operation.default_price:
         in_calls = operation.unit is Unit.CALLS
-        facts.append((say("Paid in"), Cell(say("calls") if in_calls else say("credits"))))
+        unit = say("calls") if in_calls else say("credits")
+        # Accounts may have prices of their own.
+        price = Cell(f"{operation.default_price} {unit}")
+        facts.append((say("Price, unless agreed otherwise"), price))
     if operation.companion_of:
         its = BY_NAME[operation.companion_of]
         facts.append((say("Permitted, limited and paid as"), Cell(say(its.title), href=_path(its))))
@@ -250,6 +314,10 @@ def _fields_of(operation: Operation, view: View) -> Table:
     return Table(columns, rows, Empty(""), title=view.say("Fields of data"))
 
 
+# As JSON names them.
+_TYPES: dict[object, str] = {int: "integer", float: "number", bool: "boolean", Any: "object"}
+
+
 def _fields(kind: type[msgspec.Struct], prefix: str = "") -> list[tuple[str, str]]:
     found = []
     for name, hint in get_type_hints(kind).items():
@@ -260,7 +328,7 @@ def _fields(kind: type[msgspec.Struct], prefix: str = "") -> list[tuple[str, str
             found += _fields(inner, f"{prefix}{name}{mark}.")
             continue
         may_be_null = type(None) in get_args(hint)
-        word = getattr(inner, "__name__", "object") + ("[]" if is_list else "")
+        word = _TYPES.get(inner, "string") + ("[]" if is_list else "")
         found.append((f"{prefix}{name}", f"{word} | null" if may_be_null else word))
     return found
 
@@ -281,7 +349,7 @@ def _codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Ta
                 Cell(sample_refusal(each, operation).message(view.language)),
                 Cell(str(each.value.status), "number"),
             ]
-            for each in reasons
+            for each in sorted(reasons, key=lambda each: each.value.code)
         ],
         Empty(""),
         title=say("Codes"),

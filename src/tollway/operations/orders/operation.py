@@ -58,7 +58,8 @@ ENHANCED_ONLY = ("start_time", "end_time", "remark", "remarkTag", "remarkTagName
 
 
 class OrderEntry(msgspec.Struct, frozen=True, gc=False):
-    """One order."""
+    """One order. Times are in milliseconds. `order_status` is 1 to be shipped, 2 shipped or 3
+    received; `remark_tag` 1 red, 2 yellow, 3 green, 4 blue or 5 purple."""
 
     receiver_name: str
     receiver_phone: str
@@ -125,4 +126,6 @@ ORDERS = Operation(
     ),
     check=check_filters,
     own_reasons=(Reason.FILTER_NEEDS_ENHANCED, Reason.WINDOW_BACKWARDS),
+    note="The newest order comes first. Times are in milliseconds. order_status is 1 to be "
+    "shipped, 2 shipped or 3 received; remark_tag 1 red, 2 yellow, 3 green, 4 blue or 5 purple.",
 )

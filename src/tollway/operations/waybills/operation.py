@@ -177,4 +177,6 @@ WAYBILLS = Operation(
         Reason.CARRIER_SILENT,
     ),
     may_be_free=True,
+    note="Also look at data.code, the carrier's answer: 1 issued, 0 refused, and errorMsg says "
+    "why. A refused waybill costs nothing.",
 )
