@@ -10,7 +10,7 @@ from tollway.intake.files import read_records
 from tollway.intake.loading import LoadResult, Reject, checked_chunks, load
 from tollway.operations.product_analysis.storage import FigureLoader
 
-TABLES = ("product", "product_day", "product_figure")
+TABLES = ("product", "product_day", "product_figure", "product_day_parts")
 Rows = list[tuple[object, ...]]
 
 

@@ -18,7 +18,7 @@ from tollway.operations.catalogue import OPERATIONS
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 # A table without which the operation cannot be answered.
 NEEDED = {
-    "product_analysis": "product_figure",
+    "product_analysis": "product_day_parts",
     "coupon_claims": "coupon_claim",
     "promotion_material": "promotion_material",
     "waybills": "waybill",

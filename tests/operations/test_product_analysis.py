@@ -1,6 +1,6 @@
 """Product analysis over hand-made rows, through real HTTP: every field of the specification."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -72,6 +72,13 @@ def assert_shape(value: object, shape: object, path: str = "data") -> None:
         assert not isinstance(value, bool) and isinstance(value, shape), path  # type: ignore[arg-type]
 
 
+def load(store: Store, records: Sequence[Record]) -> None:
+    async def work(database: Database) -> None:
+        await database.write(lambda tx: FigureLoader().store(tx, list(map(row_of, records))))
+
+    store.do(work)
+
+
 @pytest.fixture(scope="module")
 def ask(gateway: Gateway, store: Store) -> Ask:
     caller: Caller = new_caller(store, calls=1000, rate_limit=100_000)
@@ -105,10 +112,7 @@ def made(store: Store, today: date) -> str:
         *(SearchRecord(product_id, today, f"t{v}.{b}", v, b) for v, b in parts),
     ]
 
-    async def work(database: Database) -> None:
-        await database.write(lambda tx: FigureLoader().store(tx, list(map(row_of, records))))
-
-    store.do(work)
+    load(store, records)
     return product_id
 
 
@@ -213,10 +217,35 @@ def test_a_day_within_the_series_but_without_rows_is_refused(
 def test_a_product_without_figures_is_refused_by_its_date(
     ask: Ask, store: Store, today: date
 ) -> None:
-    bare = ProductRecord("bare", "t", "s")
-
-    async def work(database: Database) -> None:
-        await database.write(lambda tx: FigureLoader().store(tx, [row_of(bare)]))
-
-    store.do(work)
+    load(store, [ProductRecord("bare", "t", "s")])
     assert "query_date" in ask("bare", today).msg
+
+
+def test_parts_that_come_one_after_the_other_are_answered_together_and_replaced(
+    ask: Ask, store: Store, today: date
+) -> None:
+    def words(visitors: int) -> list[tuple[str, int]]:
+        load(store, [KeywordRecord("parts", today, f"w{visitors % 7}", visitors, 1, 1, 1)])
+        found = ask("parts", today).data["keywords"]
+        return [(each["pageName"], each["uvIndex"]) for each in found]
+
+    day = DayRecord("parts", today, 9, 1, Decimal("1"), 0, 0, 0)
+    load(store, [ProductRecord("parts", "t", "s"), day])
+    assert words(5) == [("w5", 5)]
+    assert words(9) == [("w2", 9), ("w5", 5)]
+    assert words(12) == [("w5", 12), ("w2", 9)]
+
+
+def test_every_series_of_a_product_is_right_in_whatever_order_days_are_asked(
+    ask: Ask, store: Store, today: date
+) -> None:
+    stored = {back: 1000 + back for back in range(0, 200, 3)}
+    days = [
+        DayRecord("long", today - timedelta(days=back), visitors, 1, Decimal("1"), 0, 0, 0)
+        for back, visitors in stored.items()
+    ]
+    load(store, [ProductRecord("long", "t", "s"), *days])
+    # Neighbours, jumps over what is not known yet, and both sides of it.
+    for last in (60, 63, 57, 66, 90, 30, 0, 198, 150, 120, 93, 63):
+        data = ask("long", today - timedelta(days=last)).data["dateData"]["data"]
+        assert data["visitorNum"] == [stored.get(last + back, 0) for back in range(29, -1, -1)]

@@ -143,7 +143,7 @@ def test_a_new_answer_of_product_analysis_is_one_read_and_a_kept_one_none(
 ) -> None:
     new = product_days(1, today)
     asked = cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new)
-    assert "product_figure" in the_read(asked)
+    assert "product_day_parts" in the_read(asked)
     assert cheapest(server, gateway, PRODUCT_ANALYSIS, warm, new[:1] * CALLS, 0).reads == []
 
 

@@ -147,13 +147,13 @@ def test_101_timed_out_while_another_writer_holds_the_database(
 def test_200_an_unexpected_error_is_not_shown(own_store: Store, question: dict[str, str]) -> None:
     caller = new_caller(own_store)
     gateway = Gateway(own_store)
-    own_store.run("DROP TABLE product_figure")
+    own_store.run("DROP TABLE product_day_parts")
     reply = gateway.get(token=caller.token, query=question)
     assert (reply.code, reply.data) == (200, {})
-    assert "product_figure" not in reply.msg and "SQL" not in reply.msg
+    assert "product_day_parts" not in reply.msg and "SQL" not in reply.msg
     request_id = reply.headers["x-request-id"]
     # A thread of its own writes the log.
-    eventually(gateway.log, lambda text: request_id in text and "product_figure" in text)
+    eventually(gateway.log, lambda text: request_id in text and "product_day_parts" in text)
     assert calls_left(own_store, caller) == 100
     gateway.stop()
 

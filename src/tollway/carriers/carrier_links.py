@@ -169,9 +169,10 @@ def _opened(plain: Row, sealed: bytes, sealer: Sealer) -> OpenedCarrierLink:
     return OpenedCarrierLink(link, sealer.open(sealed, _context(link)).decode())
 
 
-async def find_linked_carrier(
-    reader: Reader, sealer: Sealer, wp_code: str
-) -> tuple[Carrier, OpenedCarrierLink | None] | None:
+LinkedCarrier = tuple[Carrier, OpenedCarrierLink | None]
+
+
+async def find_linked_carrier(reader: Reader, sealer: Sealer, wp_code: str) -> LinkedCarrier | None:
     """A carrier and its link, if it has one, by one statement."""
     row = await reader.fetch_one(_FIND_BOTH, wanted=wp_code)
     if row is None:

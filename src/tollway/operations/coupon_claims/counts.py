@@ -1,7 +1,7 @@
 """How many coupon claims each hour has, stored with the claims.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the claims.
-In an embedded database their version changes with them, so that old ones are noticed.
+Their version changes with them, so that old ones are noticed.
 """
 
 import secrets
@@ -10,7 +10,11 @@ from collections.abc import Iterable
 
 from sqlalchemy import and_, bindparam, func, literal_column, select
 
-from tollway.operations.coupon_claims.schema import coupon_claim_hour, coupon_claim_version
+from tollway.operations.coupon_claims.schema import (
+    EVERY_LIST,
+    coupon_claim_hour,
+    coupon_claim_version,
+)
 from tollway.store.database import Transaction
 from tollway.store.many_rows import ManyRows, upserts
 from tollway.store.query import Query, insert
@@ -63,6 +67,7 @@ async def forget_hours(transaction: Transaction, start_s: int, end_s: int) -> in
     hours = {"first_hour": start_s // HOUR_S, "end_hour": end_s // HOUR_S}
     total = await transaction.fetch_one(_HOURS_TOTAL, **hours)
     await transaction.execute(_FORGET_HOURS, **hours)
+    await _give_versions(transaction, [EVERY_LIST])
     return int(total[0] or 0) if total else 0
 
 
@@ -74,11 +79,12 @@ async def recount(transaction: Transaction, *, left: Iterable[Hour], come: Itera
     down = [(-more, *hour) for hour, more in sorted(counts.items()) if more < 0]
     await transaction.put_rows(_COUNT_UP, up)
     await transaction.execute_many(_COUNT_DOWN, down)
-    # A server finds the page by itself, and its rows would only be one more lock.
-    if not transaction.is_shared:
-        lists = sorted({hour[:2] for hour, more in counts.items() if more})
-        versions = [(*each, secrets.randbits(_VERSION_BITS)) for each in lists]
-        await transaction.put_rows(upserts(coupon_claim_version), versions)
+    await _give_versions(transaction, {hour[:2] for hour, more in counts.items() if more})
+
+
+async def _give_versions(transaction: Transaction, lists: Iterable[tuple[str, int]]) -> None:
+    versions = [(*each, secrets.randbits(_VERSION_BITS)) for each in sorted(lists)]
+    await transaction.put_rows(upserts(coupon_claim_version), versions)
 
 
 async def forget_empty(transaction: Transaction, hours: Iterable[Hour]) -> None:

@@ -1,16 +1,33 @@
 """The stored claims behind an answer: one page of them, and how many there are.
 
-In an embedded database the counts of a list's hours are kept in memory, under the version that they
-were read with. A page is read together with the version: if that is still the same, so are the
-total and the start of the page, and the claims come joined, in one row.
+The counts of a list's hours are kept in memory, under the version that they were read with. A page
+is read together with the version: if that is still the same, so are the total and the start of the
+page, and the claims come joined, in one row. A server can find a page without these counts, so of a
+list that changes all the time they are read once a second at most.
 """
 
 from collections.abc import Sequence
+from math import inf
+from time import monotonic
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, bindparam, cast, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    LargeBinary,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
 from tollway.operations.coupon_claims.schema import (
+    EVERY_LIST,
     coupon_claim,
     coupon_claim_hour,
     coupon_claim_version,
@@ -30,6 +47,10 @@ _HOUR_S = 3600
 # How many hours are kept, of all lists together, at 16 bytes each; and what a list counts besides.
 _KEPT_MAX = 500_000
 _KEPT_OF_LIST = 64
+# How long after a read of a server's counts they are read again, if they changed meanwhile.
+_LEARN_AGAIN_S = 1.0
+
+_List = tuple[str, int]
 
 
 class Window(NamedTuple):
@@ -82,31 +103,50 @@ _oldest = part_of("oldest", coupon_claim.c.newest_first, *_OF_SID)
 _LISTING = Listing([_newest, _HOURS, _oldest], _rows, _KEY)
 _PAGE = _LISTING.query()
 
-_version = (
-    select(coupon_claim_version.c.version)
-    .where(
-        coupon_claim_version.c.sid == bindparam("wanted_sid"),
-        coupon_claim_version.c.claim_type == bindparam("wanted_type"),
-    )
-    .scalar_subquery()
+_version = coupon_claim_version.c
+_of_list = and_(
+    _version.sid == bindparam("wanted_sid"), _version.claim_type == bindparam("wanted_type")
 )
-# All hours of a list, and beside each the version; the highest hour first.
-_ALL_HOURS = Query(
-    select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims, _version)
-    .where(*_OF_LIST)
-    .order_by(coupon_claim_hour.c.hour.desc())
-)
+_of_every_list = and_(_version.sid == EVERY_LIST[0], _version.claim_type == EVERY_LIST[1])
+_VERSIONS: dict[str, ScalarSelect[Any]] = {
+    "sqlite": select(_version.version).where(_of_list).scalar_subquery(),
+    # Only here are the counts of all lists removed at once, with a month.
+    "postgresql": select(cast(func.sum(_version.version), BigInteger))
+    .where(or_(_of_list, _of_every_list))
+    .scalar_subquery(),
+}
 _page = _LISTING.page_rows.subquery()
-_time = func.datetime(bindparam("utc_offset_s") - _page.c.newest_first, "unixepoch")
-# Each claim with its time before it. Only SQLite has these functions.
-_JOINED = Query(
-    select(
-        cast(
-            func.group_concat(func.concat(_time, _page.c.ready), bindparam("between")), LargeBinary
+_time_s = bindparam("utc_offset_s", type_=BigInteger) - _page.c.newest_first
+_between = bindparam("between", type_=LargeBinary)
+_utc: ColumnElement[str] = literal_column("'UTC'")
+# Each claim with its time before it, all in one piece.
+_CLAIMS: dict[str, ColumnElement[Any]] = {
+    "sqlite": cast(
+        func.group_concat(
+            func.concat(func.datetime(_time_s, "unixepoch"), _page.c.ready), _between
         ),
-        _version,
+        LargeBinary,
+    ),
+    "postgresql": func.string_agg(
+        func.convert_to(
+            func.to_char(
+                func.timezone(_utc, func.to_timestamp(_time_s)),
+                literal_column("'YYYY-MM-DD HH24:MI:SS'"),
+            ),
+            literal_column("'UTF8'"),
+        ).op("||")(_page.c.ready),
+        _between,
+    ),
+}
+
+
+def _all_hours(dialect: str) -> Query:
+    """All hours of a list, and beside each the version; the highest hour first."""
+    return Query(
+        select(coupon_claim_hour.c.hour, coupon_claim_hour.c.claims, _VERSIONS[dialect])
+        .where(*_OF_LIST)
+        .order_by(coupon_claim_hour.c.hour.desc())
     )
-)
 
 
 class _Known(NamedTuple):
@@ -119,8 +159,11 @@ class ClaimPages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._is_embedded = database.dialect == "sqlite"
-        self._known: dict[tuple[str, int], _Known] = {}
+        self._joined = Query(select(_CLAIMS[database.dialect], _VERSIONS[database.dialect]))
+        self._all_hours = _all_hours(database.dialect)
+        self._learn_again_s = 0.0 if database.dialect == "sqlite" else _LEARN_AGAIN_S
+        self._known: dict[_List, _Known] = {}
+        self._learnt_s: dict[_List, float] = {}
         self._kept = 0
 
     async def read(
@@ -144,43 +187,61 @@ class ClaimPages:
     ) -> tuple[int, bytes] | None:
         """The exact total, and the claims of a page in one piece, each after its time; None if they
         must be read in another way."""
-        first, first_rest = divmod(window.start_s, _HOUR_S)
-        last, last_rest = divmod(window.end_s, _HOUR_S)
-        if first_rest or last_rest or not self._is_embedded:
+        if window.start_s % _HOUR_S or window.end_s % _HOUR_S:
             return None
-        for _ in range(2):
-            known = self._known.get(window[:2])
-            if known is not None:
-                span = known.hours.between(first, last)
-                total = known.hours.total(span)
-                if offset >= total:
-                    return None
-                hour, skip = known.hours.locate(span, offset)
-                row = await self._database.fetch_one(
-                    _JOINED,
-                    wanted_sid=window.sid,
-                    wanted_type=window.claim_type,
-                    after=-_HOUR_S * (hour + 1),
-                    oldest_up_to=-window.start_s,
-                    take=size,
-                    skip=skip,
-                    utc_offset_s=utc_offset_s,
-                    between=between,
-                )
-                if row is not None and row[0] is not None and row[1] == known.version:
-                    return total, row[0]
-            await self._learn(window.sid, window.claim_type)
-        return None
+        page = await self._read_known(window, offset, size, utc_offset_s, between)
+        if page is None and await self._learn(window.sid, window.claim_type):
+            page = await self._read_known(window, offset, size, utc_offset_s, between)
+        return page
 
-    async def _learn(self, sid: str, claim_type: int) -> None:
-        rows = await self._database.fetch_all(_ALL_HOURS, wanted_sid=sid, wanted_type=claim_type)
+    async def _read_known(
+        self, window: Window, offset: int, size: int, utc_offset_s: int, between: bytes
+    ) -> tuple[int, bytes] | None:
+        """The page by one statement, if the counts that are known hold at that moment."""
+        known = self._known.get(window[:2])
+        if known is None:
+            return None
+        span = known.hours.between(window.start_s // _HOUR_S, window.end_s // _HOUR_S)
+        total = known.hours.total(span)
+        if offset >= total:
+            return None
+        hour, skip = known.hours.locate(span, offset)
+        last_hour, _ = known.hours.locate(span, min(offset + size, total) - 1)
+        row = await self._database.fetch_one(
+            self._joined,
+            wanted_sid=window.sid,
+            wanted_type=window.claim_type,
+            after=-_HOUR_S * (hour + 1),
+            # The end of the page, so that a server skips the months before it.
+            oldest_up_to=-_HOUR_S * last_hour,
+            take=size,
+            skip=skip,
+            utc_offset_s=utc_offset_s,
+            between=between,
+        )
+        if row is None or row[0] is None or row[1] != known.version:
+            self._known.pop(window[:2], None)
+            return None
+        return total, row[0]
+
+    async def _learn(self, sid: str, claim_type: int) -> bool:
+        """Reads the counts of a list, unless they are known, or were read just now."""
+        key = sid, claim_type
+        now_s = monotonic()
+        if key in self._known or now_s - self._learnt_s.get(key, -inf) < self._learn_again_s:
+            return False
+        self._learnt_s[key] = now_s
+        rows = await self._database.fetch_all(
+            self._all_hours, wanted_sid=sid, wanted_type=claim_type
+        )
         if not rows:
-            self._known.pop((sid, claim_type), None)
-            return
+            return False
         # Those that were replaced still count: the most is reached sooner, and that is all.
         self._kept += len(rows) + _KEPT_OF_LIST
         if self._kept > _KEPT_MAX:
             self._known.clear()
+            self._learnt_s.clear()
             self._kept = len(rows)
         hours = RunningCounts((hour, claims) for hour, claims, _ in rows)
-        self._known[sid, claim_type] = _Known(rows[0][2], hours)
+        self._known[key] = _Known(rows[0][2], hours)
+        return True

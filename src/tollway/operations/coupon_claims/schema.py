@@ -51,8 +51,10 @@ coupon_claim_hour = Table(
     sqlite_with_rowid=False,
 )
 
-# Another number with every change of the counts, in the same transaction; only in an embedded
-# database. By chance, not by counting: one that was restored must not have the numbers of before.
+# Another number with every change of a list's counts, in the same transaction, and one for changes
+# of all lists at once. By chance, not by counting: a database that was restored must not have the
+# numbers of before.
+EVERY_LIST = ("", 0)
 coupon_claim_version = Table(
     "coupon_claim_version",
     metadata,

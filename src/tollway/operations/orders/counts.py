@@ -1,7 +1,7 @@
 """How many orders each hour and day has, of each facet, stored with the orders.
 
 Totals and pages are taken from these counts, so they change in the same transaction as the orders.
-In an embedded database the shop's version changes with them, so that old ones are noticed.
+The shop's version changes with them, so that old ones are noticed.
 """
 
 import secrets
@@ -15,6 +15,7 @@ from tollway.operations.orders.schema import (
     ALL,
     DAY_HOURS,
     DAY_MS,
+    EVERY_OWNER,
     HOUR_MS,
     facets_of,
     order_count,
@@ -104,11 +105,12 @@ async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
     await transaction.put_rows(_COUNT_UP, more)
     await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
     await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])
-    # A server finds the page by itself, and its rows would only be one more lock.
-    if not transaction.is_shared:
-        owners = {bucket[0] for bucket, count in counts.items() if count}
-        versions = [(owner, secrets.randbits(_VERSION_BITS)) for owner in sorted(owners)]
-        await transaction.put_rows(upserts(order_version), versions)
+    await _give_versions(transaction, {bucket[0] for bucket, count in counts.items() if count})
+
+
+async def _give_versions(transaction: Transaction, owners: Iterable[str]) -> None:
+    versions = [(owner, secrets.randbits(_VERSION_BITS)) for owner in sorted(owners)]
+    await transaction.put_rows(upserts(order_version), versions)
 
 
 async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> int:
@@ -116,4 +118,5 @@ async def forget_days(transaction: Transaction, start_ms: int, end_ms: int) -> i
     days = {"first_day": start_ms // DAY_MS, "end_day": end_ms // DAY_MS}
     total = await transaction.fetch_one(_DAYS_TOTAL, **days)
     await transaction.execute(_FORGET_DAYS, **days)
+    await _give_versions(transaction, [EVERY_OWNER])
     return int(total[0] or 0) if total else 0

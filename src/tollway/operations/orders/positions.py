@@ -4,20 +4,36 @@ Every change of a shop's orders gives the shop another version, in the same tran
 read together with the version, in one transaction, so counts that were read under that version are
 still right. The total is then a difference of two running sums, and the day in which the page
 begins is found by bisection. If all is known, the page and the version are one statement.
+
+Of a server the counts are read after a call, since it can find a page without them; and of a shop
+that changes all the time, once a second at most.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    and_,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    select,
+)
 
 from tollway.operations.orders.schema import (
     DAY_HOURS,
     DAY_MS,
+    EVERY_OWNER,
     HOUR_MS,
     order_count,
     order_version,
 )
+from tollway.store.database import Database, Row
 from tollway.store.paging import RunningCounts
 from tollway.store.query import Query, Steps
 
@@ -26,10 +42,17 @@ _KEPT_MAX = 500_000
 _KEPT_OF_SHOP = 64
 # The days of a shop whose hours are kept, at about two kilobytes each.
 _HOURS_OF_DAYS_MAX = 400
+# How long after a read of a shop's days they are read again, if they changed meanwhile.
+_LEARN_AGAIN_S = 1.0
+# The days whose hours are read from a server at once.
+_LEARNT_DAYS = 32
 # Later than any order.
 _NOWHERE = 1
 
 VERSION = select(order_version.c.version).where(order_version.c.owner_id == bindparam("owner"))
+VERSION_SHARED = select(cast(func.sum(order_version.c.version), BigInteger)).where(
+    order_version.c.owner_id.in_([bindparam("owner"), literal_column(f"'{EVERY_OWNER}'")])
+)
 _VERSION = Query(VERSION)
 _first, _last = (bindparam(name, type_=BigInteger) for name in ("first_bucket", "last_bucket"))
 _counts = (
@@ -44,6 +67,27 @@ _HOURS = Query(
     _counts.where(
         order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
     )
+)
+
+# The same counts, beside the version that they have at that moment; it is there without any, too.
+_version = VERSION_SHARED.subquery("its_version")
+
+
+def _counts_beside(*asked: ColumnElement[bool]) -> Query:
+    of_facet = (
+        order_count.c.owner_id == bindparam("owner"),
+        order_count.c.facet == bindparam("of_facet"),
+    )
+    return Query(
+        select(*_version.c, order_count.c.bucket, order_count.c.orders)
+        .join_from(_version, order_count, and_(*of_facet, *asked), isouter=True)
+        .order_by(order_count.c.bucket.desc())
+    )
+
+
+_DAYS_BESIDE = _counts_beside(order_count.c.hours == DAY_HOURS)
+_HOURS_BESIDE = _counts_beside(
+    order_count.c.hours == 1, order_count.c.bucket >= _first, order_count.c.bucket < _last
 )
 
 
@@ -64,6 +108,10 @@ class _Hour(NamedTuple):
     orders: int
 
 
+def _hour(number: int, orders: int) -> _Hour:
+    return _Hour(-HOUR_MS * (number + 1), orders)
+
+
 class DayCounts(RunningCounts):
     """How many orders of one facet the days of a shop have, the newest first."""
 
@@ -78,6 +126,23 @@ class DayCounts(RunningCounts):
             self.hours.clear()
         self.hours[day] = hours
 
+    async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:
+        """Reads the hours of a day, and of its neighbours, from a server; False if they are of
+        another version."""
+        first_day = asked["first_bucket"] // DAY_HOURS // _LEARNT_DAYS * _LEARNT_DAYS
+        days = range(first_day, first_day + _LEARNT_DAYS)
+        bounds = {"first_bucket": days.start * DAY_HOURS, "last_bucket": days.stop * DAY_HOURS}
+        rows = await database.fetch_all(_HOURS_BESIDE, **{**asked, **bounds})
+        version, found = _with_version(rows)
+        if version != self.version:
+            return False
+        hours: dict[int, list[_Hour]] = {day: [] for day in days}
+        for hour, orders in found:
+            hours[hour // DAY_HOURS].append(_hour(hour, orders))
+        for day, its_hours in hours.items():
+            self.keep_hours(day, its_hours)
+        return True
+
 
 class Start(NamedTuple):
     """Where a page begins: after a negated time, and after so many more orders; of how many."""
@@ -88,10 +153,11 @@ class Start(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """Where a page begins if the shop still has a version."""
+    """Where a page begins if the shop still has a version, and a day that it does not go beyond."""
 
     version: object
     start: Start
+    last_day: int
 
 
 class Positions:
@@ -99,9 +165,10 @@ class Positions:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], DayCounts] = {}
+        self._learnt_s: dict[tuple[str, str], float] = {}
         self._kept = 0
 
-    def guess_days(self, wanted: Filter, facet: str, offset: int) -> Guess | None:
+    def guess_days(self, wanted: Filter, facet: str, offset: int, size: int) -> Guess | None:
         """Where a page of whole days begins; None if not all of it is known, or there is no such
         page."""
         known = self._known.get((wanted.owner_id, facet))
@@ -113,20 +180,48 @@ class Positions:
             return None
         day, skip = known.locate(span, offset)
         hours = known.hours.get(day)
-        return None if hours is None else Guess(known.version, Start(total, *_locate(hours, skip)))
+        if hours is None:
+            return None
+        last_day, _ = known.locate(span, min(offset + size, total) - 1)
+        return Guess(known.version, Start(total, *_locate(hours, skip)), last_day)
 
     def guess(self, values: Mapping[str, Any]) -> Guess | None:
         """The same for any window whose ends cut no hour in two."""
         known = self._known.get((values["owner"], values["of_facet"]))
-        if known is None or _is_cut(values, "newest") or _is_cut(values, "oldest"):
+        if known is None or is_cut(values):
             return None
         search = _search(known, values, {})
         try:
             next(search)
         except StopIteration as end:
             start: Start = end.value
-            return None if start.after == _NOWHERE else Guess(known.version, start)
+            return None if start.after == _NOWHERE else Guess(known.version, start, 0)
         return None  # It asks for hours.
+
+    def forget(self, owner_id: str, facet: str) -> None:
+        """Drops counts that do not hold any more."""
+        self._known.pop((owner_id, facet), None)
+
+    async def learn(self, database: Database, values: Mapping[str, Any]) -> None:
+        """Reads what a guess of this page needs from a server, unless it was read just now."""
+        key = values["owner"], values["of_facet"]
+        known = self._known.get(key)
+        if known is None:
+            if monotonic() - self._learnt_s.get(key, -_LEARN_AGAIN_S) < _LEARN_AGAIN_S:
+                return
+            self._learnt_s[key] = monotonic()
+            version, days = _with_version(await database.fetch_all(_DAYS_BESIDE, **values))
+            known = self._known[key] = DayCounts(version, days)
+            self._kept += len(known) + _KEPT_OF_SHOP
+        search = _search(known, values, {})
+        with suppress(StopIteration):
+            _, asked = next(search)
+            while await known.learn_hours(database, asked):
+                # It finds them now, and asks for others or ends.
+                search = _search(known, values, {})
+                _, asked = next(search)
+            self.forget(*key)
+        self._forget_if_many()
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
         """The total in a row of its own, then the rows of the page. `parts` counts the orders of
@@ -161,11 +256,20 @@ class Positions:
         self._kept += 1
         if self._kept > _KEPT_MAX:
             self._known.clear()
+            self._learnt_s.clear()
             self._kept = 0
 
 
-def _is_cut(values: Mapping[str, Any], end: str) -> bool:
+def _with_version(rows: Sequence[Row]) -> tuple[object, list[tuple[int, int]]]:
+    return rows[0][0], [(bucket, orders) for _, bucket, orders in rows if bucket is not None]
+
+
+def is_cut(values: Mapping[str, Any]) -> bool:
     """Whether an end of the window cuts an hour in two."""
+    return _is_cut(values, "newest") or _is_cut(values, "oldest")
+
+
+def _is_cut(values: Mapping[str, Any], end: str) -> bool:
     return bool(values[f"{end}_after"] < values[f"{end}_up_to"])
 
 
@@ -204,7 +308,7 @@ def _hours(
         if of_day is None:
             bounds = {"first_bucket": day * DAY_HOURS, "last_bucket": (day + 1) * DAY_HOURS}
             found = yield _HOURS, {**values, **bounds}
-            of_day = [_Hour(-HOUR_MS * (hour + 1), orders) for hour, orders in found]
+            of_day = [_hour(*each) for each in found]
             known.keep_hours(day, of_day)
         hours += of_day
     if last - first == DAY_HOURS * (newest - oldest + 1):

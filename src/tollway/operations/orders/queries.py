@@ -27,9 +27,17 @@ from sqlalchemy import (
     union_all,
 )
 
-from tollway.operations.orders.positions import VERSION, Filter, Guess, Positions
+from tollway.operations.orders.positions import (
+    VERSION,
+    VERSION_SHARED,
+    Filter,
+    Guess,
+    Positions,
+    is_cut,
+)
 from tollway.operations.orders.schema import (
     DAY_HOURS,
+    DAY_MS,
     HOUR_MS,
     LONG_REMARK,
     SHORT_REMARK,
@@ -143,15 +151,18 @@ def _parts(with_tag: bool, with_name: bool) -> Mapping[str, Query]:
     return {name: Query(part_of(name, time, *asked)) for name in ("newest", "oldest")}
 
 
-def _guessed(listing: Listing) -> Query:
+def _guessed(listing: Listing, dialect: str) -> Query:
     """The orders of a page in one piece, and beside it the shop's version. A row for each order
-    would cost more than the order: each time the thread that reads lets others run."""
+    would cost more than the order: in an embedded database the thread that reads lets others run
+    each time, and a server sends each."""
     page = listing.page_rows.limit(bindparam("take")).subquery()
-    joined = cast(func.group_concat(page.c.ready, bindparam("between")), LargeBinary)
-    return Query(select(joined, VERSION.scalar_subquery()))
+    between = bindparam("between", type_=LargeBinary)
+    if dialect == "sqlite":
+        joined = cast(func.group_concat(page.c.ready, between), LargeBinary)
+        return Query(select(joined, VERSION.scalar_subquery()))
+    return Query(select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery()))
 
 
-_GUESSED = {tagged: _guessed(listing) for tagged, listing in _LISTINGS.items()}
 _PARTS = {tagged: _parts(*tagged) for tagged in _LISTINGS}
 
 
@@ -165,43 +176,43 @@ class OrderPages:
             tagged: listing.query(partial(positions.steps, _PARTS[tagged], listing.rows))
             for tagged, listing in _LISTINGS.items()
         }
-        # A server finds the page by itself.
-        self._guesses = database.dialect == "sqlite"
+        self._guessed = {
+            tagged: _guessed(listing, database.dialect) for tagged, listing in _LISTINGS.items()
+        }
+        self._is_embedded = database.dialect == "sqlite"
 
     async def read(
         self, wanted: Filter, offset: int, size: int, between: bytes = b","
     ) -> tuple[int, Sequence[bytes]]:
         """The exact total, and the ready orders of a page: one by one, or as one piece, joined with
         what comes between two of them."""
-        tagged = wanted.tag is not None, wanted.tag_name is not None
         facet = facet_of(wanted.tag, wanted.tag_name)
-        guess = None
-        if self._guesses:
-            guess = self._positions.guess_days(wanted, facet, offset)
-            if guess is not None:
-                page = await self._read_guessed(tagged, wanted, guess, size, between)
-                if page is not None:
-                    return page
-        values = _values(wanted, facet)
-        if self._guesses and guess is None:
-            guess = self._positions.guess({**values, "offset": offset})
-            if guess is not None:
-                page = await self._read_guessed(tagged, wanted, guess, size, between)
-                if page is not None:
-                    return page
-        total, rows = await read_listed(self._database, self._queries[tagged], offset, size, values)
+        guess = self._positions.guess_days(wanted, facet, offset, size)
+        values = {} if guess else {**_values(wanted, facet), "offset": offset}
+        guess = guess or self._positions.guess(values)
+        if guess is not None:
+            page = await self._read_guessed(wanted, guess, size, between)
+            if page is not None:
+                return page
+            self._positions.forget(wanted.owner_id, facet)
+            values = values or {**_values(wanted, facet), "offset": offset}
+        query = self._queries[_tagged(wanted)]
+        total, rows = await read_listed(self._database, query, offset, size, values)
+        if not self._is_embedded and rows and not is_cut(values):
+            await self._positions.learn(self._database, values)
         return total, [row[-1] for row in rows]
 
     async def _read_guessed(
-        self, tagged: tuple[bool, bool], wanted: Filter, guess: Guess, size: int, between: bytes
+        self, wanted: Filter, guess: Guess, size: int, between: bytes
     ) -> tuple[int, Sequence[bytes]] | None:
         """The page by one statement, if the counts that are known hold at that moment."""
         row = await self._database.fetch_one(
-            _GUESSED[tagged],
+            self._guessed[_tagged(wanted)],
             owner=wanted.owner_id,
             tag=wanted.tag,
             tag_name=wanted.tag_name,
-            oldest_up_to=-wanted.start_ms,
+            # The end of the page, so that a server skips the months before it.
+            oldest_up_to=-max(wanted.start_ms, guess.last_day * DAY_MS),
             after=guess.start.after,
             skip=guess.start.skip,
             take=size,
@@ -210,6 +221,10 @@ class OrderPages:
         if row is None or row[0] is None or row[1] != guess.version:
             return None
         return guess.start.total, [row[0]]
+
+
+def _tagged(wanted: Filter) -> tuple[bool, bool]:
+    return wanted.tag is not None, wanted.tag_name is not None
 
 
 def _values(wanted: Filter, facet: str) -> dict[str, object]:

@@ -130,8 +130,9 @@ order_count = Table(
     sqlite_with_rowid=False,
 )
 
-# Another number with every change of a shop's counts, in the same transaction; only in an embedded
-# database. By chance, not by counting: one that was restored must not have the numbers of before.
+# Another number with every change of a shop's counts, in the same transaction, and one for changes
+# of all shops at once. By chance, not by counting: a database that was restored must not have the
+# numbers of before.
 order_version = Table(
     "order_version",
     metadata,
@@ -148,6 +149,8 @@ order_change = Table(
     Column("change_no", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+
+EVERY_OWNER = ""
 
 HOUR_MS = 3_600_000
 DAY_HOURS = 24

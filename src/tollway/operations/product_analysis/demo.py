@@ -19,8 +19,8 @@ from tollway.operations.demo_data import (
     part_of_day,
     store_all,
 )
-from tollway.operations.product_analysis.queries import day_number
 from tollway.operations.product_analysis.schema import product, product_day, product_figure
+from tollway.operations.product_analysis.series import day_number
 from tollway.operations.product_analysis.storage import FigureLoader, FigureRow
 from tollway.store.database import Database
 

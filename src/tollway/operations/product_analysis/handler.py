@@ -1,38 +1,30 @@
-"""The work of product analysis: checks the date, reads the figures, computes the rates.
+"""The work of product analysis: checks the date, reads the figures, joins what is encoded.
 
 An answer for a past day stays the same until figures are loaded, so the last answers are cached,
-and the figures of days that were read. Both go when the version of the figures changes.
+and the days that were read. Both go when the version of the figures changes.
 """
 
 from collections.abc import Callable
 from datetime import date
+from typing import Any
+
+import msgspec
 
 from tollway.contract.envelope import encode_data
 from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.product_analysis.operation import (
-    DailySeries,
     DateData,
-    KeywordEntry,
     ProductAnalysis,
     ProductAnalysisRequest,
-    SearchEntry,
-    TrafficEntry,
 )
-from tollway.operations.product_analysis.queries import (
-    NO_FIGURES,
-    DayFigures,
-    KnownFigures,
-    PartFigures,
-    day_number,
-    rate,
-    series_days,
-)
+from tollway.operations.product_analysis.queries import KnownFigures
+from tollway.operations.product_analysis.series import series_of
 from tollway.store.database import Database
 from tollway.store.versions import Versions
 
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
-_RATE_FLOOR = 0.01
+_encoded: Any = msgspec.Raw
 
 
 class ProductAnalysisHandler:
@@ -60,22 +52,23 @@ class ProductAnalysisHandler:
         return answer
 
     async def _analyse(
-        self, request: ProductAnalysisRequest, today: date, figures: KnownFigures
+        self, request: ProductAnalysisRequest, today: date, known: KnownFigures
     ) -> ProductAnalysis:
         product_id, day = request.product_id, request.query_date
-        facts, days, parts = await figures.read(self._database, product_id, day)
-        if facts is None:
+        figures = await known.read(self._database, product_id, day)
+        if figures is None:
             raise Refusal(Reason.PRODUCT_UNKNOWN)
-        asked = days.get(day_number(day))
+        asked = figures.days.figures.get(day.toordinal())
         if asked is None:
             raise Refusal(Reason.PRODUCT_WITHOUT_DATA)
+        facts, parts = figures.product, figures.parts
         # Sent for today only.
         live = asked if day == today else None
         return ProductAnalysis(
-            trafficSource=[_traffic(part) for part in parts if part.kind == "source"],
-            keywords=[_keyword(part) for part in parts if part.kind == "keyword"],
-            searchKeywords=[_search(part) for part in parts if part.kind == "search"],
-            dateData=DateData(_series(day, days)),
+            trafficSource=_encoded(parts.sources),
+            keywords=_encoded(parts.keywords),
+            searchKeywords=_encoded(parts.searches),
+            dateData=DateData(figures.days.series(series_of(day))),
             itemId=product_id,
             itemName=facts.title,
             pic=facts.picture_url,
@@ -106,42 +99,3 @@ class _Answers:
             self._bytes = 0
         self._answers[request] = answer
         self._bytes += len(answer)
-
-
-def _rate_index(part: PartFigures) -> float:
-    found = rate(part.buyers, part.visitors)
-    return found if found > _RATE_FLOOR else _RATE_FLOOR
-
-
-def _traffic(part: PartFigures) -> TrafficEntry:
-    return TrafficEntry(
-        part.name, part.buyers, part.pieces_ordered, part.visitors, _rate_index(part)
-    )
-
-
-def _keyword(part: PartFigures) -> KeywordEntry:
-    return KeywordEntry(
-        part.name,
-        part.buyers,
-        part.pieces_ordered,
-        part.visitors,
-        _rate_index(part),
-        part.page_views,
-    )
-
-
-def _search(part: PartFigures) -> SearchEntry:
-    return SearchEntry(part.name, part.visitors, _rate_index(part), part.buyers)
-
-
-def _series(last: date, days: dict[int, DayFigures]) -> DailySeries:
-    """Every day of the series; one without data counts as zero, and is never left out."""
-    numbers, labels = series_days(last)
-    figures = [days.get(number, NO_FIGURES) for number in numbers]
-    return DailySeries(
-        paymentConversionRate=[each.rate for each in figures],
-        date=labels,
-        paymentAmount=[each.payment for each in figures],
-        paidNum=[each.buyers for each in figures],
-        visitorNum=[each.visitors for each in figures],
-    )

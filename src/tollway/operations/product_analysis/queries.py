@@ -1,25 +1,39 @@
 """The stored figures behind an answer, read by one statement: on a server each statement is a round
 trip.
 
-The days of a product that were read once are kept in memory, as long as no figures are loaded. Then
-only those that are missing in a series are read, and the parts of the asked day.
+What was read of a product is kept in memory, encoded, as long as no figures are loaded: its name
+and its days. Then only the parts of the asked day are read, and days that are missing in a series.
 """
 
 from collections.abc import Sequence
-from datetime import date, timedelta
-from functools import lru_cache
-from operator import itemgetter
+from datetime import date
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, Select, String, bindparam, cast, literal, null, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    LargeBinary,
+    Select,
+    String,
+    bindparam,
+    cast,
+    literal,
+    null,
+    select,
+    union_all,
+)
 
-from tollway.operations.product_analysis.schema import product, product_day, product_figure
+from tollway.operations.product_analysis.schema import product, product_day, product_day_parts
+from tollway.operations.product_analysis.series import (
+    DayFigures,
+    KnownDays,
+    day_number,
+    days_to_read,
+    series_of,
+)
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.database import version
-
-SERIES_DAYS = 30
 
 
 class ProductFacts(msgspec.Struct, frozen=True):
@@ -28,181 +42,143 @@ class ProductFacts(msgspec.Struct, frozen=True):
     shop_name: str
 
 
-class DayFigures(msgspec.Struct, frozen=True, gc=False):
-    """The figures of a day as they are stored, and the two that are computed from them."""
+class ReadyParts(NamedTuple):
+    """The parts of a day, each kind as an encoded list."""
 
-    day: int
-    visitors: int
-    buyers: int
-    payment_fen: int
-    collections: int
-    pieces_paid: int
-    pieces_carted: int
-    rate: float
-    payment: float
+    sources: bytes
+    keywords: bytes
+    searches: bytes
 
 
-NO_FIGURES = DayFigures(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
-_DAY_COLUMNS = DayFigures.__struct_fields__[:-2]
-
-
-def rate(buyers: int, visitors: int) -> float:
-    """Buyers per hundred visitors, two decimals; in whole numbers, so that halves go up exactly."""
-    return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0
-
-
-class PartFigures(NamedTuple):
-    """The share of one source, keyword or search term in a day's figures."""
-
-    kind: str
-    name: str
-    visitors: int
-    buyers: int
-    pieces_ordered: int
-    page_views: int
-
-
-_BY_NAME, _BY_VISITORS = itemgetter(1), itemgetter(2)
+_NO_PARTS = ReadyParts(b"[]", b"[]", b"[]")
 
 
 class Figures(NamedTuple):
     """What is stored behind one answer."""
 
-    product: ProductFacts | None
-    # By day number; days without data are not among them.
-    days: dict[int, DayFigures]
-    # The busiest first; the name only to make the order certain.
-    parts: Sequence[PartFigures]
+    product: ProductFacts
+    # Of all days of the series, and maybe of more.
+    days: KnownDays
+    parts: ReadyParts
 
 
-# The rows of three tables in columns that hold each of them: the kind of row, texts and numbers.
-_PRODUCT, _DAY, _VERSION = "product", "day", "version"
+# The rows of all tables in columns that hold each of them: the kind of row, texts, bytes, numbers.
+_PRODUCT, _DAY, _PARTS, _VERSION = "product", "day", "parts", "version"
+_DAY_COLUMNS = ("day", *DayFigures._fields)
 _TEXTS = slice(1, 1 + len(ProductFacts.__struct_fields__))
-_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(_DAY_COLUMNS))
-
-_PART_NUMBERS = slice(_TEXTS.stop, _TEXTS.stop + len(PartFigures._fields) - 2)
-
-
-def _rows(kind: Any, texts: Sequence[Any], numbers: Sequence[Any]) -> Select[Any]:
-    no_texts = [cast(null(), String)] * (_TEXTS.stop - _TEXTS.start - len(texts))
-    no_numbers = [cast(null(), BigInteger)] * (_NUMBERS.stop - _NUMBERS.start - len(numbers))
-    return select(kind, *texts, *no_texts, *numbers, *no_numbers)
+_BYTES = slice(_TEXTS.stop, _TEXTS.stop + len(ReadyParts._fields))
+_NUMBERS = slice(_BYTES.stop, _BYTES.stop + len(_DAY_COLUMNS))
 
 
+def _rows(
+    kind: str, texts: Sequence[Any] = (), parts: Sequence[Any] = (), numbers: Sequence[Any] = ()
+) -> Select[Any]:
+    none = [
+        [cast(null(), of_type)] * (place.stop - place.start)
+        for of_type, place in ((String, _TEXTS), (LargeBinary, _BYTES), (BigInteger, _NUMBERS))
+    ]
+    columns = [
+        column
+        for given, missing in zip((texts, parts, numbers), none, strict=True)
+        for column in (*given, *missing[len(given) :])
+    ]
+    return select(cast(literal(kind), String), *columns)
+
+
+_wanted_parts = (
+    product_day_parts.c.product_id == bindparam("wanted"),
+    product_day_parts.c.day == bindparam("on_day"),
+)
+_part_columns = [product_day_parts.c[name] for name in ReadyParts._fields]
 _FIGURES = Query(
     union_all(
-        _rows(
-            cast(literal(_PRODUCT), String),
-            [product.c[name] for name in ProductFacts.__struct_fields__],
-            [],
-        ).where(product.c.product_id == bindparam("wanted")),
-        _rows(
-            cast(literal(_DAY), String),
-            [],
-            [product_day.c[name] for name in _DAY_COLUMNS],
-        ).where(
+        _rows(_PRODUCT, texts=[product.c[name] for name in ProductFacts.__struct_fields__]).where(
+            product.c.product_id == bindparam("wanted")
+        ),
+        _rows(_DAY, numbers=[product_day.c[name] for name in _DAY_COLUMNS]).where(
             product_day.c.product_id == bindparam("wanted"),
             product_day.c.day.between(bindparam("first_day"), bindparam("last_day")),
         ),
-        _rows(
-            product_figure.c.kind,
-            [product_figure.c.name],
-            [product_figure.c[name] for name in PartFigures._fields[2:]],
-        ).where(
-            product_figure.c.product_id == bindparam("wanted"),
-            product_figure.c.day == bindparam("on_day"),
-        ),
-        _rows(cast(literal(_VERSION), String), [], [version.c.figures]),
+        _rows(_PARTS, parts=_part_columns).where(*_wanted_parts),
+        _rows(_VERSION, numbers=[version.c.figures]),
+    )
+)
+# The parts alone, beside the version that all the rest must be of.
+_PARTS_ALONE = Query(
+    select(version.c.figures, *_part_columns).join_from(
+        version, product_day_parts, _wanted_parts[0] & _wanted_parts[1], isouter=True
     )
 )
 
 
-def day_number(day: date) -> int:
-    """How a day is stored: 2026-01-31 is 20260131."""
-    return day.year * 10_000 + day.month * 100 + day.day
-
-
-class SeriesDays(NamedTuple):
-    """The days of a series, oldest first: as they are stored, and as they are shown."""
-
-    numbers: list[int]
-    labels: list[str]
-
-
-@lru_cache(maxsize=512)
-def series_days(last: date) -> SeriesDays:
-    """The days of the series that ends on a day; fewer where the calendar itself begins."""
-    count = min(SERIES_DAYS, last.toordinal())
-    days = [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
-    return SeriesDays([day_number(day) for day in days], [day.strftime("%m-%d") for day in days])
-
-
-# How many days of all products are kept before all are dropped, at about 200 bytes each.
+# How many days of all products are kept before all are dropped, at about 300 bytes each.
 _KEPT_MAX = 50_000
-# Of a product: by day number; None for a day without data.
-_Days = dict[int, DayFigures | None]
+
+
+class _Product(NamedTuple):
+    facts: ProductFacts
+    days: KnownDays
 
 
 class KnownFigures:
-    """The days of products that were read in one version of the figures."""
+    """The products that were read in one version of the figures."""
 
     def __init__(self, figures_version: int) -> None:
         self.version = figures_version
-        self._products: dict[str, _Days] = {}
+        self._products: dict[str, _Product] = {}
         self._kept = 0
 
-    async def read(self, database: Database, product_id: str, last: date) -> Figures:
+    async def read(self, database: Database, product_id: str, last: date) -> Figures | None:
         """The figures of a product: of the series that ends on a day, and of the parts of that
-        day."""
-        numbers = series_days(last).numbers
-        known = self._products.get(product_id, {})
-        unknown = [number for number in numbers if number not in known]
-        found = await _read(database, product_id, unknown, numbers[-1])
-        # Figures that were loaded meanwhile do not belong to the days that are known.
-        if found.version != self.version:
-            return (await _read(database, product_id, numbers, numbers[-1])).figures
-        if found.figures.product is not None and unknown:
-            known = {**known, **{each: found.figures.days.get(each) for each in unknown}}
-            self._keep(product_id, known)
-        days = {number: day for number in numbers if (day := known.get(number)) is not None}
-        return found.figures._replace(days=days)
+        day. None if there is no such product."""
+        wanted, on_day = series_of(last), day_number(last)
+        known = self._products.get(product_id)
+        days = range(0) if known is None else known.days.days
+        if known is not None and days.start <= wanted.start and wanted.stop <= days.stop:
+            row = await database.fetch_one(_PARTS_ALONE, wanted=product_id, on_day=on_day)
+            assert row is not None
+            if row[0] == self.version:
+                parts = _NO_PARTS if row[1] is None else ReadyParts._make(row[1:])
+                return Figures(known.facts, known.days, parts)
+        found = await _read(database, product_id, days_to_read(days, wanted), on_day)
+        # Figures that were loaded meanwhile are not those of the version.
+        if found.figures is not None and found.version == self.version:
+            self._keep(product_id, found.figures)
+        return found.figures
 
-    def _keep(self, product_id: str, days: _Days) -> None:
+    def _keep(self, product_id: str, figures: Figures) -> None:
         # Those that were replaced still count: the most is reached sooner, and that is all.
-        self._kept += len(days)
+        self._kept += len(figures.days.days)
         if self._kept > _KEPT_MAX:
-            self._products, self._kept = {}, 0
-        self._products[product_id] = days
+            self._products, self._kept = {}, len(figures.days.days)
+        self._products[product_id] = _Product(figures.product, figures.days)
 
 
 class _Read(NamedTuple):
-    figures: Figures
+    figures: Figures | None
     version: int
 
 
-async def _read(database: Database, product_id: str, numbers: Sequence[int], on_day: int) -> _Read:
-    """What is stored of a product, its days from the first number to the last, and the parts of
-    one day, at one moment."""
-    first_day, last_day = (numbers[0], numbers[-1]) if numbers else (1, 0)
+async def _read(database: Database, product_id: str, days: range, on_day: int) -> _Read:
+    """What is stored of a product, its days, and the parts of one day, at one moment."""
+    first, last = (day_number(date.fromordinal(day)) for day in (days[0], days[-1]))
     rows = await database.fetch_all(
-        _FIGURES, wanted=product_id, first_day=first_day, last_day=last_day, on_day=on_day
+        _FIGURES, wanted=product_id, first_day=first, last_day=last, on_day=on_day
     )
-    found: ProductFacts | None = None
-    figures_version = -1
-    days: dict[int, DayFigures] = {}
-    parts: list[PartFigures] = []
+    facts: ProductFacts | None = None
+    parts, figures_version = _NO_PARTS, -1
+    figures: dict[int, DayFigures] = {}
     for row in rows:
         kind = row[0]
         if kind == _PRODUCT:
-            found = ProductFacts(*row[_TEXTS])
+            facts = ProductFacts(*row[_TEXTS])
         elif kind == _DAY:
-            number, visitors, buyers, payment_fen, *_ = stored = row[_NUMBERS]
-            values = (*stored, rate(buyers, visitors), payment_fen / 100)
-            days[number] = DayFigures(*values)
-        elif kind == _VERSION:
-            figures_version = row[_NUMBERS.start]
+            number, *its_figures = row[_NUMBERS]
+            day = date(number // 10_000, number // 100 % 100, number % 100)
+            figures[day.toordinal()] = DayFigures._make(its_figures)
+        elif kind == _PARTS:
+            parts = ReadyParts._make(row[_BYTES])
         else:
-            parts.append(PartFigures(kind, row[1], *row[_PART_NUMBERS]))
-    parts.sort(key=_BY_NAME)
-    parts.sort(key=_BY_VISITORS, reverse=True)
-    return _Read(Figures(found, days, parts), figures_version)
+            figures_version = row[_NUMBERS.start]
+    known = None if facts is None else Figures(facts, KnownDays(days, figures), parts)
+    return _Read(known, figures_version)

@@ -1,6 +1,7 @@
-"""The tables of product analysis: products, their days, and the parts of a day."""
+"""The tables of product analysis: products, their days, the parts of a day, and those as they are
+answered."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, String, Table
+from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, LargeBinary, String, Table
 
 from tollway.store.schema import metadata
 
@@ -41,5 +42,18 @@ product_figure = Table(
     Column("pieces_ordered", BigInteger, nullable=False),
     Column("page_views", BigInteger, nullable=False),
     CheckConstraint("kind IN ('source', 'keyword', 'search')", name="product_figure_kind"),
+    sqlite_with_rowid=False,
+)
+
+# The same parts as they are answered: three encoded lists, made in the transaction that changes one
+# of the parts.
+product_day_parts = Table(
+    "product_day_parts",
+    metadata,
+    Column("product_id", String, primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("sources", LargeBinary, nullable=False),
+    Column("keywords", LargeBinary, nullable=False),
+    Column("searches", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )

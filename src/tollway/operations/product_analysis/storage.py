@@ -7,7 +7,7 @@ from operator import itemgetter
 from sqlalchemy import Table
 
 from tollway.intake.record_fields import fen_of
-from tollway.operations.product_analysis.queries import day_number
+from tollway.operations.product_analysis.ready import remake_parts
 from tollway.operations.product_analysis.records import (
     DayRecord,
     KeywordRecord,
@@ -18,6 +18,7 @@ from tollway.operations.product_analysis.records import (
     checked_figure,
 )
 from tollway.operations.product_analysis.schema import product, product_day, product_figure
+from tollway.operations.product_analysis.series import day_number
 from tollway.store.database import Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.versions import figures_changed
@@ -48,7 +49,10 @@ class FigureLoader:
             newest = dict(zip(map(key, its_rows), its_rows, strict=True))
             changed += await transaction.put_rows(upserts(table), list(newest.values()))
         if changed:
+            # Before the parts are read: of two loads at once, the later one reads those of both.
             await figures_changed(transaction)
+            of_parts = {row[:2]: None for row in rows[product_figure]}
+            await remake_parts(transaction, of_parts)
         return changed
 
 

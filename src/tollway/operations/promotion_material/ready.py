@@ -4,7 +4,6 @@ Its links carry the slot of each caller. A NUL marks where it goes, which JSON n
 """
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from tollway.contract.envelope import encode_data, encoded_list
@@ -51,9 +50,9 @@ def ready_material(record: MaterialRecord) -> bytes:
     return encode_data(material).replace(_SLOT.encode(), _MARK)
 
 
-def joined_materials(ready: Sequence[bytes], slot: str) -> Any:
+def joined_materials(ready: bytes, slot: str) -> Any:
     """The list of a page, with the caller's slot in the links."""
-    return encoded_list([material.replace(_MARK, slot.encode()) for material in ready])
+    return encoded_list([ready.replace(_MARK, slot.encode())])
 
 
 def _extension(record: MaterialRecord) -> Extension:

@@ -6,11 +6,12 @@ the others find its waybill. A remote carrier is asked between two commits (`rem
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import OpenedCarrierLink, find_linked_carrier
+from tollway.carriers.carrier_links import LinkedCarrier, OpenedCarrierLink, find_linked_carrier
 from tollway.carriers.carriers import Carrier
 from tollway.carriers.labels.layout import TEMPLATES_PATH
 from tollway.carriers.labels.print_data import (
@@ -76,6 +77,13 @@ class ShopCodes:
 _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
+class _CarriersRead(NamedTuple):
+    """The carriers that were read in one transaction: the waybills of a batch have few."""
+
+    transaction: Transaction
+    found: dict[str, LinkedCarrier | None]
+
+
 class WaybillHandler:
     """Issues waybills of the carriers of one database."""
 
@@ -94,6 +102,7 @@ class WaybillHandler:
         self._runtime = runtime
         self._take_number = take_number
         self._templates_url = f"{public_address}{TEMPLATES_PATH}"
+        self._read: _CarriersRead | None = None
 
     async def __call__(self, request: WaybillRequest, call: CallInfo) -> Act:
         await self._check_shop_code(request)
@@ -111,7 +120,7 @@ class WaybillHandler:
         stored = await find_in_force(transaction, key)
         if stored is not None:
             return self._again(request, call, stored)
-        found = await find_linked_carrier(transaction, self._vault.sealer, request.wp_code)
+        found = await self._find_carrier(transaction, request.wp_code)
         if found is None:
             raise Refusal(Reason.CARRIER_UNKNOWN)
         carrier, opened = found
@@ -125,6 +134,16 @@ class WaybillHandler:
         if opened is None:
             return await self._from_pool(request, call, waybill, carrier, transaction)
         return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
+
+    async def _find_carrier(self, transaction: Transaction, wp_code: str) -> LinkedCarrier | None:
+        read = self._read
+        if read is None or read.transaction is not transaction:
+            read = self._read = _CarriersRead(transaction, {})
+        if wp_code not in read.found:
+            read.found[wp_code] = await find_linked_carrier(
+                transaction, self._vault.sealer, wp_code
+            )
+        return read.found[wp_code]
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
         """The waybill that was issued before, free of charge, with the same answer."""

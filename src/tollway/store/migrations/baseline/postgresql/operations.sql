@@ -38,6 +38,16 @@ CREATE TABLE product_figure (
     CONSTRAINT product_figure_kind CHECK (kind IN ('source', 'keyword', 'search'))
 );
 
+-- The parts of a day as they are answered: three encoded lists.
+CREATE TABLE product_day_parts (
+    product_id VARCHAR COLLATE "C" NOT NULL,
+    day INTEGER NOT NULL,
+    sources BYTEA NOT NULL,
+    keywords BYTEA NOT NULL,
+    searches BYTEA NOT NULL,
+    PRIMARY KEY (product_id, day)
+);
+
 
 -- Coupon claims ------------------------------------------------------------------------------
 

@@ -38,6 +38,16 @@ CREATE TABLE product_figure (
     CONSTRAINT product_figure_kind CHECK (kind IN ('source', 'keyword', 'search'))
 ) WITHOUT ROWID;
 
+-- The parts of a day as they are answered: three encoded lists.
+CREATE TABLE product_day_parts (
+    product_id VARCHAR NOT NULL,
+    day INTEGER NOT NULL,
+    sources BLOB NOT NULL,
+    keywords BLOB NOT NULL,
+    searches BLOB NOT NULL,
+    PRIMARY KEY (product_id, day)
+) WITHOUT ROWID;
+
 
 -- Coupon claims ------------------------------------------------------------------------------
 

@@ -1,0 +1,98 @@
+"""Where pages begin is kept in memory: what changes after that is seen by the next page."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from tests.support.coupons import NOON_S, claim, load_claims
+from tests.support.orders import OWNER, START_MS, order, put_orders
+from tests.support.stores import Store
+from tollway.operations.coupon_claims.counts import forget_hours
+from tollway.operations.coupon_claims.queries import ClaimPages, Window
+from tollway.operations.orders.counts import forget_days
+from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.queries import OrderPages
+from tollway.operations.orders.schema import DAY_MS, HOUR_MS
+from tollway.store.database import Database
+
+FIRST_MS = START_MS // DAY_MS * DAY_MS
+DAYS = 40
+WINDOWS = {
+    "whole days": (FIRST_MS, FIRST_MS + DAYS * DAY_MS),
+    "whole hours": (FIRST_MS + 5 * HOUR_MS, FIRST_MS + DAYS * DAY_MS - 3 * HOUR_MS),
+    "any": (FIRST_MS + 12_345, FIRST_MS + DAYS * DAY_MS - 54_321),
+}
+
+
+async def order_numbers(pages: OrderPages, window: tuple[int, int], size: int) -> list[str]:
+    """All orders of a window, page by page."""
+    found: list[str] = []
+    while True:
+        wanted = Filter(OWNER, *window, None, None)
+        total, ready = await pages.read(wanted, len(found), size, b"0},")
+        text = b"".join(ready).decode()
+        coming = [part.split('"')[0] for part in text.split('"order_sn":"')[1:]]
+        found += coming
+        if not coming:
+            assert len(found) == total
+            return found
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_pages_of_orders_follow_every_change(own_store: Store, window: str) -> None:
+    start, end = WINDOWS[window]
+    # Three on each day, at times that no two days share.
+    times = {
+        f"sn-{day:02}-{number}": FIRST_MS + day * DAY_MS + number * 7 * HOUR_MS + day * 61_000
+        for day in range(DAYS)
+        for number in range(3)
+    }
+
+    def expected() -> list[str]:
+        asked = [sn for sn, time in times.items() if start <= time < end]
+        return sorted(asked, key=lambda sn: (-times[sn], sn))
+
+    def put(*numbers: str) -> None:
+        updated_at = START_MS + len(times)
+        put_orders(
+            own_store,
+            [order(sn, confirm_time=times[sn], updated_at=updated_at) for sn in numbers],
+        )
+
+    put(*times)
+
+    async def work(database: Database) -> None:
+        pages = OrderPages(database)
+        for size in (7, 50, 50):
+            assert await order_numbers(pages, (start, end), size) == expected()
+        times["new"] = FIRST_MS + 20 * DAY_MS + 1
+        await asyncio.to_thread(put, "new")
+        assert await order_numbers(pages, (start, end), 50) == expected()
+
+    own_store.do(work)
+
+
+@pytest.mark.postgresql
+def test_pages_follow_counts_that_are_removed_for_all_at_once(own_store: Store) -> None:
+    hours = Window("s1", 4, NOON_S, NOON_S + 48 * 3600)
+    put_orders(own_store, [order(f"{n}", confirm_time=FIRST_MS + n * DAY_MS) for n in range(2)])
+    load_claims(own_store, [claim("old", NOON_S), claim("b", NOON_S + 86_400)])
+
+    async def work(database: Database) -> None:
+        orders, claims = OrderPages(database), ClaimPages(database)
+
+        async def totals() -> tuple[int, int]:
+            wanted = Filter(OWNER, *WINDOWS["whole days"], None, None)
+            of_orders, _ = await orders.read(wanted, 0, 9)
+            joined = await claims.read_joined(hours, 0, 9, 0, b"|")
+            of_claims = joined[0] if joined else (await claims.read(hours, 0, 9))[0]
+            return of_orders, of_claims
+
+        for _ in range(3):
+            assert await totals() == (2, 2)
+        await database.write(partial(forget_days, start_ms=FIRST_MS, end_ms=FIRST_MS + DAY_MS))
+        await database.write(partial(forget_hours, start_s=NOON_S, end_s=NOON_S + 3600))
+        assert await totals() == (1, 1)
+
+    own_store.do(work)
