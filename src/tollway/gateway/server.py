@@ -158,7 +158,8 @@ def free_address(host: str, port: int) -> str:
             probe.bind(address)
     except OSError as error:
         raise SettingsError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Set another host or port."
+            f"Cannot listen on {host} port {port}: {error.strerror}. Choose another with --host or "
+            "--port, or before `make run` with TOLLWAY_PORT."
         ) from None
     return str(address[0])
 
