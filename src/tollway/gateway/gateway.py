@@ -164,8 +164,7 @@ class Gateway:
         return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
 
     def begin(self, scope: Scope, receive: Receive) -> Progress | None:
-        """Works on a call as the edge does; None if it is another request, or cannot be told from
-        one yet."""
+        """Works on a call as the edge does; None if it is another request, or may be one."""
         # The raw path is compared, because reverse proxies match on the raw path.
         path: bytes = scope["raw_path"]
         if path in _PATHS or path.startswith(_CALLS):
