@@ -179,7 +179,6 @@ ACTS = {
     "/operator/shop/consent": "consent grant",
     "/operator/shop/password": "shop password link",
     "/operator/shop/sign-out": "shop sign-out",
-    "/operator/shops/revoke": "consent revoke",
     "/operator/carrier/add": "carrier add",
     "/operator/carrier/connect": "carrier connect",
     "/operator/carrier/disconnect": "carrier disconnect",
@@ -188,7 +187,6 @@ ACTS = {
     "/operator/carriers/numbers": "pool add",
     "/operator/waybill/cancel": "waybill cancel",
     "/operator/data/import": "import",
-    "/operator/data/source": "source add",
     "/operator/data/source/add": "source add",
     "/operator/data/source/set": "source set",
     "/operator/data/rotate": "source rotate",
@@ -200,6 +198,7 @@ ACTS = {
     "/operator/audit/run": "audit run",
     "/operator/backup/download": "backup download",
     "/operator/second-factors/reset": "second-factor reset",
+    "/account/alert": "alert set",
     "/account/analysis/pay": "",  # A call, which has a receipt.
     "/account/tokens/issue": "token issue",
     "/account/tokens/rotate": "token issue",
