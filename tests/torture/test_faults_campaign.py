@@ -51,6 +51,6 @@ def _try(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     outcome = run_random(batches, today, carrier, seed, AUDIT_EVERY)
-    assert not outcome.wrong, f"seed {seed}"
+    assert not outcome.wrong, f"seed {seed}: {outcome}"
     with capsys.disabled():
         print(f"\nseed {seed}: {outcome}")  # noqa: T201
