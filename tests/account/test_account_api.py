@@ -1,7 +1,7 @@
 """The account API, over HTTP as a program uses it."""
 
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
@@ -138,8 +138,16 @@ def test_calls_in_pages_charged_or_not_with_their_receipts(
     assert (receipt.outcome, receipt.amount, receipt.unit) == ("charged", 1, "credits")
     with pytest.raises(errors.UnknownPathError):
         client.account.receipt(request_id="0" * 26)
-    with pytest.raises(errors.ParameterError, match="cursor"):
-        client.account.requests(cursor="bm8=")
+    for cursor in (
+        b"no",
+        b'[{"credits":-99999999999999999999},"~"]',
+        b'[{"credits":99999999999999999999},"~"]',
+        b'[{},"\\u0000"]',
+        b'[{},"' + b"x" * 100 + b'"]',
+        b"[" * 900,
+    ):
+        with pytest.raises(errors.ParameterError, match="cursor"):
+            client.account.requests(cursor=urlsafe_b64encode(cursor).decode())
 
 
 def test_tokens_are_made_rotated_and_revoked(
@@ -179,14 +187,16 @@ def test_a_token_never_makes_one_that_outlives_it(world: Gateway) -> None:
         assert rotated.token.expires_at_s - rotated.token.issued_at_s <= 1000
 
 
-def test_revoking_a_client_ends_what_its_tokens_were_rotated_to(world: Gateway) -> None:
+def test_revoking_a_client_ends_what_its_tokens_made_and_were_rotated_to(world: Gateway) -> None:
     own = new_client(world.store)
     with Client(obtain(world, own), world.base_url) as client:
         (obtained,) = (each for each in client.account.tokens().tokens if each.client_id)
+        made = client.account.tokens_make(label="made with it").text
         new = client.account.tokens_rotate(token_id=obtained.id).text
-    assert _get(world, new, "tokens").code == 0
+    assert [_get(world, each, "tokens").code for each in (made, new)] == [0, 0]
     revoke(world.store, own)
-    assert_seen(world.store, lambda: _get(world, new, "tokens").code, 401)
+    for each in (made, new):
+        assert_seen(world.store, lambda each=each: _get(world, each, "tokens").code, 401)  # type: ignore[misc]
 
 
 def test_an_account_has_so_many_valid_tokens(

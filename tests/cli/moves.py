@@ -20,6 +20,7 @@ from tollway.operations.orders.demo import fill_orders
 from tollway.operations.product_analysis.demo import fill_figures
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
+from tollway.store.schema.trail import operator_act
 from tollway.telemetry.metrics import Metrics
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -54,7 +55,7 @@ async def fill(database: OpenDatabase) -> None:
     await issue_token(database, runtime, account, label="till")
 
 
-def _rows(name: str, columns: str, path: Path, url: str) -> tuple[object, object]:
+def _rows(name: str, columns: str, path: Path, url: str) -> tuple[list[str], list[str]]:
     """All rows of a table on both sides, read in a way of the test's own."""
     connection = apsw.Connection(str(path))
     here = connection.execute(f"SELECT {columns} FROM {name}").fetchall()
@@ -66,10 +67,16 @@ def assert_same(path: Path, url: str) -> None:
     for table in ALL_TABLES:
         columns = ", ".join(f'"{column.name}"' for column in table.c)
         here, there = _rows(table.name, columns, path, url)
+        if table is operator_act:
+            # The move itself is recorded where it went.
+            there = [row for row in there if "'move', 'database'" not in row]
         assert here == there, table.name
 
 
 def unfinish(url: str, old: Path) -> None:
     """As if the move had been broken off after its last row."""
+    run_on(url, "ALTER TABLE operator_act DISABLE TRIGGER USER")
+    run_on(url, "DELETE FROM operator_act WHERE act = 'move'")
+    run_on(url, "ALTER TABLE operator_act ENABLE TRIGGER USER")
     run_on(url, "CREATE TABLE unfinished_move (source text)")
     run_on(url, f"INSERT INTO unfinished_move VALUES ('{old.resolve()}')")

@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Command
+from tests.support.gateway import Gateway
 from tests.support.ports import free_port
 from tests.support.stores import Store
 
@@ -50,6 +51,26 @@ def test_a_key_file_that_others_can_write_to_is_refused(
     assert "other users can write to it" in refused.err and "chmod 600" in refused.err
     keys.chmod(0o600)
     assert tollway("source", "add", "other", "--shop", "*").status == 0
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_files_that_others_can_read_are_named_at_the_start(
+    ledger_store: Store, workplace: Path, mode: int
+) -> None:
+    files = [Path(f"{ledger_store.path}{ending}") for ending in ("", ".keys", ".secret")]
+    Gateway(ledger_store).stop()
+    for file in files:
+        file.chmod(mode)
+    served = Gateway(ledger_store)
+    try:
+        for file in files:
+            assert f"can read {file}: run `chmod 600 {file}`" in served.log()
+            file.chmod(0o600)
+    finally:
+        assert served.stop() == 0
+    served = Gateway(ledger_store)
+    assert served.stop() == 0
+    assert "can read" not in served.log()
 
 
 STRANGE = {

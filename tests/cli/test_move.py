@@ -33,6 +33,8 @@ def test_everything_is_moved_and_serves(tollway: Command, old: Path, target: Sto
     moved = tollway("move", "--from", FROM, "--to", target.url, "--json")
     assert moved.status == 0, moved.err
     assert_same(old, target.url)
+    (act,) = tollway("trail", "show", "--limit", "1", "--json", "--database", target.url).json
+    assert (act["act"], act["after"]) == ("move", {"from": "old.db"})
     counts = {each["name"]: each["rows"] for each in moved.json["tables"]}
     assert counts["shop_order"] == 400
     assert moved.json["differences"] == moved.json["breaches"] == []

@@ -33,6 +33,8 @@ def test_what_the_carrier_knows_is_issued_and_charged(
     assert ledger_of(ledger_store, customer).posted == PRICE
     assert tollway("hold", "list").out.strip() == "Nothing is held."
     assert "No waybill waits" in tollway("reconcile").out
+    (act,) = tollway("trail", "show", "--json", "--of", "waybills").json
+    assert [each["number"] for each in act["after"]] == carrier.issued()
 
 
 def test_what_the_carrier_does_not_know_is_given_up_after_its_time(

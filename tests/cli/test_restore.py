@@ -63,7 +63,12 @@ def test_what_is_restored_is_what_was_backed_up(
     assert answer.out.startswith("again.db is restored from copy.db: schema ")
     assert "accounts 1, entries 11; it passed the audit." in answer.out
     assert "Its keys are in again.db.keys." in answer.out
-    assert tollway("audit", "--json", *INTO).json == tollway("audit", "--json").json
+    restored, original = (tollway("audit", "--json", *of).json for of in (INTO, ()))
+    # The restored one has one act more, which says that it was restored.
+    for report, acts in ((restored, 1), (original, 0)):
+        (trail,) = (each for each in report["checks"] if each["name"] == "trail")
+        trail["rows"] -= acts
+    assert restored == original
     keys = backup.with_name("again.db.keys")
     assert keys.read_bytes() == backup.with_name("ledger.db.keys").read_bytes()
     assert keys.stat().st_mode & 0o777 == 0o600

@@ -5,8 +5,10 @@ import json
 import time
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.gateway import Gateway, Reply
@@ -15,6 +17,7 @@ from tests.support.orders import CREDITS, OWNER, START_MS, new_shopper, order, p
 from tests.support.stores import Store
 from tollway.intake.loading import store_records
 from tollway.operations.catalogue import RECORD_KINDS
+from tollway.operations.coupon_claims.demo import SIDS
 from tollway.operations.coupon_claims.export import CLAIMS_EXPORT, CLAIMS_FILE
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
 from tollway.operations.orders.companions import ORDERS_CHANGED
@@ -124,6 +127,28 @@ def test_100_an_export_of_another_account_or_a_line_of_none_is_refused(served: G
     assert ask(shopper.token, export_id=export_id, after="nowhere").code == 100
 
 
+def test_100_a_line_that_moved_since_is_refused_and_the_line_before_it_goes_on(
+    served: Gateway,
+) -> None:
+    shopper = new_shopper(served.store)
+    day_ms = START_MS + 200_000_000
+    window = {"start_time": day_ms, "end_time": day_ms + 86_400_000}
+    put_orders(
+        served.store, [order(f"move-{n}", confirm_time=day_ms + n * 60_000) for n in range(9)]
+    )
+    export_id = export(served, shopper.token, **window).data["export_id"]
+    whole = numbers_in(file_of(served, shopper.token, export_id))
+    assert whole == [f"move-{n}" for n in range(8, -1, -1)]
+    # Among the oldest by now: what is between would be left out.
+    moved = order("move-5", confirm_time=day_ms + 1, updated_at=day_ms + 86_400_000)
+    put_orders(served.store, [moved])
+    query = {"owner_id": OWNER, "export_id": export_id, "after": "move-5"}
+    refused = served.get(ORDERS_FILE.path, token=shopper.token, query=query)
+    assert refused.code == 100 and "changed since the export" in refused.msg
+    rest = numbers_in(file_of(served, shopper.token, export_id, after="move-6"))
+    assert rest == ["move-4", "move-3", "move-2", "move-1", "move-0"]
+
+
 def test_0_changes_after_an_export_come_after_its_cursor(served: Gateway) -> None:
     shopper = new_shopper(served.store)
     cursor = export(served, shopper.token).data["cursor"]
@@ -219,3 +244,24 @@ def _claim(number: int, at_s: int, sid: str = "chan-1") -> dict[str, Any]:
         "begin_time": at_s,
         "end_time": at_s + 86_400,
     }
+
+
+@pytest.mark.sqlite
+def test_0_a_test_export_is_known_to_all_workers(tmp_path: Path) -> None:
+    store = Store(tmp_path / "tollway.db")
+    tester = new_caller(store, operations=(COUPON_CLAIMS,), kind="test")
+    headers = {"Authorization": f"Bearer {tester.token}"}
+    now_s = int(time.time())
+    window = {"startTime": now_s - 20 * 86_400, "endTime": now_s, "sid": SIDS[0], "type": 4}
+    served = Gateway(store, workers=2)
+    made = served.post_json(CLAIMS_EXPORT.path, window, token=tester.token)
+    assert made.code == 0 and made.data["records"] > 0
+    query = {"export_id": made.data["export_id"]}
+    statuses = set()
+    for _ in range(10):
+        # A connection of its own, so that either worker may have it.
+        with httpx.Client(base_url=served.base_url, timeout=60) as client:
+            file = client.get(CLAIMS_FILE.path, params=query, headers=headers)
+            statuses.add(file.headers["content-type"])
+    assert statuses == {"application/gzip"}
+    assert served.stop() == 0

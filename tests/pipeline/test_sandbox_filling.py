@@ -68,7 +68,7 @@ def test_it_is_filled_on_the_first_use_and_continued_on_a_new_day(fillings: Fill
 
     async def work() -> None:
         nonlocal today
-        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: today)
+        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: today, bytes(32))
         try:
             assert fillings.count == 0
             found = await asyncio.gather(*(_newest_day(sandbox) for _ in range(3)))
@@ -86,7 +86,7 @@ def test_a_caller_that_goes_away_or_a_failure_does_not_spoil_it(fillings: Fillin
     fillings.failures = 1
 
     async def work() -> None:
-        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1))
+        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
         try:
             with pytest.raises(StoreUnavailableError):
                 await _newest_day(sandbox)
@@ -103,7 +103,7 @@ def test_a_caller_that_goes_away_or_a_failure_does_not_spoil_it(fillings: Fillin
 
 def test_it_is_closed_after_its_filling(fillings: Fillings) -> None:
     async def work() -> None:
-        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1))
+        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
         caller = asyncio.create_task(_newest_day(sandbox))
         await asyncio.sleep(0)
         caller.cancel()
@@ -129,7 +129,7 @@ def test_of_what_test_calls_leave_behind_the_newest_is_kept(
     ]
 
     async def work() -> None:
-        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1))
+        sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
         try:
             await sandbox.sweep()
             insert = Query(idempotency_key.insert())
@@ -178,6 +178,6 @@ def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(
 
 
 def test_a_gateway_without_test_calls_makes_no_folder() -> None:
-    sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1))
+    sandbox = Sandbox(ZoneInfo("Asia/Shanghai"), lambda: date(2026, 3, 1), bytes(32))
     assert sandbox._folder is None
     asyncio.run(sandbox.close())

@@ -252,6 +252,44 @@ def test_the_account_api_makes_limited_tokens_and_rotating_keeps_the_limits(
         assert reply.code == 100
 
 
+def test_an_old_and_a_new_token_have_the_rest_of_the_day_once(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world)
+    sent = {"label": "till", "operations": "orders", "calls_per_day": 3}
+    made = served.post_json("/account/v1/tokens/make", sent, token=caller.token).data
+    orders = good_request(ORDERS, today)
+    texts = [made["text"]]
+    assert ask(served, ORDERS, made["text"], orders).code == 0
+    for _ in range(2):  # Also one that replaces what has replaced it.
+        rotated = {"token_id": made["token"]["id"]}
+        made = served.post_json("/account/v1/tokens/rotate", rotated, token=caller.token).data
+        texts.append(made["text"])
+    codes = [ask(served, ORDERS, text, orders).code for text in (*texts, *reversed(texts))]
+    assert sorted(codes) == [0, 0, 204, 204, 204, 204]
+
+
+def test_a_token_of_some_operations_sees_their_receipts_alone(
+    served: Gateway, world: Store, today: date
+) -> None:
+    caller = all_operations_caller(world)
+    sent = {"label": "till", "operations": "orders, account"}
+    limited = served.post_json("/account/v1/tokens/make", sent, token=caller.token).data["text"]
+    seen = {}
+    for operation in (ORDERS, ANALYSIS):
+        reply = ask(served, operation, caller.token, good_request(operation, today))
+        assert reply.code == 0
+        request_id = reply.headers["x-request-id"]
+        for token in (caller.token, limited):
+            found = served.get(f"/receipts/{request_id}", token=token)
+            query = {"request_id": request_id}
+            same = served.get("/account/v1/receipt", token=token, query=query)
+            assert found.code == same.code
+            seen[operation.name, token == limited] = found.code
+    assert set(seen.values()) == {0, 404}
+    assert seen[ANALYSIS.name, True] == 404
+
+
 def test_limits_that_mean_nothing_are_refused() -> None:
     for operations, addresses in ((["everything"], []), ([], ["300.1.2.3"]), ([], ["::1"] * 51)):
         with pytest.raises(LedgerError):

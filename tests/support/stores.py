@@ -37,6 +37,7 @@ class Store:
         self.secret_file = f"{path}.secret" if self.is_shared else ""
         if not self.is_shared and not path.exists():
             path.write_bytes(_migrated_file())
+            path.chmod(0o600)
         elif url is not None or not self.is_shared:
             self.do(migrate)
 
@@ -54,10 +55,10 @@ class Store:
         for ending in (".keys", ".secret"):
             file = Path(f"{self.path}{ending}")
             if file.exists():
-                shutil.copyfile(file, f"{path}{ending}")
+                shutil.copy(file, f"{path}{ending}")
         if self.is_shared:
             return Store(path, copy_of(self.url))
-        shutil.copyfile(self.path, path)
+        shutil.copy(self.path, path)
         return Store(path)
 
     def do(self, work: Callable[[OpenDatabase], Awaitable[T]]) -> T:

@@ -56,6 +56,12 @@ def test_a_link_signs_in_once_and_only_when_its_form_is_sent(
     assert "Password" in browser.open("/operator/accounts").text
 
 
+def test_an_unknown_address_of_an_area_is_a_page(operator: Browser) -> None:
+    for path in ("/operator/nothing", "/account/nothing"):
+        shown = operator.open(path)
+        assert shown.status_code == 404 and "There is no such page" in shown.text
+
+
 def test_a_password_that_was_chosen_behind_a_link_signs_in(store: Store, browser: Browser) -> None:
     made = store.do(
         lambda database: invite(

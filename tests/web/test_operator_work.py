@@ -131,7 +131,10 @@ def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Stor
     upload = Upload()
     upload.begin_file("orders.csv")
     context = SimpleNamespace(
-        upload=upload, form={"kind": "orders"}, services=SimpleNamespace(jobs=Failing())
+        upload=upload,
+        form={"kind": "orders"},
+        runtime=RUNTIME,
+        services=SimpleNamespace(jobs=Failing()),
     )
     with pytest.raises(StoreError):
         asyncio.run(import_act(cast("Context", context)))
@@ -221,9 +224,9 @@ def test_a_waybill_is_cancelled_and_numbers_are_loaded(
 def test_consents_are_found_by_shop_and_by_account(operator: Browser, store: Store) -> None:
     customer = new_customer(store)
     for wanted in (customer.account_id, "880012001"):
-        page = operator.open(f"/operator/shops?q={wanted}").text
+        page = operator.open(f"/operator/consents?q={wanted}").text
         assert "shop 880012001" in page and customer.account_id in page
-    assert "No shop or account matches" in operator.open("/operator/shops?q=nothing").text
+    assert "No shop or account matches" in operator.open("/operator/consents?q=nothing").text
 
 
 def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, store: Store) -> None:

@@ -100,10 +100,11 @@ class Calls(msgspec.Struct, frozen=True):
 
 
 class _Cursor(msgspec.Struct, array_like=True):
-    """How far each of the lists was read that the page is merged from."""
+    """How far each of the lists was read that the page is merged from. It comes back from outside,
+    and a database takes no larger numbers and no other texts."""
 
-    numbers: dict[str, int]
-    before: str
+    numbers: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_MOST)]]
+    before: Annotated[str, msgspec.Meta(max_length=64, pattern="^[0-9a-z~]*$")]
 
 
 _AFTER_ALL = "~"
@@ -204,7 +205,7 @@ def _receipt(parts: AccountParts) -> Handler:
         found = await find_receipt(
             parts.database, call.account_id, request.request_id, call.language
         )
-        if found is None:
+        if found is None or not call.sees(found.operation):
             raise Refusal(Reason.RECEIPT_UNKNOWN)
         return found
 

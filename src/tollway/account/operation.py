@@ -61,6 +61,8 @@ class AccountCall:
     at_s: float
     language: str
     rate_limits: Callable[[], Sequence[RateLimit]]
+    # Whether it may see the receipt of a call of this operation.
+    sees: Callable[[str], bool]
     # Whether the token is limited to operations, addresses, or so much a day.
     is_limited: bool = False
 

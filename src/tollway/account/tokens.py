@@ -163,6 +163,7 @@ def _make(parts: AccountParts) -> Handler:
                 expected=Phrase("live, or leave the caps out", "live，或不设上限"),
             )
         await _check_count(parts, call, "label")
+        own = await _own(parts, call, call.token_id)
         lifetimes = [request.expires_days and request.expires_days * _DAY_S]
         if call.token_expires_at_s is not None:
             # Or a token that leaks could be prolonged for ever.
@@ -174,6 +175,7 @@ def _make(parts: AccountParts) -> Handler:
             kind=request.kind,
             label=request.label,
             lifetime_s=min((each for each in lifetimes if each is not None), default=None),
+            made_with=own,
             limits=limits,
         )
 

@@ -5,15 +5,14 @@ nor guessed without the key, and it is bound to its waybill: the same phone numb
 has two fingerprints.
 """
 
-import os
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
-from tollway.store.keys import FINGERPRINTS, LABELS, KeyedSigner, load_signer
-from tollway.store.sealing import KEY_BYTES, Sealer, read_keys
+from tollway.store.keys import FINGERPRINTS, LABELS, KeyedSigner, derived, load_signer
+from tollway.store.sealing import Sealer, read_keys
 
 _DIGEST_BYTES = 12
 _encode = msgspec.json.Encoder().encode
@@ -69,7 +68,7 @@ def load_vault(key_file: Path) -> Vault:
     )
 
 
-def passing_vault() -> Vault:
-    """A vault whose key is in no file: what it sealed ends with this process."""
-    keys = {1: os.urandom(KEY_BYTES)}
+def sandbox_vault(secret: bytes) -> Vault:
+    """The vault of test calls, the same in all workers and nodes that have this secret."""
+    keys = {1: derived(secret, "sandbox")}
     return Vault(Sealer(keys, 1), KeyedSigner(keys, 1, FINGERPRINTS), KeyedSigner(keys, 1, LABELS))

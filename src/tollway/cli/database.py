@@ -11,7 +11,7 @@ from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table
 from tollway.cli.parameters import argument, option
 from tollway.cli.setting_sources import Origin
-from tollway.ledger.trail import record_act
+from tollway.ledger.trail import note_act, record_act
 from tollway.retention.retention import Dropped, Retention
 from tollway.store.database import Transaction
 from tollway.store.key_check import SECRET_FILE, accept_file, files_of, key_file_of
@@ -27,7 +27,11 @@ retention = add_group(commands, "retention")
 @command(commands, "migrate")
 async def migrate(session: Session) -> Output:
     """Create the database, or bring its schema up to date."""
-    before, after = await migrate_schema(session.open_any())
+    database = session.open_any()
+    before, after = await migrate_schema(database)
+    if before not in (None, after):
+        change = {"from": before, "to": after}
+        await note_act(database, session.runtime, "migrate", "database", change)
     if before is None:
         sentence = f"The database is created, at schema {after}."
     elif after > newest_revision():
@@ -77,7 +81,7 @@ async def rotate(
     drop: Annotated[
         bool,
         option(
-            "Remove old keys from the key file, once nothing was sealed with them for an hour.",
+            "Remove old keys from the key file, once nothing was sealed with them for 25 hours.",
             "--drop",
         ),
     ] = False,
@@ -94,12 +98,7 @@ async def rotate(
     database = await session.open()
     done = await Rotation(database, session.settings, session.runtime.at_ms).go_on(drop=drop)
 
-    async def record(transaction: Transaction) -> None:
-        await record_act(
-            transaction, session.runtime, "keys rotate", "setting key_file", after=done
-        )
-
-    await database.write(record)
+    await note_act(database, session.runtime, "keys rotate", "setting key_file", done)
     return Output(done, *done.in_words(file.path.name))
 
 
@@ -113,7 +112,12 @@ async def apply(
     await check_unchanged(database)
     rules = Retention(database, session.settings)
     now_ms = session.runtime.at_ms()
-    dropped = await rules.plan(now_ms) if dry_run else await _apply_all(rules, now_ms)
+    if dry_run:
+        dropped = await rules.plan(now_ms)
+    else:
+        await note_act(database, session.runtime, "retention apply begin", "database")
+        dropped = await _apply_all(rules, now_ms)
+        await note_act(database, session.runtime, "retention apply", "database", dropped)
     table = Table(
         ("what", "kept for days", "would be dropped" if dry_run else "dropped"),
         [

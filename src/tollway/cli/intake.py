@@ -26,6 +26,7 @@ from tollway.intake.sources import (
     rotate_secret,
     set_spoken_for,
 )
+from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS, SUBJECTS
 from tollway.operations.remaking import remake as remake_ready
 
@@ -57,7 +58,7 @@ def _add_import(kind: RecordKind) -> None:
         await session.open()
         loader = kind.make_loader(await session.sealer() if kind.is_sealed else None)
         chunks = file_chunks(kind, file, session.settings.database, session.settings.key_file)
-        return await _import(session, loader, chunks, file, rejects)
+        return await _import(session, kind, loader, chunks, file, rejects)
 
     load_file.__doc__ = kind.help
     command(imports, kind.name)(load_file)
@@ -71,13 +72,17 @@ for _kind in RECORD_KINDS.values():
 async def remake(session: Session) -> Output:
     """Make all records that are kept ready again, after a change of what they show."""
     database, sealer = await session.open(), await session.sealer()
+    subject = "records kept ready"
+    await note_act(database, session.runtime, "records remake begin", subject)
     found = []
     for each in SUBJECTS:
         if each.ready is not None and each.records is not None:
             made = await remake_ready(database, sealer, each.ready)
             found.append((each.records.name, made.read, made.changed))
     columns = ("records", "read", "changed")
-    return Output([dict(zip(columns, each, strict=True)) for each in found], Table(columns, found))
+    value = [dict(zip(columns, each, strict=True)) for each in found]
+    await note_act(database, session.runtime, "records remake", subject, value)
+    return Output(value, Table(columns, found))
 
 
 @command(sources, "add")
@@ -152,7 +157,10 @@ async def replay(
 ) -> Output:
     """Try rejected records again: those that are good by now are stored."""
     database, sealer = await session.open(), await session.sealer()
+    subject = f"record {record}" if record else "rejected records"
+    await note_act(database, session.runtime, "record replay begin", subject)
     result = await replay_rejected(database, sealer, RECORD_KINDS, record)
+    await note_act(database, session.runtime, "record replay", subject, result)
     return Output(
         result,
         f"{result.stored:,} stored, {result.unchanged:,} known already or older, "
@@ -162,6 +170,7 @@ async def replay(
 
 async def _import(
     session: Session,
+    kind: RecordKind,
     loader: Loader,
     chunks: Iterable[CheckedChunk],
     file: Path,
@@ -171,10 +180,14 @@ async def _import(
     rejects_path = rejects or rejects_beside(file)
     # Those of an earlier load would be taken for this one's.
     rejects_path.unlink(missing_ok=True)
+    subject = f"records {kind.name}"
+    await note_act(database, session.runtime, "import begin", subject, {"file": str(file)})
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, stack)
         progress = stack.enter_context(_progress(file))
         result = await load(database, loader, chunks, reject_file.write, progress)
+    done = {"file": str(file), **msgspec.to_builtins(result)}
+    await note_act(database, session.runtime, "import", subject, done)
     shown_rejects = str(rejects_path) if result.rejected else None
     shown = [
         f"{result.read:,} records read, {result.stored:,} stored "

@@ -14,6 +14,9 @@ _ENTRIES = {
         "serve", "Fill a database with a demo world, once, and print what is needed to try it."
     ),
     "operator": Entry("operator", "Invite, list and remove those who run the gateway."),
+    "second-factor": Entry(
+        "second_factor", "List who is asked for a code at sign-in, and reset a lost one."
+    ),
     "account": Entry("account", "Open, list, show and close accounts."),
     "token": Entry("token", "Issue, list and revoke access tokens."),
     "client": Entry("token", "Add, list and revoke clients, which obtain tokens at /oauth/token."),

@@ -22,6 +22,7 @@ from tollway.cli.output import Output, Table, progress_bar
 from tollway.cli.parameters import option
 from tollway.cli.restore import files_beside, keys_to_place, placed
 from tollway.demo.saved import demo_file
+from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import ALL_TABLES
 from tollway.settings import Settings
 from tollway.store.database import StoreError, StoreUnavailableError
@@ -116,6 +117,7 @@ async def _move(path: str, session: Session, *, should_restart: bool) -> Move:
             breaches = [] if different else await _breaches(session)
             if not different and not breaches:
                 await target.finish()
+                await _record(session, path)
     return Move(path, target_name, counts, list(map(str, files)), different, breaches)
 
 
@@ -146,6 +148,16 @@ async def _breaches(session: Session) -> list[Breach]:
             return report.damage
     finally:
         await session.close()
+
+
+async def _record(session: Session, path: str) -> None:
+    # Another session: that of the audit is closed.
+    to_target = session.with_options()
+    try:
+        database = to_target.open_any()
+        await note_act(database, session.runtime, "move", "database", {"from": path})
+    finally:
+        await to_target.close()
 
 
 def _files_to_place(path: str, settings: Settings) -> dict[Path, bytes]:

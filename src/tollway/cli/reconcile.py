@@ -11,6 +11,7 @@ from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import LimitOption, option
 from tollway.cli.waybill import vault_of
 from tollway.ledger.holds import open_holds
+from tollway.ledger.trail import note_act
 from tollway.store.clock import common_ms
 
 commands = typer.Typer()
@@ -50,6 +51,18 @@ async def reconcile(
         reconciler = Reconciler(database, remotes, vault, session.runtime)
         if decide is None:
             findings = await reconciler.settle_all()
+            settled = [
+                {
+                    "carrier": each.waybill.wp_code,
+                    "order": each.waybill.order_sn,
+                    "outcome": each.outcome,
+                    "number": each.number,
+                }
+                for each in findings
+                if not each.is_waiting
+            ]
+            if settled:
+                await note_act(database, session.runtime, "reconcile", "waybills", settled)
         else:
             findings = [await reconciler.decide(decide, carrier, number, session.runtime)]
     finally:

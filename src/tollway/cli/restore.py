@@ -19,6 +19,7 @@ from tollway.cli.command import CommandError, Session, command, run
 from tollway.cli.files import refuse_damaged, write_private
 from tollway.cli.output import Output, percent_bar, progress_bar
 from tollway.cli.parameters import argument, option
+from tollway.ledger.trail import note_act
 from tollway.settings import Settings
 from tollway.store.durable_files import to_disk
 from tollway.store.key_check import CheckedKeyFile, files_of, refuse_others
@@ -176,7 +177,10 @@ def _check_copy(
             await check_unchanged(database)
             # The output names the files that did not come along.
             await refuse_others(database, [file for file in files if file.path.exists()])
-            return schema, await audit(database, session.runtime.at_ms(), advance)
+            report = await audit(database, session.runtime.at_ms(), advance)
+            if not report.damage:
+                await note_act(database, session.runtime, "restore", f"backup {backup.name}")
+            return schema, report
 
         schema, report = run(Session({"database": f"sqlite:///{copy}"}), work)
     _refuse_breaches(backup, report)

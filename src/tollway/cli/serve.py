@@ -23,8 +23,15 @@ from tollway.demo.saved import (
 )
 from tollway.identity.people import an_operator_has_a_password, ensure_operator, new_link
 from tollway.ledger.accounts import search_accounts
+from tollway.ledger.runtime import UNATTENDED
 from tollway.settings import Settings, SettingsError
-from tollway.store.key_check import files_of, refuse_others, refuse_unusable, use_files
+from tollway.store.key_check import (
+    files_of,
+    readable_by_others,
+    refuse_others,
+    refuse_unusable,
+    use_files,
+)
 from tollway.store.migrate import check_current, check_unchanged, migrate
 from tollway.store.open import check_folder, is_shared, sqlite_path, unverified_links
 from tollway.store.sqlite.files import ServingLock, remove_abandoned_backups
@@ -73,7 +80,7 @@ def serve(
     lock = None if is_shared(settings.database) else ServingLock(sqlite_path(settings.database))
     if lock is not None:
         remove_abandoned_backups(Path(sqlite_path(settings.database)))
-    warnings = unverified_links(settings)
+    warnings = [*unverified_links(settings), *readable_by_others(settings)]
 
     next_lines = [] if new_file is None else [_NEW.format(file=new_file), ""]
 
@@ -155,7 +162,8 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
     found = await ensure_operator(database, runtime)
     if not is_demo and await an_operator_has_a_password(database):
         return ""
-    made = await new_link(database, runtime, found.id, LINK_MINUTES * 60)
+    # No act of an operator: every start makes one.
+    made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60)
     return operator_url(session.settings, made)
 
 

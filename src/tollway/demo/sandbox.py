@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Table, func, or_, select, tuple_
 
-from tollway.carriers.vault import passing_vault
+from tollway.carriers.vault import sandbox_vault
 from tollway.demo.owners import add_sandbox_owners
 from tollway.demo.sandbox_folder import SandboxFolder
 from tollway.demo.world import fill_all
@@ -112,7 +112,9 @@ class OnDemandDatabase:
 class Sandbox:
     """A temporary database with demo data up to today."""
 
-    def __init__(self, zone: ZoneInfo, today: Callable[[], date], site: str = "") -> None:
+    def __init__(
+        self, zone: ZoneInfo, today: Callable[[], date], secret: bytes, site: str = ""
+    ) -> None:
         self._zone = zone
         # Where its pictures and links lead.
         self._site = site
@@ -121,7 +123,8 @@ class Sandbox:
         self._metrics = Metrics()
         self._folder: SandboxFolder | None = None
         self._file: SqliteDatabase | None = None
-        self.vault = passing_vault()
+        # Of all workers: what one has sealed and given to a caller, another can open.
+        self.vault = sandbox_vault(secret)
         self._filled_to: date | None = None
         self.database = OnDemandDatabase(self._is_current, self._fill, self.sweep)
 

@@ -16,9 +16,11 @@ from sqlalchemy import Column, Integer, Table, bindparam, select, tuple_
 
 from tollway.carriers.carrier_links import secret_context
 from tollway.carriers.waybills import WaybillKey
+from tollway.identity.second_factor import factor_context
 from tollway.intake.rejects import record_context
 from tollway.intake.sources import secrets_context as source_context
 from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.exports import KEPT_S
 from tollway.operations.orders.records import receiver_context
 from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import answer_context
@@ -33,6 +35,7 @@ from tollway.store.moving.source import sealed_tables
 from tollway.store.nodes import nodes_without_key
 from tollway.store.query import Query
 from tollway.store.schema.carriers import carrier_link, waybill
+from tollway.store.schema.identity import second_factor
 from tollway.store.schema.intake import push_source, rejected_record
 from tollway.store.schema.ledger import idempotency_key
 from tollway.store.schema.webhooks import webhook_endpoint
@@ -41,8 +44,8 @@ from tollway.webhooks.endpoints import secrets_context as endpoint_context
 
 _AT_ONCE = 200
 # An old key is kept until nothing was sealed with it for so long: an import that was started before
-# goes on with the key that it read.
-_UNUSED_S = 3600
+# goes on with the key that it read, and the id of an export, which no table has, holds for a day.
+_UNUSED_S = KEPT_S + 3600
 _LAST_FOUND = "old keys found beside key {}"
 
 
@@ -80,6 +83,9 @@ _SEALED = (
     _Sealed(
         idempotency_key.c.sealed, _columns(idempotency_key, "account_id", "key"), answer_context
     ),
+    _Sealed(
+        second_factor.c.sealed_secret, _columns(second_factor, "kind", "subject_id"), factor_context
+    ),
 )
 assert {each.sealed.table for each in _SEALED} == set(sealed_tables(ALL_TABLES))
 
@@ -114,9 +120,9 @@ class Rotated(msgspec.Struct, frozen=True):
             lines.append(f"Dropped: {named}. Backups from before need the key file of their time.")
         elif self.wait_s:
             lines.append(
-                "The old keys stay until nothing was sealed with them for an hour: end imports "
-                f"that were started before, and in {-(-self.wait_s // 60)} minutes run this with "
-                "--drop."
+                "The old keys stay until nothing was sealed with them for "
+                f"{_UNUSED_S // 3600} hours: end imports that were started before, and in "
+                f"{-(-self.wait_s // 3600)} hours run this with --drop."
             )
         elif self.old:
             lines.append(
@@ -174,7 +180,7 @@ class Rotation:
         now_s = await self._now_s()
         run = (await last_runs(self._database)).get(_LAST_FOUND.format(sealer.current))
         since_s = now_s if run is None else run.at_s
-        # If this run is killed, the hour begins again.
+        # If this run is killed, the time begins again.
         await self._note(sealer, now_s)
         resealed = await reseal(self._database, sealer)
         if resealed:

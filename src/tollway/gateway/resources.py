@@ -41,10 +41,11 @@ class Resources:
             settings.database_connections,
             turns,
         )
-        self.sandbox = Sandbox(settings.zone, self.calendar.today, settings.public_address)
         self.remotes = Remotes()
         key_file, secret_file = self.files = files_of(settings)
         self.secret = load_secret(secret_file.present())
+        today = self.calendar.today
+        self.sandbox = Sandbox(settings.zone, today, self.secret, settings.public_address)
         self.vault = load_vault(key_file.present())
         self.fingerprinter = load_signer(key_file.path, REQUESTS)
         self.versions = Versions(self.database)

@@ -2,6 +2,7 @@
 
     passwords.py       hashing and checking passwords
     sessions.py        sessions in the database: started, recognised, ended
+    second_factor.py   the code that is asked for after the password
     sign_in_limits.py  how often a login may be tried, counted in the database
 
 It knows no person by kind: a person is a kind and an id, such as `shop` and `1001`.

@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import bindparam, func, or_, select
 
 from tollway.identity.passwords import StoredPassword, folded_login, hash_password
+from tollway.identity.second_factor import remove_factor
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
@@ -174,7 +175,10 @@ async def new_link(
         found = await find_person(transaction, person_id)
         if found is None or found.removed_at_s is not None:
             raise LedgerError("There is no such person.")
-        return await _make_link(transaction, runtime, found, lifetime_s)
+        made = await _make_link(transaction, runtime, found, lifetime_s)
+        subject = f"{found.kind} {found.login}"
+        await record_act(transaction, runtime, f"{found.kind} link", subject)
+        return made
 
     return await database.write(work)
 
@@ -257,6 +261,7 @@ async def remove_person(database: Database, runtime: Runtime, person_id: str) ->
                 raise LedgerError("The last operator cannot be removed: invite another first.")
         await transaction.execute(_REMOVE, wanted=person_id, now_s=runtime.at_s())
         await end_sessions(transaction, found.kind, found.id, runtime.at_s())
+        await remove_factor(transaction, found.kind, found.id)
         subject = f"{found.kind} {found.login}"
         await record_act(transaction, runtime, f"{found.kind} remove", subject, before=found)
         return found

@@ -3,7 +3,8 @@
 Three counts decide, each over a quarter of an hour: of a login from one address, of an address, and
 of a login from everywhere. An attacker elsewhere cannot lock a person out: when a login is tried
 from many addresses, each address still has one attempt, and a browser that has signed in with this
-login before is counted by itself, without regard to the others.
+login before is counted by itself, without regard to the others. The codes of second factors are
+counted in the same way, apart from passwords and more strictly.
 """
 
 import hashlib
@@ -24,6 +25,9 @@ PAIR_MAX = 5
 ADDRESS_MAX = 20
 # Of a login from everywhere; beyond, one attempt per address.
 LOGIN_MAX = 50
+# Codes of a second factor for a login from everywhere, without regard to addresses: the sender has
+# the password, and a code has only six digits.
+CODES_MAX = 10
 _SWEEP_PIECES_MAX = 20
 
 
@@ -90,11 +94,14 @@ _SWEEP = Query(
 )
 
 
-async def count_attempt(database: Database, attempt: Attempt, now_s: int) -> None:
-    """Counts an attempt before its password is checked, so that attempts at the same time count
-    too; TooManyAttemptsError, and nothing is written, if there were too many."""
+async def count_attempt(
+    database: Database, attempt: Attempt, now_s: int, *, is_code: bool = False
+) -> None:
+    """Counts an attempt before its password or code is checked, so that attempts at the same time
+    count too; TooManyAttemptsError, and nothing is written, if there were too many."""
     counters = attempt.counters()
-    _refuse_surplus({name: await _count(database, each, now_s) for name, each in counters.items()})
+    earlier = {name: await _count(database, each, now_s) for name, each in counters.items()}
+    _refuse_surplus(earlier, is_code=is_code)
 
     async def work(transaction: Transaction) -> None:
         # A fixed lock order prevents deadlocks between workers.
@@ -104,7 +111,7 @@ async def count_attempt(database: Database, attempt: Attempt, now_s: int) -> Non
                 _COUNT, wanted=each, now_s=now_s, since_s=now_s - WINDOW_S
             )
             counted[name] = int(attempts) - 1
-        _refuse_surplus(counted)
+        _refuse_surplus(counted, is_code=is_code)
 
     await database.write(work)
 
@@ -136,15 +143,13 @@ async def _count(reader: Reader, counter: bytes, now_s: int) -> int:
     return 0 if row is None else int(row[0])
 
 
-def _refuse_surplus(earlier: Mapping[str, int]) -> None:
+def _refuse_surplus(earlier: Mapping[str, int], *, is_code: bool) -> None:
     """Raises if there were too many attempts before this one."""
     if "device" in earlier:
         is_surplus = earlier["device"] >= PAIR_MAX
     else:
-        is_surplus = (
-            earlier["pair"] >= PAIR_MAX
-            or earlier["address"] >= ADDRESS_MAX
-            or (earlier["login"] >= LOGIN_MAX and earlier["pair"] > 0)
-        )
+        login, pair = earlier["login"], earlier["pair"]
+        of_login = login >= CODES_MAX if is_code else login >= LOGIN_MAX and pair > 0
+        is_surplus = of_login or pair >= PAIR_MAX or earlier["address"] >= ADDRESS_MAX
     if is_surplus:
         raise TooManyAttemptsError

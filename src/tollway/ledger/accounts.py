@@ -1,7 +1,10 @@
 """Accounts: the customers of the gateway, opened, found, listed and closed."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import msgspec
-from sqlalchemy import Integer, bindparam, func, or_, select
+from sqlalchemy import BindParameter, Integer, bindparam, func, or_, select
 
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -9,6 +12,7 @@ from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
+from tollway.store.schema.ledger import balance
 from tollway.store.versions import directory_changed
 
 _NAME_MAX = 100
@@ -46,6 +50,15 @@ _PAGE = Query(
     )
     .order_by(account.c.name)
     .limit(bindparam("most", type_=Integer))
+)
+# A list of accounts on a page, by one statement: what is left over of the places is empty.
+_LISTED_MAX = 50
+_listed: list[BindParameter[str]] = [bindparam(f"id_{each}") for each in range(_LISTED_MAX)]
+_NAMES = Query(select(account.c.id, account.c.name).where(account.c.id.in_(_listed)))
+_CREDITS = Query(
+    select(balance.c.account_id, balance.c.amount).where(
+        balance.c.account_id.in_(_listed), balance.c.unit == "credits"
+    )
 )
 _CLOSE = Query(
     account.update()
@@ -90,6 +103,27 @@ async def search_accounts(reader: Reader, text: str, after: str, most: int) -> l
         _PAGE, pattern=f"%{escaped}%", wanted=text, after=after, most=most
     )
     return [Account(*row) for row in rows]
+
+
+async def names_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, str]:
+    """The names of some accounts."""
+    return await _of_some(reader, _NAMES, account_ids)
+
+
+async def credits_of(reader: Reader, account_ids: Iterable[str]) -> dict[str, int]:
+    """The credits that some accounts have; an account that never had any is left out."""
+    return await _of_some(reader, _CREDITS, account_ids)
+
+
+async def _of_some(reader: Reader, query: Query, account_ids: Iterable[str]) -> dict[str, Any]:
+    wanted = list(dict.fromkeys(account_ids))
+    found: dict[str, Any] = {}
+    for start in range(0, len(wanted), _LISTED_MAX):
+        piece = wanted[start : start + _LISTED_MAX]
+        piece += [""] * (_LISTED_MAX - len(piece))
+        values = {each.key: account_id for each, account_id in zip(_listed, piece, strict=True)}
+        found.update(await reader.fetch_all(query, **values))
+    return found
 
 
 async def close_account(database: Database, runtime: Runtime, wanted: str) -> Account:

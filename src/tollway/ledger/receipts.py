@@ -27,6 +27,7 @@ from tollway.contract.receipt import (
 from tollway.ledger.entries import Entry, entries_of_request
 from tollway.ledger.holds import HOLD_COLUMNS, Hold
 from tollway.ledger.refused_calls import RefusedCall
+from tollway.ledger.request_log import time_of
 from tollway.store.database import Database, Reader
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
@@ -137,6 +138,13 @@ _notes = select(*(refused_call.c[name] for name in RefusedCall.__struct_fields__
 _NOTE_OF_ACCOUNT = Query(_notes.where(refused_call.c.account_id == bindparam("of_account")))
 # Through the accounts, because the key of a refused call begins with one.
 _NOTE = Query(_notes.where(refused_call.c.account_id.in_(select(account.c.id))))
+# By its time, which its id begins with: of one moment there are few.
+_NOTE_OF_TIME = Query(
+    _notes.where(
+        refused_call.c.at_ms >= bindparam("since_ms"), refused_call.c.at_ms <= bindparam("until_ms")
+    )
+)
+_MOMENT_MS = 5000
 _HOLD = Query(
     select(*HOLD_COLUMNS).where(
         hold.c.request_id == bindparam("wanted"), hold.c.account_id == bindparam("of_account")
@@ -172,7 +180,8 @@ async def find_receipt(
     """The receipt of a call, of this account only or of any; None if there is none."""
     found = await entries_of_request(database, request_id)
     entries = {each.kind: each for each in found if account_id in (None, each.account_id)}
-    note = await _note(database, account_id, request_id)
+    known = account_id or next((each.account_id for each in entries.values()), None)
+    note = await _note(database, known, request_id)
     of_account = note.account_id if note else next((e.account_id for e in entries.values()), None)
     if of_account is None:
         return None
@@ -188,7 +197,13 @@ async def find_receipt(
 
 async def _note(reader: Reader, account_id: str | None, request_id: str) -> RefusedCall | None:
     if account_id is None:
-        row = await reader.fetch_one(_NOTE, wanted=request_id)
+        at_ms = min(time_of(request_id), 2**53)
+        row = await reader.fetch_one(
+            _NOTE_OF_TIME,
+            wanted=request_id,
+            since_ms=at_ms - _MOMENT_MS,
+            until_ms=at_ms + _MOMENT_MS,
+        ) or await reader.fetch_one(_NOTE, wanted=request_id)
     else:
         row = await reader.fetch_one(_NOTE_OF_ACCOUNT, wanted=request_id, of_account=account_id)
     return None if row is None else RefusedCall(*row)

@@ -129,8 +129,22 @@ async def log_page(
 ) -> LogPage:
     """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
     before = _no_later(before or AFTER_ALL, wanted.until_ms)
-    is_filtered = bool(wanted.operation or wanted.reason or wanted.code is not None)
-    most = SCANNED_MAX if is_filtered else 2 * size + 1
+    page = await _read_page(database, wanted, units, size, before, 2 * size + 1)
+    if len(page.calls) == size or not page.before:
+        return page
+    # Most of what was read is left out.
+    return await _read_page(database, wanted, units, size, before, SCANNED_MAX)
+
+
+async def _read_page(
+    database: Database,
+    wanted: CallFilter,
+    units: Sequence[str],
+    size: int,
+    before: str,
+    most: int,
+) -> LogPage:
+    """A page from at most so many rows of each source."""
     values: dict[str, object] = {
         "before": before,
         "since": first_id(wanted.since_ms),

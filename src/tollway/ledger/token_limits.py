@@ -2,20 +2,21 @@
 
 What a capped token has spent today is one row, changed by one conditional statement in the
 transaction of the charge: so the cap is exact, however many calls and nodes there are at once. A
-day begins at midnight in the gateway's time zone.
+day begins at midnight in the gateway's time zone. A token that replaces another shares its count:
+while both work, they do not have the cap twice.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import msgspec
-from sqlalchemy import BigInteger, and_, bindparam, case, select
+from sqlalchemy import BigInteger, and_, bindparam, case, func, select
 
 from tollway.contract.addresses import Network, is_within, networks
 from tollway.ledger import LedgerError
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.ledger import token_day
+from tollway.store.schema.ledger import token, token_day
 
 # What a token names to use the account API, beside the names of operations.
 ACCOUNT_API = "account"
@@ -113,16 +114,16 @@ _credits = case((_is_its_day, token_day.c.credits), else_=0)
 _calls = case((_is_its_day, token_day.c.calls), else_=0)
 _new_credits = _credits + bindparam("amount", type_=BigInteger)
 _BEGIN = Query(token_day.insert().values({each.name: bindparam(each.name) for each in token_day.c}))
-_COUNTED = Query(
-    select(token_day.c.day_at_ms, token_day.c.credits, token_day.c.calls).where(
-        token_day.c.token_id == bindparam("of_token")
-    )
+_counter = select(func.coalesce(token.c.counted_with, token.c.id)).where(
+    token.c.id == bindparam("of_token")
 )
-_SPENT = Query(select(_credits, _calls).where(token_day.c.token_id == bindparam("of_token")))
+_is_its = token_day.c.token_id == _counter.scalar_subquery()
+_COUNTER = Query(_counter)
+_SPENT = Query(select(_credits, _calls).where(_is_its))
 _SPEND = Query(
     token_day.update()
     .where(
-        token_day.c.token_id == bindparam("of_token"),
+        _is_its,
         _new_credits <= bindparam("credits_max", type_=BigInteger),
         _calls + 1 <= bindparam("calls_max", type_=BigInteger),
     )
@@ -136,7 +137,7 @@ _GIVE_BACK = Query(
     token_day.update()
     .where(
         and_(
-            token_day.c.token_id == bindparam("of_token"),
+            _is_its,
             token_day.c.day_at_ms <= bindparam("at_ms", type_=BigInteger),
             token_day.c.credits >= bindparam("amount", type_=BigInteger),
             token_day.c.calls > 0,
@@ -149,25 +150,27 @@ _GIVE_BACK = Query(
 )
 _LOCK = Query(
     select(token_day.c.token_id)
-    .where(token_day.c.token_id == bindparam("of_token"))
+    .where(token_day.c.token_id == bindparam("of_counter"))
     .with_for_update()
 )
 
 
-async def begin_days(transaction: Transaction, token_id: str, replaces: str | None) -> None:
-    """Begins to count for a new token that has a cap: from what the one that it replaces has
-    spent, or rotating would give it the same day twice."""
-    row = replaces and await transaction.fetch_one(_COUNTED, of_token=replaces)
-    day_at_ms, credits_spent, calls = row or (0, 0, 0)
-    await transaction.execute(
-        _BEGIN, token_id=token_id, day_at_ms=day_at_ms, credits=credits_spent, calls=calls
-    )
+async def begin_days(transaction: Transaction, token_id: str) -> None:
+    """Begins to count for a new token that has a cap."""
+    await transaction.execute(_BEGIN, token_id=token_id, day_at_ms=0, credits=0, calls=0)
+
+
+async def counter_of(reader: Reader, token_id: str) -> str:
+    """The token under whose id a token is counted: it, or the first of those that it replaced."""
+    row = await reader.fetch_one(_COUNTER, of_token=token_id)
+    return token_id if row is None else str(row[0])
 
 
 async def lock_days(transaction: Transaction, token_ids: Iterable[str]) -> None:
     """Locks what tokens have spent, in a fixed order, which prevents deadlocks."""
-    for token_id in sorted(set(token_ids)):
-        await transaction.fetch_one(_LOCK, of_token=token_id)
+    counters = {await counter_of(transaction, token_id) for token_id in set(token_ids)}
+    for counter in sorted(counters):
+        await transaction.fetch_one(_LOCK, of_counter=counter)
 
 
 async def spend(

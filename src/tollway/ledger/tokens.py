@@ -18,7 +18,7 @@ from sqlalchemy import bindparam, func, select
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.token_limits import NO_LIMITS, TokenLimits, begin_days
+from tollway.ledger.token_limits import NO_LIMITS, TokenLimits, begin_days, counter_of
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.pieces import PIECE
@@ -129,8 +129,11 @@ async def issue_token(
     label: str = "",
     lifetime_s: int | None = None,
     client_id: str | None = None,
+    made_with: Token | None = None,
     limits: TokenLimits = NO_LIMITS,
 ) -> IssuedToken:
+    """A new token. One that is made with a token of a client ends with that client."""
+    client_id = client_id if made_with is None else made_with.client_id
     if kind == "test" and limits.is_capped:
         raise LedgerError("A test token spends nothing: only a live token can have a cap.")
 
@@ -138,6 +141,10 @@ async def issue_token(
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
             raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
+        if made_with is not None and client_id is not None:
+            await one_at_a_time(transaction, client_id)
+            if (await _find_token(transaction, made_with.id)).revoked_at_s is not None:
+                raise LedgerError(f"Token {made_with.id} is revoked already.")
         issued = await put_token(
             transaction,
             runtime,
@@ -183,9 +190,13 @@ async def put_token(
         limits=limits,
     )
     facts = {name: getattr(issued, name) for name in _FACTS}
-    await transaction.execute(_INSERT, hash=token_hash(text), **facts, **_stored(limits))
-    if limits.is_capped:
-        await begin_days(transaction, issued.id, replaces)
+    # Or rotating would give it the rest of the day twice.
+    shared = await counter_of(transaction, replaces) if replaces and limits.is_capped else None
+    await transaction.execute(
+        _INSERT, hash=token_hash(text), counted_with=shared, **facts, **_stored(limits)
+    )
+    if limits.is_capped and shared is None:
+        await begin_days(transaction, issued.id)
     return IssuedToken(text, issued)
 
 

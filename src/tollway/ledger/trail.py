@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import bindparam, or_, select
 
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Reader, Transaction
+from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.trail import operator_act
 
@@ -91,6 +91,17 @@ async def record_act(
     )
     digest = hashlib.sha256(previous + msgspec.json.encode(facts)).digest()
     await transaction.execute(_APPEND, **msgspec.structs.asdict(OperatorAct(*facts, hash=digest)))
+
+
+async def note_act(
+    database: Database, runtime: Runtime, act: str, subject: str, after: object = None
+) -> None:
+    """Records an act that is no single transaction, such as an import: before it begins, so that
+    one that is killed is recorded too, and again with what it did."""
+    if runtime.by:
+        await database.write(
+            lambda transaction: record_act(transaction, runtime, act, subject, after=after)
+        )
 
 
 async def newest_acts(

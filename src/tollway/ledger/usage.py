@@ -186,7 +186,7 @@ def midnight_s(at_s: float, zone: ZoneInfo) -> int:
 _of_span = (usage.c.span_s == bindparam("of_span"), usage.c.start_s >= bindparam("since_s"))
 _BY_TIME = Query(
     select(usage.c.start_s, usage.c.operation, func.sum(usage.c.calls), func.sum(usage.c.amount))
-    .where(*_of_span)
+    .where(*_of_span, usage.c.start_s < bindparam("until_s", type_=BigInteger))
     .group_by(usage.c.start_s, usage.c.operation)
     .order_by(usage.c.start_s)
 )
@@ -265,9 +265,13 @@ def day_start_s(day: date, zone: ZoneInfo) -> int:
     return int(datetime.combine(day, datetime.min.time(), zone).timestamp())
 
 
-async def usage_by_time(database: Database, span_s: int, since_s: int) -> Sequence[Row]:
+async def usage_by_time(
+    database: Database, span_s: int, since_s: int, until_s: int = 2**62
+) -> Sequence[Row]:
     """Rows of (start, operation, calls, amount) of all accounts."""
-    return await database.fetch_long(_BY_TIME, "usage", of_span=span_s, since_s=since_s)
+    return await database.fetch_long(
+        _BY_TIME, "usage", of_span=span_s, since_s=since_s, until_s=until_s
+    )
 
 
 async def top_accounts(database: Database, span_s: int, since_s: int, most: int) -> Sequence[Row]:

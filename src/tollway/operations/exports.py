@@ -139,6 +139,17 @@ def not_a_line() -> Refusal:
     return _unfit("after", Phrase("no record of the export has it", "导出中没有该记录"))
 
 
+def changed_line() -> Refusal:
+    """For an `after` that may have another place in the list by now: lines would be left out."""
+    return _unfit(
+        "after",
+        Phrase(
+            "the record changed since the export: name the line before it, or leave it out",
+            "该记录在导出后已变更：请改用它的前一行，或不填",
+        ),
+    )
+
+
 def streamed(read: ReadLines, after: Position | None, lines_max: float = inf) -> Stream:
     """The lines after a position, packed. Each piece ends with a whole line, so that what has
     arrived of an answer that breaks off can be read, and the rest asked for."""

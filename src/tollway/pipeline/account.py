@@ -1,6 +1,7 @@
 """The stages of a request to the account API that are not those of a call."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from tollway.account.balance import LIMITED
 from tollway.account.operation import AccountCall, AccountOperation, Handler, RateLimit
@@ -9,6 +10,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.token_limits import ACCOUNT_API
 from tollway.pipeline.call import Call
 from tollway.pipeline.permit import not_for
+from tollway.pipeline.receipts import sees_receipt
 from tollway.pipeline.throttle import Throttle
 
 
@@ -48,6 +50,7 @@ class PerformAccount:
             call.at_s,
             call.language,
             rate_limits,
+            partial(sees_receipt, caller),
             is_limited=caller.limits is not None,
         )
         call.data = encode_data(

@@ -3,8 +3,10 @@
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
+from tollway.ledger.directory import Caller
 from tollway.ledger.receipts import find_receipt
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
+from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.call import Call
 from tollway.store.database import Database
 
@@ -28,9 +30,21 @@ class ReadReceipt:
         wanted = call.path.removeprefix(RECEIPTS_PATH)
         account_id = call.caller.account_id
         receipt = await find_receipt(self._database, account_id, wanted, call.language)
-        if receipt is None or (call.caller.is_test and not receipt.is_test):
+        if (
+            receipt is None
+            or (call.caller.is_test and not receipt.is_test)
+            or not sees_receipt(call.caller, receipt.operation)
+        ):
             raise Refusal(Reason.RECEIPT_UNKNOWN)
         call.data = encode_data(receipt)
+
+
+_CHARGED_AS = {operation.name: operation.charged_as for operation in WITH_COMPANIONS}
+
+
+def sees_receipt(caller: Caller, operation: str) -> bool:
+    """A token that is limited to operations sees the receipts of these."""
+    return caller.limits is None or caller.limits.allows(_CHARGED_AS.get(operation, operation))
 
 
 class RefusedCallRecorder:

@@ -17,7 +17,7 @@ from tollway.store.database import Database, Reader, StoreError, Transaction
 from tollway.store.keys import derived, load_secret
 from tollway.store.migrate import Migratable
 from tollway.store.moving.source import sealed_tables
-from tollway.store.open import key_path, secret_path
+from tollway.store.open import is_shared, key_path, secret_path, sqlite_path
 from tollway.store.query import Query, insert
 from tollway.store.schema.database import key_check
 from tollway.store.sealing import read_keys
@@ -90,6 +90,19 @@ def refuse_unusable(file: CheckedKeyFile) -> None:
             f"There is no {file}, and none can be made in {file.path.parent}: make that folder, "
             f"or set {file.setting} to a file that can be read."
         )
+
+
+def readable_by_others(settings: Settings) -> list[str]:
+    """A sentence for each file of secrets or personal data that other users can read. It is no
+    refusal, because containers mount secrets so."""
+    paths = [file.path for file in files_of(settings)]
+    if not is_shared(settings.database):
+        paths.append(Path(sqlite_path(settings.database)))
+    return [
+        f"Other users of this machine can read {path}: run `chmod 600 {path}`."
+        for path in paths
+        if path.exists() and path.stat().st_mode & 0o044
+    ]
 
 
 def refuse_other(file: CheckedKeyFile, known: Fingerprints) -> None:

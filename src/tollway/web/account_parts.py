@@ -49,6 +49,10 @@ def unit_name(context: Context, unit: str) -> str:
     )
 
 
+def headed(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def balance_figures(
     context: Context, balances: Sequence[Balance], used: Sequence[UsageSum], ledger: str = ""
 ) -> Figures:
@@ -74,7 +78,7 @@ def balance_figures(
             note += ", " + say("{amount} held", amount=grouped(balance.held))
         figures.append(
             Figure(
-                unit_name(context, balance.unit),
+                headed(unit_name(context, balance.unit)),
                 grouped(balance.amount),
                 note=note,
                 tone=tone,
@@ -216,7 +220,7 @@ def usage_chart(context: Context, used: Sequence[UsageSum], since_s: int) -> Cha
     return Chart(
         title,
         stacked_columns(days, series, title),
-        Table(columns, rows, Empty("")),
+        Table(columns, rows, Empty(say("No call was charged in this time."))),
         [(each.kind, each.name) for each in series],
     )
 
@@ -238,8 +242,7 @@ def entries_table(
         tone, kind = _ENTRY_KINDS[entry.kind]
         request = Cell("")
         if entry.request_id:
-            href = address(request_path, id=entry.request_id)
-            request = Cell(entry.request_id, "mono", href)
+            request = context.receipt(entry.request_id, request_path)
         rows.append(
             [
                 context.number(entry.number),

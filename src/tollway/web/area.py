@@ -8,7 +8,7 @@ person is signed in and may do it, reads the form and its token, and turns error
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
+from tollway.consent.links import PasswordLinks
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
@@ -31,9 +32,10 @@ from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
 from tollway.web.pages import PageError, Web
+from tollway.web.remembered import Remembered
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
-from tollway.web.wording import Say, amount, exact_time, grouped, relative_time
+from tollway.web.wording import Say, amount, exact_time, grouped, relative_time, short_id
 
 PAGE_ROWS = 50
 
@@ -58,10 +60,12 @@ class Services:
     settings: Settings
     runtime: Runtime
     vault: Vault
+    password_links: PasswordLinks
     calls: PageCalls
     latencies: Latencies
     jobs: Jobs
     work: GatewayWork
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(frozen=True)
@@ -142,11 +146,15 @@ class Context:
     # Cells, as all tables show them.
 
     def time(self, at_s: float | None) -> Cell:
-        if at_s is None:
+        if not at_s:
             return Cell("")
         zone = self.web.zone
         relative = relative_time(at_s, self.now_s, zone, self.say)
         return Cell(relative, "time", title=exact_time(at_s, zone))
+
+    def receipt(self, request_id: str, path: str) -> Cell:
+        """A link to the receipt of a call."""
+        return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
 
     def number(self, value: float | None, href: str = "") -> Cell:
         return Cell("" if value is None else grouped(value), "number", href)
@@ -219,11 +227,15 @@ def area_routes(
 
         return Route(entrance.home + path, web.endpoint(answer), methods=["GET", "POST"])
 
+    async def missing(_: Request, __: Visit[Person]) -> Response:
+        raise PageError(404, "There is no such page", "The pages that there are have links here.")
+
     return [
         *(route(spec) for spec in specs),
         open_route("/sign-in", show_form, entrance.sign_in),
         open_route("/sign-out", show_form, entrance.sign_out),
         open_route("/enter", entrance.show_link, entrance.enter),
+        open_route("/{rest:path}", missing, missing),
     ]
 
 

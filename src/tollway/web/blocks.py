@@ -167,6 +167,16 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """An SVG that was made for this page, with a text below it."""
+
+    kind: ClassVar[str] = "drawing"
+    title: str
+    drawing: object
+    text: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """A drawing by `charts`, and the same values as a table."""
 
@@ -205,4 +215,17 @@ class Columns:
     blocks: Sequence["Block"]
 
 
-Block = Form | Table | Figures | Facts | Notice | Secret | Code | Chart | Picture | Stages | Columns
+Block = (
+    Form
+    | Table
+    | Figures
+    | Facts
+    | Notice
+    | Secret
+    | Code
+    | Chart
+    | Drawing
+    | Picture
+    | Stages
+    | Columns
+)

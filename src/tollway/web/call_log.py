@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tollway.contract.reasons import Reason
+from tollway.ledger.accounts import names_of
 from tollway.ledger.request_log import CallFilter, LoggedCall, LogPage, log_page
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
@@ -54,14 +55,16 @@ async def call_log(
     path: str,
     account_id: str,
     units: Sequence[str],
-    names: Mapping[str, str],
     *,
     kept: Mapping[str, str],
     links: Sequence[Link] = (),
 ) -> Table:
-    """The calls of an account, or of all; `names` are those of accounts that may be listed."""
+    """The calls of an account, or of all."""
     say, wanted = context.say, wanted_calls(context, account_id)
     page = await log_page(context.database, wanted, units, PAGE_ROWS, context.query("before"))
+    names: Mapping[str, str] = {}
+    if not account_id:
+        names = await names_of(context.database, (each.account_id for each in page.calls))
     chosen = {
         name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
     }
@@ -69,8 +72,7 @@ async def call_log(
     if not account_id:
         columns.append(Column(say("Account")))
     columns += [
-        Column(say("Code"), "number"),
-        Column(say("Reason")),
+        Column(say("Code and reason")),
         Column(say("Charged"), "number"),
         Column(say("Request")),
     ]
@@ -106,19 +108,20 @@ def _row(
         href = address("/operator/account", id=call.account_id)
         row.append(Cell(names.get(call.account_id, call.account_id), href=href))
     row += [
-        Cell("" if call.code is None else str(call.code), "number"),
-        Cell(_reason(context, call), "mono"),
+        Cell(_reason(context, call), "code"),
         Cell(amount(say, call.unit, call.amount) if call.unit else "", "number"),
-        Cell(call.request_id, "mono", address(f"{path[:-1]}", id=call.request_id)),
+        context.receipt(call.request_id, path[:-1]),
     ]
     return row
 
 
 def _reason(context: Context, call: LoggedCall) -> str:
+    if call.reason == "SUCCESS" or call.code is None:
+        return ""
     if not call.more:
-        return "" if call.reason == "SUCCESS" else call.reason
+        return f"{call.code} {call.reason}"
     more = context.say("and {count} more like this", count=grouped(call.more))
-    return f"{call.reason} {more}"
+    return f"{call.code} {call.reason} {more}"
 
 
 def _filters(
@@ -135,8 +138,8 @@ def _filters(
             Field("operation", say("Operation"), "select", chosen["operation"], operations),
             Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
             Field("code", say("Code"), "number", chosen["code"]),
-            Field("since", say("From"), "datetime-local", chosen["since"]),
-            Field("until", say("Until"), "datetime-local", chosen["until"]),
+            Field("since", say("Since"), "datetime-local", chosen["since"]),
+            Field("until", say("Before"), "datetime-local", chosen["until"]),
         ],
         hidden=kept,
     )

@@ -21,6 +21,7 @@ from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.store.database import Database, Reader
 from tollway.web.blocks import Field, Form
 from tollway.web.pages import PageError, Web
+from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import (
     AT_ONCE,
     TOO_MANY,
@@ -60,6 +61,7 @@ class Entrance:
     database: Database
     sessions: Sessions[Person]
     doorkeeper: Doorkeeper
+    second_factor: SecondFactorPages[Person]
     home: str
     lead: str
     forgotten: str
@@ -96,9 +98,8 @@ class Entrance:
             return self.form(visit, back, 429, AT_ONCE)
         if found is None:
             return self.form(visit, back, 403, WRONG)
-        response = self.web.redirect(back if is_own_address(back) else self.home)
-        await self.sessions.sign_in(response, attempt, found, self.web.now_s())
-        return response
+        path = back if is_own_address(back) else self.home
+        return await self.second_factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Person]) -> Response:
         await self.web.form(request, visit)
@@ -148,11 +149,10 @@ class Entrance:
                 "This link cannot be used",
                 "It was used before, has expired, or is incomplete. Ask for a new one.",
             )
-        response = self.web.redirect(self.home)
-        who = StoredPassword(found.kind, found.id, "")
+        who = await self.sessions.area.password(self.database, found.login)
+        who = who or StoredPassword(found.kind, found.id, "")
         attempt = self.sessions.attempt(request, found.login)
-        await self.sessions.sign_in(response, attempt, who, self.web.now_s())
-        return response
+        return await self.second_factor.finish(visit, attempt, who, self.home)
 
     @property
     def _kind(self) -> str:

@@ -30,6 +30,7 @@ from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
 from tollway.web.pages import Frame, PageError, Web
+from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import (
     AT_ONCE,
     TOO_MANY,
@@ -97,6 +98,7 @@ class OwnerPages:
         database: Database,
         sessions: Sessions[Owner],
         doorkeeper: Doorkeeper,
+        second_factor: SecondFactorPages[Owner],
         needs: Mapping[tuple[str, str], ConsentNeed],
         titles: Mapping[str, str],
     ) -> None:
@@ -104,6 +106,7 @@ class OwnerPages:
         self._database = database
         self._sessions = sessions
         self._doorkeeper = doorkeeper
+        self._second_factor = second_factor
         self._runtime = Runtime(now_s=web.now_s)
         self._needs = needs
         self._titles = titles
@@ -137,9 +140,7 @@ class OwnerPages:
         if found is None:
             return owner_sign_in(self._web, visit, 403, link=link, problem=WRONG)
         path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH
-        response = self._web.redirect(path)
-        await self._sessions.sign_in(response, attempt, found, self._web.now_s())
-        return response
+        return await self._second_factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)

@@ -20,21 +20,25 @@ from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.area import GatewayWork, Services, area_routes
 from tollway.web.authorize import AuthorizePages
+from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
 from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
 from tollway.web.front import DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.operator import pages as operator_pages
+from tollway.web.operator import second_factors
 from tollway.web.owner import OWNER_FRAME, OWNER_PATH, OWNERS, OwnerPages
 from tollway.web.page_calls import Make, PageCalls
 from tollway.web.pages import HEADERS, Named, Page, Web
 from tollway.web.password import PasswordPages
 from tollway.web.reference import ReferencePages, SandboxRow
+from tollway.web.second_factor import SecondFactorPages, Someone
 from tollway.web.sign_in import Area, Doorkeeper, Sessions, Visit
 from tollway.web.wording import sentence
 
 P = TypeVar("P", bound=Named)
+F = TypeVar("F", bound=Someone)
 
 _ASSETS = {
     "pages.css": "text/css",
@@ -76,7 +80,8 @@ def web_routes(parts: Parts) -> list[Route]:
     }
     titles = {operation.name: operation.title for operation in OPERATIONS}
     authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
-    owner = OwnerPages(web, database, sessions, doorkeeper, needs, titles)
+    factor = _second_factor(parts, web, sessions, OWNER_PATH)
+    owner = OwnerPages(web, database, sessions, doorkeeper, factor, needs, titles)
     password_links = PasswordLinks(parts.secret, settings.public_address)
     password = PasswordPages(web, database, password_links)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
@@ -105,6 +110,7 @@ def web_routes(parts: Parts) -> list[Route]:
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
         page(PASSWORD_PATH, password.ask, password.answer),
+        *factor.routes(),
         page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),
         *_people_routes(parts, web, doorkeeper),
     ]
@@ -118,6 +124,13 @@ def _sessions(parts: Parts, area: Area[P]) -> Sessions[P]:
         is_secure=parts.settings.public_address.startswith("https:"),
         proxies=parts.settings.proxies,
     )
+
+
+def _second_factor(
+    parts: Parts, web: Web[F], sessions: Sessions[F], home: str, more: Link | None = None
+) -> SecondFactorPages[F]:
+    sealer = parts.vault.sealer
+    return SecondFactorPages(web, parts.database, sessions, sealer, parts.secret, home, more)
 
 
 def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> list[Route]:
@@ -147,18 +160,23 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
     ):
         sessions = _sessions(parts, area)
         web = front.beside(sessions, frame)
-        entrance = Entrance(web, parts.database, sessions, doorkeeper, home, lead, forgotten)
+        more = Link(sentence("All second factors"), second_factors.PATH)
+        factor = _second_factor(parts, web, sessions, home, more if area is OPERATORS else None)
+        entrance = Entrance(
+            web, parts.database, sessions, doorkeeper, factor, home, lead, forgotten
+        )
         services = Services(
             parts.database,
             parts.settings,
             Runtime(now_s=web.now_s),
             parts.vault,
+            PasswordLinks(parts.secret, parts.settings.public_address),
             calls,
             latencies,
             jobs,
             parts.work,
         )
-        routes += area_routes(web, entrance, services, pages)
+        routes += [*factor.routes(), *area_routes(web, entrance, services, pages)]
     return routes
 
 

@@ -29,7 +29,7 @@ def catalogue(language: str) -> dict[str, str]:
     if language == "en":
         return {}
     words: dict[str, str] = {}
-    for part in ("", "_reference", "_caller", "_operator"):
+    for part in ("", "_reference", "_caller", "_operator", "_second_factor"):
         path = files("tollway.web").joinpath(f"words/{language}{part}.toml")
         words |= tomllib.loads(path.read_text(encoding="utf-8"))
     return words
@@ -91,6 +91,11 @@ def is_own_address(address: str) -> bool:
 
 def grouped(number: float) -> str:
     return f"{number:,}"
+
+
+def short_id(text: str) -> str:
+    """An id as lists show it: enough to tell it from its neighbours."""
+    return text if len(text) <= 16 else f"{text[:8]}…{text[-6:]}"
 
 
 def amount(say: Say, unit: str, number: int) -> str:

@@ -1,13 +1,13 @@
 """Draws a layout, text, Code 128 bars and QR codes, as a picture."""
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import zxingcpp
 from PIL import Image, ImageDraw, ImageFont
 
 from tollway.carriers.labels.fonts import FontFiles
 from tollway.carriers.labels.layout import Bars, Box, Frame, Layout, Matrix, Rule, Words
+from tollway.carriers.labels.qr_code import qr_modules
 
 # The widths of each symbol's bars and gaps, by the symbol's value; the last one is the stop.
 _WIDTHS = """
@@ -144,11 +144,8 @@ class Drawing:
 
     def _matrix(self, matrix: Matrix) -> None:
         """Every module is a whole number of dots, as with bars; the quiet zone is in the box."""
-        made = zxingcpp.create_barcode(matrix.text, zxingcpp.QRCode, ec_level="M")
-        # A buffer, which its declared type does not say.
-        modules: Any = made.to_image(scale=1, add_quiet_zones=False)
-        side = modules.shape[0]
-        code = Image.frombytes("L", (side, side), bytes(modules))
+        side, pixels = qr_modules(matrix.text)
+        code = Image.frombytes("L", (side, side), pixels)
         left, top, right, bottom = self._corners(matrix.box)
         module = max(1, min(right - left, bottom - top) // (side + 2 * _QUIET_AROUND))
         size = side * module

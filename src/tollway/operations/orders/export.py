@@ -14,6 +14,7 @@ from tollway.operations.exports import (
     Export,
     Line,
     Position,
+    changed_line,
     made,
     not_a_line,
     opened,
@@ -102,7 +103,7 @@ _LINES = Query(
     .limit(bindparam("most"))
 )
 _POSITION = Query(
-    select(shop_order.c.newest_first).where(
+    select(shop_order.c.newest_first, shop_order.c.change_no).where(
         shop_order.c.owner_id == bindparam("owner"), shop_order.c.order_sn == bindparam("wanted")
     )
 )
@@ -149,6 +150,8 @@ def _file_handler(services: Services) -> Handler:
             row = await database.fetch_one(_POSITION, owner=owner_id, wanted=request.after)
             if row is None:
                 raise not_a_line()
+            if row[1] > change_no:
+                raise changed_line()
             after = Position(row[0], request.after)
 
         async def read(position: Position | None, most: int) -> list[Line]:

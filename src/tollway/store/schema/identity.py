@@ -1,4 +1,4 @@
-"""The tables of people who sign in: their sessions, and how often a sign-in was tried."""
+"""The tables of people who sign in: sessions, attempts, second factors."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, String, Table, text
 
@@ -71,5 +71,29 @@ sign_in_link = Table(
     Column("made_at_s", BigInteger, nullable=False),
     Column("expires_at_s", BigInteger, nullable=False),
     Column("used_at_s", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+# A code that a person's telephone shows, asked for after the password once it was confirmed. No
+# code of `last_step` or before is accepted again.
+second_factor = Table(
+    "second_factor",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("subject_id", String, primary_key=True),
+    Column("login", String, nullable=False),
+    Column("sealed_secret", LargeBinary, nullable=False),
+    Column("confirmed_at_s", BigInteger),
+    Column("last_step", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What signs in instead of a code, once each; only hashes are stored.
+recovery_code = Table(
+    "recovery_code",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("subject_id", String, primary_key=True),
+    Column("hash", LargeBinary, primary_key=True),
     sqlite_with_rowid=False,
 )

@@ -35,6 +35,8 @@ token = Table(
     Column("networks", String),
     Column("credits_per_day", BigInteger),
     Column("calls_per_day", BigInteger),
+    # The token whose count of the day it shares: the first of those that replaced each other.
+    Column("counted_with", String),
     CheckConstraint("kind IN ('live', 'test')", name="token_kind"),
     sqlite_with_rowid=False,
 )

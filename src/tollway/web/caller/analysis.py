@@ -278,7 +278,7 @@ async def _paid_for(context: Context) -> Table:
                 Cell(wanted.product, "mono", wanted.href),
                 Cell(day),
                 context.time(at_ms / 1000),
-                Cell(request_id, "mono", address(f"{PATH}/request", id=request_id)),
+                context.receipt(request_id, f"{PATH}/request"),
             ]
         )
     example = dict(EXAMPLES[PRODUCT_ANALYSIS.name].request(_today(context)))

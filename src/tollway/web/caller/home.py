@@ -4,18 +4,33 @@ from starlette.responses import Response
 
 from tollway.identity.people import Person
 from tollway.ledger.accounts import Account, find_account
-from tollway.ledger.entries import list_balances
+from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
 from tollway.ledger.tokens import list_tokens
+from tollway.ledger.trail import note_act
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
-from tollway.operations.catalogue import OPERATIONS
-from tollway.web.account_parts import balance_figures, usage_chart
+from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.web.account_parts import balance_figures, headed, unit_name, usage_chart
 from tollway.web.area import Context, address
-from tollway.web.blocks import Block, Cell, Column, Columns, Empty, Link, Notice, Table
-from tollway.web.wording import amount
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Column,
+    Columns,
+    Empty,
+    Field,
+    Form,
+    Link,
+    Notice,
+    Table,
+)
+from tollway.web.pages import PageError
+from tollway.web.wording import amount, grouped
+from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
+ALERT = f"{PATH}/alert"
 _REFUSED_SHOWN = 5
 
 
@@ -40,10 +55,14 @@ async def show_home(context: Context) -> Response:
         blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
     elif not used:
         blocks.append(_first_call(context, has_token=any(not e.revoked_at_s for e in tokens)))
+    alerts = dict(await list_alerts(database, account.id))
+    blocks += _low(context, balances, alerts)
     blocks.append(balance_figures(context, balances, used, f"{PATH}/ledger"))
     blocks.append(usage_chart(context, used, since_s))
     units = [each.unit for each in balances]
     blocks.append(Columns([await _operations(context), await _refused(context, account, units)]))
+    if context.person.may_change and account.closed_at_s is None:
+        blocks.append(_alert_form(context, alerts))
     return context.page(account.name, blocks)
 
 
@@ -54,6 +73,69 @@ def _first_call(context: Context, *, has_token: bool) -> Notice:
         return Notice(text, link=Link(say("API reference"), "/docs"))
     text = say("Begin with a token: it is what your program sends with each call.")
     return Notice(text, link=Link(say("Issue a token"), f"{PATH}/tokens"))
+
+
+def _low(context: Context, balances: list[Balance], alerts: dict[str, int]) -> list[Block]:
+    """A notice for each balance below the line that the account has set."""
+    say, left = context.say, {each.unit: each.amount for each in balances}
+    return [
+        Notice(
+            say(
+                "{balance}: {left} left, below your line of {below}. "
+                "Ask the operator to top it up.",
+                balance=headed(unit_name(context, unit)),
+                left=grouped(left.get(unit, 0)),
+                below=grouped(below),
+            ),
+            "bad",
+        )
+        for unit, below in alerts.items()
+        if left.get(unit, 0) < below
+    ]
+
+
+def _units(context: Context) -> list[tuple[str, str]]:
+    units = dict.fromkeys(["credits", *(each.balance_unit for each in OPERATIONS)])
+    return [(each, unit_name(context, each)) for each in units]
+
+
+def _alert_form(context: Context, alerts: dict[str, int]) -> Form:
+    say = context.say
+    lines = ", ".join(
+        say("{balance} below {below}", balance=unit_name(context, unit), below=f"{below:,}")
+        for unit, below in alerts.items()
+    )
+    note = say("This page and a webhook event report a balance that falls below a line. 0 ends it.")
+    if lines:
+        note += " " + say("Set now: {lines}.", lines=lines)
+    unit = next(iter(alerts), "credits")
+    return Form(
+        ALERT,
+        say("Set the line"),
+        [
+            Field("unit", say("Balance"), "select", unit, _units(context)),
+            Field(
+                "below", say("Report below"), "number", str(alerts.get(unit, "")), is_required=True
+            ),
+        ],
+        title=say("Alert on a low balance"),
+        note=note,
+        is_line=True,
+    )
+
+
+async def alert_act(context: Context) -> Response:
+    unit, below = (
+        context.form.get("unit", ""),
+        context.whole_number("below", context.say("Report below")),
+    )
+    if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
+        raise PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
+    own = account_id(context.person)
+    await set_alert(context.database, own, unit, below)
+    after = {"unit": unit, "below": below}
+    await note_act(context.database, context.runtime, "alert set", f"account {own}", after)
+    return context.go(PATH)
 
 
 async def own_prices(context: Context) -> dict[str, int | None]:
@@ -109,8 +191,8 @@ async def _refused(context: Context, account: Account, units: list[str]) -> Tabl
     rows = [
         [
             context.time(each.at_ms / 1000),
-            Cell(each.operation.replace("_", " ")),
-            Cell(each.reason, "mono", address(f"{PATH}/request", id=each.request_id)),
+            Cell(say(BY_NAME[each.operation].title if each.operation in BY_NAME else "–")),
+            Cell(each.reason, "code", address(f"{PATH}/request", id=each.request_id)),
         ]
         for each in refused
     ]

@@ -16,6 +16,7 @@ FRAME = Frame(
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
         RailLink(records.SHOPS, "Shops", "shops"),
         RailLink(tokens.MEMBERS, "Members", "members"),
+        RailLink("/account/second-factor", "Second factor", "factor"),
         RailLink("/docs", "API reference", "try"),
     ),
     search="/account/search",
@@ -25,6 +26,7 @@ FRAME = Frame(
 
 PAGES = (
     PageSpec(home.PATH, home.show_home),
+    PageSpec(home.ALERT, act=home.alert_act),
     PageSpec("/account/search", records.search),
     PageSpec(analysis.ANALYSIS, analysis.show_analysis),
     PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),

@@ -1,8 +1,6 @@
 """What an account's calls left: the log, receipts, the ledger, and the shops that authorized it."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from starlette.responses import Response
 
@@ -16,6 +14,13 @@ from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Link, Table
 from tollway.web.call_log import call_log, wanted_calls
 from tollway.web.caller.home import PATH, account_id
+from tollway.web.csv_files import (
+    CSV_ROWS_MAX,
+    CSV_STEP,
+    before_number,
+    csv_file,
+    ledger_file,
+)
 from tollway.web.pages import PageError
 from tollway.web.receipts import receipt_blocks
 from tollway.web.wording import exact_time
@@ -24,9 +29,6 @@ REQUESTS = f"{PATH}/requests"
 ONE = f"{PATH}/request"
 LEDGER = f"{PATH}/ledger"
 SHOPS = f"{PATH}/shops"
-# One file; older rows are in the next, which begins where this one ends.
-_CSV_ROWS_MAX = 10_000
-_CSV_STEP = 1000
 
 
 async def _units(context: Context) -> list[str]:
@@ -39,7 +41,7 @@ async def show_requests(context: Context) -> Response:
         name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
     }
     links = [Link("CSV", address(f"{REQUESTS}.csv", **chosen))]
-    table = await call_log(context, REQUESTS, own, await _units(context), {}, kept={}, links=links)
+    table = await call_log(context, REQUESTS, own, await _units(context), kept={}, links=links)
     return context.page(context.say("Requests"), [table])
 
 
@@ -47,8 +49,8 @@ async def requests_csv(context: Context) -> Response:
     wanted, units = wanted_calls(context, account_id(context.person)), await _units(context)
     rows: list[Sequence[object]] = []
     before = context.query("before")
-    while len(rows) < _CSV_ROWS_MAX:
-        page = await log_page(context.database, wanted, units, _CSV_STEP, before)
+    while len(rows) < CSV_ROWS_MAX:
+        page = await log_page(context.database, wanted, units, CSV_STEP, before)
         rows += [
             (
                 each.request_id,
@@ -67,7 +69,7 @@ async def requests_csv(context: Context) -> Response:
         if not before:
             break
     names = ("request_id", "at", "operation", "outcome", "code", "reason", "amount", "unit", "more")
-    return _csv("requests.csv", names, rows)
+    return csv_file("requests.csv", names, rows)
 
 
 async def show_request(context: Context) -> Response:
@@ -95,15 +97,10 @@ async def search(context: Context) -> Response:
     return context.go(ONE, id=context.query("q"))
 
 
-def _before(context: Context) -> int:
-    text = context.query("before")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 2**62
-
-
 async def show_ledger(context: Context) -> Response:
     own, units = account_id(context.person), await _units(context)
     unit = context.query("unit") or (units[0] if units else "credits")
-    entries = await newest_entries(context.database, own, unit, PAGE_ROWS, _before(context))
+    entries = await newest_entries(context.database, own, unit, PAGE_ROWS, before_number(context))
     table = entries_table(
         context,
         entries,
@@ -118,42 +115,7 @@ async def show_ledger(context: Context) -> Response:
 
 
 async def ledger_csv(context: Context) -> Response:
-    own, unit, before = account_id(context.person), context.query("unit"), _before(context)
-    rows: list[Sequence[object]] = []
-    while len(rows) < _CSV_ROWS_MAX:
-        entries = await newest_entries(context.database, own, unit, _CSV_STEP, before)
-        rows += [
-            (
-                each.number,
-                exact_time(each.at_ms / 1000, context.web.zone),
-                each.kind,
-                each.amount,
-                each.balance_after,
-                each.operation,
-                each.request_id,
-                _text(each.note or ""),
-            )
-            for each in entries
-        ]
-        if len(entries) < _CSV_STEP:
-            break
-        before = entries[-1].number
-    names = ("entry", "at", "kind", "amount", "balance", "operation", "request_id", "note")
-    return _csv("ledger.csv", names, rows)
-
-
-def _text(text: str) -> str:
-    """A text that a spreadsheet does not take for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
-def _csv(name: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
-    content = io.StringIO()
-    writer = csv.writer(content)
-    writer.writerow(names)
-    writer.writerows(rows)
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content.getvalue(), media_type="text/csv", headers=headers)
+    return await ledger_file(context, account_id(context.person))
 
 
 async def show_shops(context: Context) -> Response:

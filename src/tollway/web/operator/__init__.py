@@ -6,10 +6,14 @@ account_list.py  accounts: the list, and opening one
 accounts.py      one account, and the acts on it
 requests.py      the log of calls, and one call's receipt
 attention.py     the alarms of the overview
-shops.py         shops and consents
+shops.py         shops, users and consents
+shop.py          one shop, and the acts on it
+clients.py       the clients of an account
+carrier.py       one carrier, and the acts on it
 carriers.py      carriers, pools of numbers, waybills with their labels
 data.py          imports and sources
 rejected.py      rejected records
+operators.py     the people who run the gateway
 system.py        nodes, audit, backup, trail, settings
 tables.py        what these lists share
 prices.py        operations and their common prices

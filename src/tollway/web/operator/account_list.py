@@ -2,8 +2,7 @@
 
 from starlette.responses import Response
 
-from tollway.ledger.accounts import Account, open_account, search_accounts
-from tollway.ledger.entries import list_balances
+from tollway.ledger.accounts import Account, credits_of, open_account, search_accounts
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
 from tollway.web.operator.accounts import ONE, PATH, state_of
@@ -12,7 +11,8 @@ from tollway.web.operator.accounts import ONE, PATH, state_of
 async def show_accounts(context: Context) -> Response:
     say, text = context.say, context.query("q")
     found = await search_accounts(context.database, text, context.query("after"), PAGE_ROWS + 1)
-    rows = [await _account_row(context, each) for each in found[:PAGE_ROWS]]
+    left = await credits_of(context.database, [each.id for each in found[:PAGE_ROWS]])
+    rows = [_account_row(context, each, left.get(each.id)) for each in found[:PAGE_ROWS]]
     more = address(PATH, q=text, after=found[PAGE_ROWS - 1].name) if len(found) > PAGE_ROWS else ""
     table = Table(
         [
@@ -41,9 +41,7 @@ async def show_accounts(context: Context) -> Response:
     return context.page(say("Accounts"), [opening, table])
 
 
-async def _account_row(context: Context, account: Account) -> list[Cell]:
-    balances = await list_balances(context.database, account.id)
-    credit = next((each.amount for each in balances if each.unit == "credits"), None)
+def _account_row(context: Context, account: Account, credit: int | None) -> list[Cell]:
     return [
         Cell(account.name, href=address(ONE, id=account.id)),
         state_of(context, account),

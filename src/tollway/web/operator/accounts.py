@@ -42,6 +42,7 @@ from tollway.web.blocks import (
     Secret,
     Table,
 )
+from tollway.web.csv_files import before_number, ledger_file
 from tollway.web.pages import PageError
 from tollway.web.wording import amount, grouped, sentence
 
@@ -132,6 +133,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
         actions=[
             Link(say("Requests"), address("/operator/requests", account=account.id)),
             Link(say("Ledger"), address(f"{ONE}/ledger", id=account.id)),
+            Link(say("Clients"), address(f"{ONE}/clients", id=account.id)),
         ],
     )
 
@@ -377,13 +379,8 @@ async def show_ledger(context: Context) -> Response:
     say, account = context.say, await find_wanted(context)
     balances = await list_balances(context.database, account.id)
     unit = context.query("unit") or (balances[0].unit if balances else "credits")
-    before = context.query("before")
     entries = await newest_entries(
-        context.database,
-        account.id,
-        unit,
-        PAGE_ROWS,
-        int(before) if before.isdigit() and len(before) < 19 else 2**62,
+        context.database, account.id, unit, PAGE_ROWS, before_number(context)
     )
     table = entries_table(
         context,
@@ -393,6 +390,11 @@ async def show_ledger(context: Context) -> Response:
         path=f"{ONE}/ledger",
         kept={"id": account.id},
         request_path="/operator/request",
+        links=[Link("CSV", address(f"{ONE}/ledger.csv", id=account.id, unit=unit))],
     )
     crumbs = [Link(say("Accounts"), PATH), Link(account.name, address(ONE, id=account.id))]
     return context.page(say("Ledger"), [table], crumbs=crumbs)
+
+
+async def ledger_csv(context: Context) -> Response:
+    return await ledger_file(context, (await find_wanted(context)).id)

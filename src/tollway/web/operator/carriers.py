@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
-from tollway.carriers.carriers import list_carriers
+from tollway.carriers.carrier_links import list_links
+from tollway.carriers.carriers import AreaKind, Carrier, ServiceArea, list_carriers
 from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import WRITERS
 from tollway.carriers.labels.layout import style_of
@@ -19,6 +20,7 @@ from tollway.carriers.waybills import (
     list_waybills,
     print_waybills,
 )
+from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
@@ -26,6 +28,7 @@ from tollway.web.operator.tables import plain_table
 from tollway.web.wording import grouped, sentence, sentences
 
 PATH = "/operator/carriers"
+CARRIER = "/operator/carrier"
 WAYBILL = "/operator/waybill"
 _REJECTED_SHOWN = 20
 _YEARS_DAYS = 1000
@@ -45,23 +48,37 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
     say, database = context.say, context.database
     carriers = await list_carriers(database)
     paces = await numbers_a_day(database, int(context.now_s))
-    pools = plain_table(
-        context,
-        sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until"),
-        [_pool_row(context, each, paces) for each in await list_pools(database)],
-        "tollway pool add",
-        say("Numbers"),
-    )
+    links = {each.wp_code for each in await list_links(database)}
+    pools = await list_pools(database)
+    shared = {each.wp_code: each for each in pools if each.owner_id is None}
     known = plain_table(
         context,
-        sentences("Carrier", "Name", "Numbers"),
+        sentences("Carrier", "Name", "Delivers", "Numbers from", "Left", "Taken", "Lasts until"),
         [
-            [Cell(each.wp_code, "mono"), Cell(each.name), Cell(each.number_format, "mono")]
+            [
+                Cell(each.wp_code, "mono", address(CARRIER, carrier=each.wp_code)),
+                Cell(each.name),
+                Cell(shown_area(context, each.area)),
+                *(
+                    [Cell(say("the carrier")), Cell("", "number"), Cell("", "number"), Cell("")]
+                    if each.wp_code in links
+                    else [
+                        Cell(say("pool")),
+                        *_pool_cells(context, shared.get(each.wp_code), paces.get(each.wp_code)),
+                    ]
+                ),
+            ]
             for each in carriers
         ],
-        "tollway carrier add",
-        say("Carriers"),
+        "tollway carrier add CODE NAME",
     )
+    own = [
+        [Cell(each.wp_code, "mono"), Cell(each.owner_id or ""), *_pool_cells(context, each, None)]
+        for each in pools
+        if each.owner_id is not None
+    ]
+    own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
+    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
     waybills = plain_table(
         context,
         sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
@@ -85,30 +102,85 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
         title=say("Load numbers"),
         is_folded=True,
     )
-    return context.page(say("Carriers"), [*first, Columns([pools, known]), loading, waybills])
+    forms = Columns([loading, carrier_form(context, None)])
+    blocks = [*first, known, *(of_shops if own else ()), forms]
+    return context.page(say("Carriers"), [*blocks, *await _holds(context), waybills])
 
 
-def _pool_row(context: Context, pool: Pool, paces: dict[str, float]) -> list[Cell]:
-    """When a shared pool runs out; the pace of a shop's own pool is not known."""
+def shown_area(context: Context, area: ServiceArea) -> str:
+    say, listed = context.say, ", ".join(area.provinces)
+    if area.kind is AreaKind.ALL:
+        return say("everywhere")
+    if area.kind is AreaKind.ONLY:
+        return say("only to {provinces}", provinces=listed)
+    return say("everywhere but to {provinces}", provinces=listed)
+
+
+def carrier_form(context: Context, carrier: Carrier | None) -> Form:
+    """The form that adds a carrier, or changes one."""
+    say, area = context.say, carrier.area if carrier else ServiceArea()
+    code = Field("code", say("Code"), is_required=True, length_max=32, placeholder="YTO")
+    areas = [
+        (AreaKind.ALL.value, say("everywhere")),
+        (AreaKind.ONLY.value, say("only to these provinces")),
+        (AreaKind.EXCEPT.value, say("everywhere but to these")),
+    ]
+    return Form(
+        f"{CARRIER}/add",
+        say("Add carrier") if carrier is None else say("Save"),
+        [
+            *([code] if carrier is None else []),
+            Field("name", say("Name"), value=carrier.name if carrier else "", is_required=True),
+            Field(
+                "format",
+                say("Number format"),
+                value=carrier.number_format if carrier else "",
+                placeholder=say("a well-known carrier needs none"),
+            ),
+            Field("area", say("Delivers"), "select", area.kind.value, areas),
+            Field("provinces", say("Provinces"), value=" ".join(area.provinces)),
+        ],
+        hidden={} if carrier is None else {"code": carrier.wp_code},
+        title=say("Add a carrier") if carrier is None else say("Change the carrier"),
+        note=say("A format is a regular expression, or S10. Provinces are separated by spaces."),
+        is_line=True,
+        is_folded=True,
+    )
+
+
+async def _holds(context: Context) -> list[Block]:
+    """Credits that are held until a carrier has answered; nothing if there are none."""
+    say, holds = context.say, await open_holds(context.database, PAGE_ROWS)
+    if not holds:
+        return []
+    rows = [
+        [
+            context.time(each.at_ms / 1000),
+            Cell(each.account_id, "mono", address("/operator/account", id=each.account_id)),
+            context.amount(each.unit, each.amount),
+            context.time(each.deadline_at_ms / 1000),
+            context.receipt(each.request_id, "/operator/request"),
+        ]
+        for each in holds
+    ]
+    titles = sentences("When", "Account", "Held", "Until", "Request")
+    return [plain_table(context, titles, rows, "", say("Held until a carrier answers"))]
+
+
+def _pool_cells(context: Context, pool: Pool | None, pace: float | None) -> list[Cell]:
+    """What a pool has left, and when it runs out; the pace of a shop's own pool is not known."""
     say, tone, lasts = context.say, "", Cell("")
-    if pool.left < FEW_NUMBERS:
-        tone = "bad" if pool.left == 0 else "soon"
-    pace = paces.get(pool.wp_code, 0.0) if pool.owner_id is None else 0.0
-    if pace and pool.left:
-        days = pool.left / pace
+    left, taken = (pool.left, pool.taken) if pool else (0, 0)
+    if left < FEW_NUMBERS:
+        tone = "bad" if left == 0 else "soon"
+    if pace and left:
+        days = left / pace
         tone = "soon" if days < SOON_DAYS else tone
         last = datetime.fromtimestamp(context.now_s, context.web.zone) + timedelta(
             days=min(days, 36_500)
         )
-        years = say("for years")
-        lasts = Cell(years if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
-    return [
-        Cell(pool.wp_code, "mono"),
-        Cell(pool.owner_id or say("all shops")),
-        Cell(grouped(pool.left), "number", tone=tone),
-        context.number(pool.taken),
-        lasts,
-    ]
+        lasts = Cell(say("for years") if days > _YEARS_DAYS else last.strftime("%Y-%m-%d"))
+    return [Cell(grouped(left), "number", tone=tone), context.number(taken), lasts]
 
 
 async def numbers_act(context: Context) -> Response:

@@ -17,7 +17,16 @@ from tollway.intake.rejects import (
     replay,
     sealed_reject,
 )
-from tollway.intake.sources import SpeaksFor, add_source, list_sources, rotate_secret
+from tollway.intake.sources import (
+    Source,
+    SpeaksFor,
+    add_source,
+    list_sources,
+    rotate_secret,
+    set_spoken_for,
+)
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import note_act
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.store.last_runs import IMPORT_PREFIX, PUSH_PREFIX, last_runs, note_run
 from tollway.web.area import Context, Services, address
@@ -26,6 +35,7 @@ from tollway.web.blocks import (
     Cell,
     Field,
     Form,
+    Link,
     Notice,
     Secret,
 )
@@ -36,6 +46,7 @@ from tollway.web.pages import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentences
 
+SOURCE = f"{PATH}/source"
 _JOB = "import"
 _LIVE_S = 2
 # A file with more of them is not what it was taken for.
@@ -75,14 +86,15 @@ async def _data_page(context: Context, *first: Block) -> Response:
         rotate = address(f"{PATH}/rotate", source=each.name)
         sources.append(
             [
-                Cell(each.name),
-                context.time(each.added_at_s),
+                Cell(each.name, href=address(SOURCE, source=each.name)),
+                Cell(" ".join(each.speaks_for.shop) or "–", "mono"),
+                Cell(" ".join(each.speaks_for.channel) or "–", "mono"),
                 context.time(run.at_s) if run else Cell(say("never")),
                 context.time(each.rotated_at_s),
                 Cell(say("Change secret"), href=rotate),
             ]
         )
-    titles = sentences("Source", "Added", "Last push", "Secret changed", "Act")
+    titles = sentences("Source", "Shops", "Channels", "Last push", "Secret changed", "Act")
     blocks.append(plain_table(context, titles, sources, "tollway source add NAME", say("Sources")))
     blocks.append(_source_form(context))
     blocks.append(await rejects_table(context))
@@ -128,17 +140,20 @@ async def import_act(context: Context) -> Response:
     after = {"kind": kind.name, "file": upload.name}
     started = False
     try:
-        started = await services.jobs.start(_JOB, partial(_load, services, kind, upload))
+        load_file = partial(_load, services, context.runtime, kind, upload)
+        started = await services.jobs.start(_JOB, load_file)
     finally:
         if not started:
             upload.drop()
     if not started:
         raise PageError(409, "Another file is being loaded", "Wait until it is done.")
-    await record(context, "import", f"records {kind.name}", after)
+    await record(context, "import begin", f"records {kind.name}", after)
     return context.go(PATH)
 
 
-async def _load(services: Services, kind: RecordKind, upload: Upload, progress: Progress) -> None:
+async def _load(
+    services: Services, runtime: Runtime, kind: RecordKind, upload: Upload, progress: Progress
+) -> None:
     """Loads a file that was uploaded, and removes it. Its wrong records are kept sealed."""
     path, database, sealer = upload.path, services.database, services.vault.sealer
     assert path is not None
@@ -173,6 +188,8 @@ async def _load(services: Services, kind: RecordKind, upload: Upload, progress: 
         result = msgspec.json.encode(total).decode()
         now_s = services.runtime.at_s()
         await note_run(database, IMPORT_PREFIX + kind.name, now_s, result=result)
+        done = {"file": upload.name, **msgspec.to_builtins(total)}
+        await note_act(database, runtime, "import", f"records {kind.name}", done)
     finally:
         upload.drop()
 
@@ -184,28 +201,52 @@ def _as_json(raw: RawRecord) -> str:
     return json.dumps(raw.values, ensure_ascii=False, default=str)
 
 
-def _source_form(context: Context) -> Form:
-    say = context.say
+def _source_form(context: Context, source: Source | None = None) -> Form:
+    """The form that adds a source, or changes for whom one speaks."""
+    say, spoken = context.say, source.speaks_for if source else SpeaksFor()
+    name = Field("name", say("Name"), is_required=True, length_max=64)
+    most, everything = 4000, say("* is all")
+    fields = [
+        Field(name, label, value=" ".join(listed), length_max=most, placeholder=everything)
+        for name, label, listed in (
+            ("shops", say("Shops"), spoken.shop),
+            ("channels", say("Channels"), spoken.channel),
+        )
+    ]
     return Form(
-        f"{PATH}/source",
-        say("Add source"),
-        [
-            Field("name", say("Name"), is_required=True, length_max=64),
-            Field("shops", say("Shops"), placeholder=say("* is all")),
-            Field("channels", say("Channels"), placeholder=say("* is all")),
-        ],
-        title=say("Add a source"),
+        f"{SOURCE}/add" if source is None else f"{SOURCE}/set",
+        say("Add source") if source is None else say("Save"),
+        [name, *fields] if source is None else fields,
+        hidden={} if source is None else {"source": source.name},
+        title=say("Add a source") if source is None else say("For whom it speaks"),
         note=say("Several shops or channels are separated by spaces."),
         is_line=True,
-        is_folded=True,
+        is_folded=source is None,
     )
+
+
+async def show_source(context: Context) -> Response:
+    say, name = context.say, context.form.get("source", "")
+    source = next((e for e in await list_sources(context.database) if e.name == name), None)
+    if source is None:
+        raise PageError(404, "There is no such source", "Choose one of the list.")
+    form, crumbs = _source_form(context, source), [Link(say("Data"), PATH)]
+    return context.page(source.name, [form], crumbs=crumbs)
+
+
+def _spoken_for(context: Context) -> SpeaksFor:
+    shops, channels = (context.form.get(name, "").split() for name in ("shops", "channels"))
+    return SpeaksFor(tuple(shops), tuple(channels))
+
+
+async def source_set_act(context: Context) -> Response:
+    name, spoken_for = context.form.get("source", ""), _spoken_for(context)
+    await set_spoken_for(context.database, name, spoken_for, context.runtime)
+    return context.go(PATH)
 
 
 async def source_act(context: Context) -> Response:
-    form = context.form
-    speaks_for = SpeaksFor(
-        tuple(form.get("shops", "").split()), tuple(form.get("channels", "").split())
-    )
+    form, speaks_for = context.form, _spoken_for(context)
     sealer, name = context.services.vault.sealer, form.get("name", "").strip()
     made = await add_source(context.database, sealer, name, speaks_for, context.runtime)
     return await _data_page(context, _secret(context, made.secret, name))
@@ -240,6 +281,7 @@ async def replay_act(context: Context) -> Response:
     )
     if asked is not None:
         return asked
+    await record(context, "record replay begin", "rejected records")
     async with context.web.aside():
         done = await replay(context.database, context.services.vault.sealer, RECORD_KINDS, None)
     await record(context, "record replay", "rejected records", msgspec.to_builtins(done))

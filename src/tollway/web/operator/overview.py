@@ -7,10 +7,10 @@ from datetime import datetime
 from sqlalchemy import Integer, bindparam, func, select
 from starlette.responses import Response
 
-from tollway.ledger.accounts import find_account
+from tollway.ledger.accounts import names_of
 from tollway.ledger.usage import HOUR_S, MINUTE_S, top_accounts, usage_by_time
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
-from tollway.store.database import Database
+from tollway.store.database import Database, Row
 from tollway.store.query import Query
 from tollway.store.schema.ledger import refused_call
 from tollway.web.area import Context, address
@@ -59,7 +59,7 @@ async def show_overview(context: Context) -> Response:
     say, database = context.say, context.database
     now_s = int(context.now_s)
     minutes = await usage_by_time(database, MINUTE_S, now_s - now_s % 60 - 59 * MINUTE_S)
-    hours = await usage_by_time(database, HOUR_S, now_s - now_s % HOUR_S - 23 * HOUR_S)
+    hours = await _hours(context, now_s - now_s % HOUR_S)
     refused = await _refusals(database, now_s)
     taken = await context.services.latencies.recent(context.now_s)
     blocks: list[Block] = [
@@ -69,6 +69,15 @@ async def show_overview(context: Context) -> Response:
         Columns([await _top(context, now_s), _reasons(context, refused, now_s)]),
     ]
     return context.page(say("Overview"), blocks, live_s=_LIVE_S)
+
+
+async def _hours(context: Context, current_s: int) -> list[Row]:
+    """The usage of 24 hours. Those that have passed change no more, but for the last a little."""
+    database, since_s = context.database, current_s - 23 * HOUR_S
+    past = await context.services.remembered.rows(
+        ("hours", since_s), lambda: usage_by_time(database, HOUR_S, since_s, current_s)
+    )
+    return [*past, *await usage_by_time(database, HOUR_S, current_s)]
 
 
 async def _refusals(database: Database, now_s: int) -> Counter[str]:
@@ -170,25 +179,28 @@ def _chart(context: Context, hours: Sequence[tuple[object, ...]], now_s: int) ->
     return Chart(
         title,
         stacked_columns(labels, series, title),
-        Table(columns, rows, Empty("")),
+        Table(columns, rows, Empty(say("No call was charged in this time."))),
         [(each.kind, each.name) for each in series],
     )
 
 
 async def _top(context: Context, now_s: int) -> Table:
     say = context.say
-    found = await top_accounts(context.database, HOUR_S, now_s - 24 * HOUR_S, _TOP)
+    since_s = now_s - now_s % HOUR_S - 23 * HOUR_S
+    found = await context.services.remembered.rows(
+        ("top accounts", since_s),
+        lambda: top_accounts(context.database, HOUR_S, since_s, _TOP),
+    )
     most = max((int(calls) for _, calls, _ in found), default=1)
-    rows = []
-    for account_id, calls, _ in found:
-        account = await find_account(context.database, account_id)
-        rows.append(
-            [
-                Cell(account.name, href=address("/operator/account", id=account_id)),
-                context.number(int(calls)),
-                Cell("", share=round(100 * int(calls) / most)),
-            ]
-        )
+    names = await names_of(context.database, [account_id for account_id, _, _ in found])
+    rows = [
+        [
+            Cell(names[account_id], href=address("/operator/account", id=account_id)),
+            context.number(int(calls)),
+            Cell("", share=round(100 * int(calls) / most)),
+        ]
+        for account_id, calls, _ in found
+    ]
     return Table(
         [Column(say("Account")), Column(say("Calls"), "number"), Column("")],
         rows,
@@ -206,7 +218,7 @@ def _reasons(context: Context, refused: Counter[str], now_s: int) -> Table:
     most = max(refused.values(), default=1)
     rows = [
         [
-            Cell(reason, "mono", address("/operator/requests", reason=reason, since=since)),
+            Cell(reason, "code", address("/operator/requests", reason=reason, since=since)),
             context.number(count),
             Cell("", share=round(100 * count / most)),
         ]

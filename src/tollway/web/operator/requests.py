@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from tollway.ledger import LedgerError
-from tollway.ledger.accounts import find_account, search_accounts
+from tollway.ledger.accounts import find_account
 from tollway.ledger.entries import list_balances
 from tollway.ledger.receipts import find_receipt
 from tollway.operations.catalogue import BY_NAME
@@ -19,15 +19,13 @@ ONE = "/operator/request"
 
 async def show_requests(context: Context) -> Response:
     say, wanted = context.say, context.query("account")
-    account_id, units, lead, names = "", [], "", {}
+    account_id, units, lead = "", [], ""
     if wanted:
         account = await find_account(context.database, wanted)
         account_id, lead = account.id, account.name
         units = [each.unit for each in await list_balances(context.database, account.id)]
-    else:
-        names = {e.id: e.name for e in await search_accounts(context.database, "", "", 2000)}
     kept = {"account": account_id} if account_id else {}
-    table = await call_log(context, PATH, account_id, units, names, kept=kept)
+    table = await call_log(context, PATH, account_id, units, kept=kept)
     return context.page(say("Requests"), [table], lead=lead)
 
 

@@ -1,46 +1,129 @@
-"""Shops and consents: a search, page by page, and revoking one."""
+"""Shops and users, with a search; the consents that they gave, and revoking one."""
+
+from collections.abc import Sequence
 
 from starlette.responses import Response
 
 from tollway.consent.grants import NamedGrant, find_grant, grants_page, revoke_grant
+from tollway.consent.owners import owners_page
+from tollway.contract.operation import OwnerKind
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Table
-from tollway.web.wording import sentences
+from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Form, Link, Table
+from tollway.web.wording import sentence, sentences
 
 PATH = "/operator/shops"
+SHOP = "/operator/shop"
+CONSENTS = "/operator/consents"
+KINDS = {OwnerKind.SHOP: sentence("shop"), OwnerKind.USER: sentence("user")}
 
 
 async def show_shops(context: Context) -> Response:
     say, text = context.say, context.query("q")
     after = context.query("after").partition(":")
+    found = await owners_page(context.database, text, (after[0], after[2]), PAGE_ROWS + 1)
+    rows = [
+        [
+            Cell(each.name, href=address(SHOP, kind=each.kind, shop=each.id)),
+            Cell(say(KINDS[OwnerKind(each.kind)])),
+            Cell(each.id, "mono"),
+            Cell(each.login, "mono"),
+            context.time(each.added_at_s),
+        ]
+        for each in found[:PAGE_ROWS]
+    ]
+    older = ""
+    if len(found) > PAGE_ROWS:
+        last = found[PAGE_ROWS - 1]
+        older = address(PATH, q=text, after=f"{last.kind}:{last.id}")
+    none = say("No shop or user matches.") if text else say("No shop or user is known yet.")
+    table = Table(
+        [Column(say(each)) for each in sentences("Shop or user", "Kind", "Id", "Login", "Added")],
+        rows,
+        Empty(none, command="" if text else "tollway shop add ID NAME --login LOGIN"),
+        filters=Filters(PATH, [Field("q", say("Name, id or login"), "search", text)]),
+        older=older,
+        newest=address(PATH, q=text) if after[0] else "",
+    )
+    actions = [Link(say("All consents"), CONSENTS)]
+    return context.page(say("Shops"), [_add_form(context), table], actions=actions)
+
+
+def _add_form(context: Context) -> Form:
+    say = context.say
+    kinds = [(each.value, say(text)) for each, text in KINDS.items()]
+    return Form(
+        f"{SHOP}/add",
+        say("Add shop"),
+        [
+            Field("kind", say("Kind"), "select", choices=kinds),
+            Field("id", say("Id"), is_required=True, length_max=64),
+            Field("name", say("Name"), is_required=True, length_max=100),
+            Field("login", say("Login of its owner"), is_required=True, length_max=100),
+            Field("shop_code", say("Shop code"), length_max=64),
+        ],
+        title=say("Add a shop or user"),
+        note=say(
+            "The id is what callers send as owner_id or platform_user_id. You get a link by which "
+            "the owner chooses a password."
+        ),
+        is_line=True,
+        is_folded=True,
+    )
+
+
+async def show_consents(context: Context) -> Response:
+    say, text = context.say, context.query("q")
+    after = context.query("after").partition(":")
     last = (int(after[0]), after[2]) if after[0].isdigit() and len(after[0]) < 19 else None
     found = await grants_page(context.database, text, last, PAGE_ROWS + 1)
-    rows = [_row(context, each) for each in found[:PAGE_ROWS]]
     older = ""
     if len(found) > PAGE_ROWS:
         grant = found[PAGE_ROWS - 1].grant
-        older = address(PATH, q=text, after=f"{grant.granted_at_s}:{grant.id}")
-    titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
-    nothing = say("No shop has given consent.")
-    table = Table(
-        [*(Column(say(each)) for each in titles), Column("")],
-        rows,
-        Empty(say("No shop or account matches.") if text else nothing, command="tollway shop add"),
-        filters=Filters(PATH, [Field("q", say("Shop, user or account"), "search", text)]),
+        older = address(CONSENTS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
+    none = say("No shop or account matches.") if text else say("No shop has given consent.")
+    table = consents_table(
+        context,
+        found[:PAGE_ROWS],
+        none,
+        filters=Filters(CONSENTS, [Field("q", say("Id of a shop, or account"), "search", text)]),
         older=older,
-        newest=address(PATH, q=text) if last else "",
+        newest=address(CONSENTS, q=text) if last else "",
     )
-    return context.page(say("Shops and consents"), [table])
+    return context.page(say("Consents"), [table], crumbs=[Link(say("Shops"), PATH)])
+
+
+def consents_table(
+    context: Context,
+    grants: Sequence[NamedGrant],
+    none: str,
+    *,
+    filters: Filters | None = None,
+    title: str = "",
+    older: str = "",
+    newest: str = "",
+) -> Table:
+    say = context.say
+    titles = sentences("Shop or user", "Account", "What", "State", "Granted", "Expires")
+    return Table(
+        [*(Column(say(each)) for each in titles), Column("")],
+        [_row(context, each) for each in grants],
+        Empty(none),
+        title=title,
+        filters=filters,
+        older=older,
+        newest=newest,
+    )
 
 
 def _row(context: Context, each: NamedGrant) -> list[Cell]:
     say, grant, is_valid = context.say, each.grant, each.grant.holds(context.now_s)
-    revoke = address(f"{PATH}/revoke", consent=grant.id)
+    shop = address(SHOP, kind=grant.owner_kind, shop=grant.owner_id)
+    revoke = address(f"{CONSENTS}/revoke", consent=grant.id)
     return [
-        Cell(f"{grant.owner_kind} {grant.owner_id}", "mono", address(PATH, q=grant.owner_id)),
+        Cell(f"{grant.owner_kind} {grant.owner_id}", "mono", shop),
         Cell(each.account_name, href=address("/operator/account", id=grant.account_id)),
         Cell(grant.scope),
-        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else ""),
+        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
         context.time(grant.granted_at_s),
         context.time(grant.expires_at_s),
         Cell(say("Revoke"), href=revoke) if is_valid else Cell(""),
@@ -59,4 +142,4 @@ async def revoke_act(context: Context) -> Response:
     if asked is not None:
         return asked
     await revoke_grant(context.database, context.runtime, grant.id)
-    return context.go(PATH)
+    return context.go(SHOP, kind=grant.owner_kind, shop=grant.owner_id)

@@ -31,7 +31,7 @@ AUDITS = "/operator/audit"
 BACKUPS = "/operator/backup"
 TRAIL = "/operator/trail"
 SETTINGS = "/operator/settings"
-_SHOWN_MAX = 200
+_SHOWN_MAX = 160
 _PIECE_BYTES = 1024 * 1024
 _LIVE_S = 2
 _ORIGINS = {
@@ -232,14 +232,14 @@ async def show_trail(context: Context) -> Response:
         [
             context.number(each.number),
             context.time(each.at_ms / 1000),
-            Cell(each.by, href=address(TRAIL, of=each.by)),
-            Cell(each.act),
-            Cell(each.subject, "mono", address(TRAIL, of=each.subject)),
-            Cell((each.after or each.before or "")[:_SHOWN_MAX], "mono"),
+            Cell(each.by, "time", address(TRAIL, of=each.by)),
+            Cell(each.act, "time"),
+            Cell(each.subject, "code", address(TRAIL, of=each.subject)),
+            Cell(_change(each.before, each.after), title=each.after or each.before or ""),
         ]
         for each in acts
     ]
-    titles = sentences("Number", "When", "By", "Act", "Subject", "After")
+    titles = sentences("Number", "When", "By", "Act", "Subject", "Change")
     table = Table(
         [Column(say(each), "number" if each == "Number" else "") for each in titles],
         rows,
@@ -248,6 +248,33 @@ async def show_trail(context: Context) -> Response:
         newest=TRAIL if of or before else "",
     )
     return context.page(say("Trail"), [table], lead=say("Every act of an operator, never changed."))
+
+
+def _change(before: str | None, after: str | None) -> str:
+    """What an act changed, in few words; what did not change or is empty is left out."""
+    was, now = (msgspec.json.decode(each) if each else None for each in (before, after))
+    if not isinstance(now, dict):
+        left = was if now is None else now
+        return "" if left is None else str(left)[:_SHOWN_MAX]
+    old = was if isinstance(was, dict) else {}
+    parts = []
+    for name, value in now.items():
+        if name in old and old[name] != value:
+            parts.append(f"{name}: {old[name]} → {value}")
+        elif not old and name != "id" and not name.endswith("_at_s") and (said := _said(value)):
+            parts.append(f"{name}: {said}")
+    text = ", ".join(parts)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+def _said(value: object) -> str:
+    """A value of an act, nested ones flat; nothing for what is empty."""
+    if isinstance(value, dict):
+        inner = {name: _said(each) for name, each in value.items()}
+        return "; ".join(f"{name} {said}" for name, said in inner.items() if said)
+    if isinstance(value, list):
+        return " ".join(map(_said, value))
+    return "" if value is None else str(value)
 
 
 async def show_settings(context: Context) -> Response:
@@ -260,13 +287,13 @@ async def show_settings(context: Context) -> Response:
         origin = _origin(field.name, is_default=value == field.default)
         rows.append(
             [
-                Cell(field.name, "mono"),
+                Cell(field.name, "code"),
                 Cell(str(value) or "–", "mono"),
-                Cell(say(_ORIGINS[origin])),
+                Cell(say(_ORIGINS[origin]), "time"),
                 Cell(field.metadata["meaning"]),
             ]
         )
-    table = plain_table(context, sentences("Setting", "Value", "From", "Meaning"), rows, "")
+    table = plain_table(context, sentences("Setting", "Value", "Set by", "Meaning"), rows, "")
     lead = say("Read-only: set them in the environment or in tollway.toml, then restart.")
     return context.page(say("Settings"), [table], lead=lead)
 

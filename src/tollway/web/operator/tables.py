@@ -1,7 +1,6 @@
 """What the lists of operators share."""
 
-from tollway.ledger.trail import record_act
-from tollway.store.database import Transaction
+from tollway.ledger.trail import note_act
 from tollway.web.area import Context
 from tollway.web.blocks import Cell, Column, Empty, Table
 
@@ -19,9 +18,5 @@ def plain_table(
 
 
 async def record(context: Context, act: str, subject: str, after: object = None) -> None:
-    """Records an act in the trail that changes nothing else in the database."""
-
-    async def work(transaction: Transaction) -> None:
-        await record_act(transaction, context.runtime, act, subject, after=after)
-
-    await context.database.write(work)
+    """Records an act in the trail that is no transaction of its own."""
+    await note_act(context.database, context.runtime, act, subject, after)

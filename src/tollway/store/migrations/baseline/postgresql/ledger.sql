@@ -94,6 +94,7 @@ CREATE TABLE token (
     networks VARCHAR COLLATE "C",
     credits_per_day BIGINT,
     calls_per_day BIGINT,
+    counted_with VARCHAR COLLATE "C",
     PRIMARY KEY (hash),
     CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
     UNIQUE (id)
@@ -366,6 +367,24 @@ CREATE TABLE sign_in_link (
     expires_at_s BIGINT NOT NULL,
     used_at_s BIGINT,
     PRIMARY KEY (hash)
+);
+
+-- The second factor of a person who signs in: its secret is sealed, and no code of `last_step` or
+-- before is accepted again.
+CREATE TABLE second_factor (
+    kind VARCHAR COLLATE "C" NOT NULL,
+    subject_id VARCHAR COLLATE "C" NOT NULL,
+    login VARCHAR COLLATE "C" NOT NULL,
+    sealed_secret BYTEA NOT NULL,
+    confirmed_at_s BIGINT,
+    last_step BIGINT NOT NULL,
+    PRIMARY KEY (kind, subject_id)
+);
+CREATE TABLE recovery_code (
+    kind VARCHAR COLLATE "C" NOT NULL,
+    subject_id VARCHAR COLLATE "C" NOT NULL,
+    hash BYTEA NOT NULL,
+    PRIMARY KEY (kind, subject_id, hash)
 );
 
 

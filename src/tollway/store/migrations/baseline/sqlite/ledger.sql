@@ -83,6 +83,7 @@ CREATE TABLE token (
     networks VARCHAR,
     credits_per_day BIGINT,
     calls_per_day BIGINT,
+    counted_with VARCHAR,
     PRIMARY KEY (hash),
     CONSTRAINT token_kind CHECK (kind IN ('live', 'test')),
     UNIQUE (id)
@@ -358,6 +359,24 @@ CREATE TABLE sign_in_link (
     expires_at_s BIGINT NOT NULL,
     used_at_s BIGINT,
     PRIMARY KEY (hash)
+) WITHOUT ROWID;
+
+-- The second factor of a person who signs in: its secret is sealed, and no code of `last_step` or
+-- before is accepted again.
+CREATE TABLE second_factor (
+    kind VARCHAR NOT NULL,
+    subject_id VARCHAR NOT NULL,
+    login VARCHAR NOT NULL,
+    sealed_secret BLOB NOT NULL,
+    confirmed_at_s BIGINT,
+    last_step BIGINT NOT NULL,
+    PRIMARY KEY (kind, subject_id)
+) WITHOUT ROWID;
+CREATE TABLE recovery_code (
+    kind VARCHAR NOT NULL,
+    subject_id VARCHAR NOT NULL,
+    hash BLOB NOT NULL,
+    PRIMARY KEY (kind, subject_id, hash)
 ) WITHOUT ROWID;
 
 

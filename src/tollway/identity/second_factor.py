@@ -1,0 +1,289 @@
+"""The second factor: a code of six digits that a person's device shows (TOTP, RFC 6238).
+
+A person who has one is asked for a code after the password. A code is accepted once: neither it nor
+an older one is accepted again, in any worker. A person who lost the device has ten recovery codes,
+each of which works once. The secret is sealed; of recovery codes only hashes are stored.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+from sqlalchemy import bindparam, func, select
+
+from tollway.identity.sessions import end_sessions
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query
+from tollway.store.schema.identity import recovery_code, second_factor
+from tollway.store.sealing import Sealer
+
+STEP_S = 30
+DIGITS = 6
+# The clock of a device may be half a minute off.
+_STEPS_AROUND = 1
+_SECRET_BYTES = 20
+RECOVERY_CODES = 10
+# None of them looks like another. Sixteen are 79 bits.
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+_GROUPS, _GROUP_LETTERS = 4, 4
+
+
+class Holder(NamedTuple):
+    """Whose second factor it is: a kind and an id, and the login for lists."""
+
+    kind: str
+    subject_id: str
+    login: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.login}"
+
+
+class ListedFactor(msgspec.Struct, frozen=True):
+    """A second factor as lists show it, with how many recovery codes are left."""
+
+    kind: str
+    subject_id: str
+    login: str
+    confirmed_at_s: int
+    recovery_codes: int
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.kind, self.subject_id, self.login)
+
+
+_its_key = (
+    second_factor.c.kind == bindparam("of_kind"),
+    second_factor.c.subject_id == bindparam("of_subject"),
+)
+_FIND = Query(
+    select(
+        second_factor.c.sealed_secret, second_factor.c.confirmed_at_s, second_factor.c.last_step
+    ).where(*_its_key)
+)
+_codes_left = (
+    select(func.count())
+    .select_from(recovery_code)
+    .where(
+        recovery_code.c.kind == second_factor.c.kind,
+        recovery_code.c.subject_id == second_factor.c.subject_id,
+    )
+    .scalar_subquery()
+)
+_confirmed = select(
+    second_factor.c.kind,
+    second_factor.c.subject_id,
+    second_factor.c.login,
+    second_factor.c.confirmed_at_s,
+    _codes_left,
+).where(second_factor.c.confirmed_at_s.is_not(None))
+_ALL = Query(_confirmed.order_by(second_factor.c.kind, second_factor.c.login))
+_ONE = Query(_confirmed.where(*_its_key))
+_ADD = Query(second_factor.insert().values({c.name: bindparam(c.name) for c in second_factor.c}))
+_CONFIRM = Query(
+    second_factor.update()
+    .where(
+        *_its_key,
+        second_factor.c.confirmed_at_s.is_(None),
+        second_factor.c.sealed_secret == bindparam("read_secret"),
+    )
+    .values(confirmed_at_s=bindparam("now_s"), last_step=bindparam("step"))
+)
+_USE_STEP = Query(
+    second_factor.update()
+    .where(*_its_key, second_factor.c.last_step < bindparam("step"))
+    .values(last_step=bindparam("step"))
+)
+_REMOVE = Query(second_factor.delete().where(*_its_key))
+_ADD_CODE = Query(
+    recovery_code.insert().values({c.name: bindparam(c.name) for c in recovery_code.c})
+)
+_of_holder = (
+    recovery_code.c.kind == bindparam("of_kind"),
+    recovery_code.c.subject_id == bindparam("of_subject"),
+)
+_USE_CODE = Query(
+    recovery_code.delete().where(*_of_holder, recovery_code.c.hash == bindparam("wanted"))
+)
+_REMOVE_CODES = Query(recovery_code.delete().where(*_of_holder))
+
+
+def code_at(secret: bytes, step: int) -> str:
+    """The code of a step of time."""
+    digest = hmac.digest(secret, step.to_bytes(8, "big"), "sha1")
+    start = digest[-1] & 15
+    number = int.from_bytes(digest[start : start + 4], "big") & 0x7FFF_FFFF
+    return f"{number % 10**DIGITS:0{DIGITS}}"
+
+
+def secret_text(secret: bytes) -> str:
+    """A secret as people type it into their device."""
+    return base64.b32encode(secret).decode("ascii")
+
+
+def device_address(secret: bytes, holder: Holder) -> str:
+    """What the QR code says."""
+    label = quote(f"Tollway:{holder.login} ({holder.kind})")
+    values = {"secret": secret_text(secret), "issuer": "Tollway"}
+    return f"otpauth://totp/{label}?{urlencode(values)}"
+
+
+async def begin_factor(database: Database, sealer: Sealer, holder: Holder) -> bytes:
+    """A new secret, which counts once a code of it was typed; an earlier one that was never
+    confirmed ends."""
+    secret = secrets.token_bytes(_SECRET_BYTES)
+
+    async def work(transaction: Transaction) -> None:
+        row = await transaction.fetch_one(_FIND, **_key(holder))
+        if row is not None and row[1] is not None:
+            raise LedgerError("There is a second factor already: turn it off first.")
+        await transaction.execute(_REMOVE, **_key(holder))
+        await transaction.execute(
+            _ADD,
+            kind=holder.kind,
+            subject_id=holder.subject_id,
+            login=holder.login,
+            sealed_secret=sealer.seal(secret, factor_context(holder.kind, holder.subject_id)),
+            confirmed_at_s=None,
+            last_step=0,
+        )
+
+    await database.write(work)
+    return secret
+
+
+async def unconfirmed_secret(reader: Reader, sealer: Sealer, holder: Holder) -> bytes | None:
+    row = await reader.fetch_one(_FIND, **_key(holder))
+    return None if row is None or row[1] is not None else _opened(sealer, holder, row[0])
+
+
+async def confirm_factor(
+    database: Database, runtime: Runtime, sealer: Sealer, holder: Holder, code: str, now_s: int
+) -> list[str] | None:
+    """Has the second factor asked for from now on, and ends all sessions; returns the recovery
+    codes, or None if the code is wrong."""
+    row = await database.fetch_one(_FIND, **_key(holder))
+    step = None if row is None else _step(_opened(sealer, holder, row[0]), code, now_s, 0)
+    if row is None or step is None:
+        return None
+    sealed, codes = row[0], [_recovery_code() for _ in range(RECOVERY_CODES)]
+
+    async def work(transaction: Transaction) -> bool:
+        values = {**_key(holder), "read_secret": sealed, "now_s": now_s, "step": step}
+        if not await transaction.execute(_CONFIRM, **values):
+            return False
+        for each in codes:
+            await transaction.execute(
+                _ADD_CODE, kind=holder.kind, subject_id=holder.subject_id, hash=_hash(each)
+            )
+        await end_sessions(transaction, holder.kind, holder.subject_id, now_s)
+        await record_act(transaction, runtime, "second-factor on", str(holder))
+        return True
+
+    return codes if await database.write(work) else None
+
+
+async def find_factor(reader: Reader, kind: str, subject_id: str) -> ListedFactor | None:
+    """The one that is asked for; None if there is none, or it was not confirmed."""
+    row = await reader.fetch_one(_ONE, of_kind=kind, of_subject=subject_id)
+    return None if row is None else ListedFactor(*row)
+
+
+async def use_code(
+    database: Database, sealer: Sealer, holder: Holder, typed: str, now_s: float
+) -> bool:
+    """Uses up a code of the device, or a recovery code; False if it is neither, or was used."""
+    row = await database.fetch_one(_FIND, **_key(holder))
+    if row is None or row[1] is None:
+        return False
+    text = _plain(typed)
+    if len(text) != DIGITS:
+        return bool(
+            await database.write(
+                lambda transaction: transaction.execute(
+                    _USE_CODE, **_key(holder), wanted=_hash(text)
+                )
+            )
+        )
+    step = _step(_opened(sealer, holder, row[0]), text, now_s, row[2])
+    if step is None:
+        return False
+    # Another request with the same code may be first.
+    return bool(
+        await database.write(
+            lambda transaction: transaction.execute(_USE_STEP, **_key(holder), step=step)
+        )
+    )
+
+
+async def end_factor(
+    database: Database, runtime: Runtime, holder: Holder, act: str = "second-factor off"
+) -> None:
+    """The password alone signs in again."""
+
+    async def work(transaction: Transaction) -> None:
+        removed = await remove_factor(transaction, holder.kind, holder.subject_id)
+        if not removed:
+            raise LedgerError(f"The {holder} has no second factor.")
+        await record_act(transaction, runtime, act, str(holder))
+
+    await database.write(work)
+
+
+async def reset_factor(database: Database, runtime: Runtime, holder: Holder) -> None:
+    """What an operator does for a person who has neither the device nor a recovery code."""
+    await end_factor(database, runtime, holder, "second-factor reset")
+
+
+async def remove_factor(transaction: Transaction, kind: str, subject_id: str) -> int:
+    await transaction.execute(_REMOVE_CODES, of_kind=kind, of_subject=subject_id)
+    return await transaction.execute(_REMOVE, of_kind=kind, of_subject=subject_id)
+
+
+async def list_factors(reader: Reader) -> list[ListedFactor]:
+    """All that were confirmed."""
+    return [ListedFactor(*row) for row in await reader.fetch_all(_ALL)]
+
+
+def factor_context(kind: str, subject_id: str) -> bytes:
+    return msgspec.json.encode(("second factor", kind, subject_id))
+
+
+def _step(secret: bytes, code: str, now_s: float, last_step: int) -> int | None:
+    """The newest step that the code is of; None if there is none after the last one used."""
+    current, found = int(now_s) // STEP_S, None
+    for step in range(current - _STEPS_AROUND, current + _STEPS_AROUND + 1):
+        is_right = hmac.compare_digest(code_at(secret, step).encode(), _plain(code).encode())
+        if is_right and step > last_step:
+            found = step
+    return found
+
+
+def _opened(sealer: Sealer, holder: Holder, sealed: bytes) -> bytes:
+    return sealer.open(bytes(sealed), factor_context(holder.kind, holder.subject_id))
+
+
+def _recovery_code() -> str:
+    letters = [secrets.choice(_LETTERS) for _ in range(_GROUPS * _GROUP_LETTERS)]
+    return "-".join("".join(letters[at::_GROUPS]) for at in range(_GROUPS))
+
+
+def _plain(typed: str) -> str:
+    """What was typed, without the spaces and hyphens that make it readable."""
+    return "".join(typed.split()).replace("-", "").casefold()
+
+
+def _hash(code: str) -> bytes:
+    return hashlib.sha256(_plain(code).encode()).digest()
+
+
+def _key(holder: Holder) -> dict[str, str]:
+    return {"of_kind": holder.kind, "of_subject": holder.subject_id}

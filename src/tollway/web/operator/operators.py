@@ -1,0 +1,119 @@
+"""The people who run the gateway: invited by a link, signed in by another, removed."""
+
+from starlette.responses import Response
+
+from tollway.identity.people import (
+    Invitation,
+    Person,
+    Role,
+    invite,
+    list_operators,
+    new_link,
+    remove_person,
+)
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Notice, Secret, Table
+from tollway.web.pages import PageError
+from tollway.web.wording import sentence
+
+PATH = "/operator/operators"
+_LINK_S = 3600
+_SAID = {"removed": sentence("Removed. They are signed out, and can no longer sign in.")}
+
+
+async def show_operators(context: Context) -> Response:
+    return await _operators_page(context)
+
+
+async def _operators_page(context: Context, *first: Block) -> Response:
+    say = context.say
+    present = [e for e in await list_operators(context.database) if e.removed_at_s is None]
+    said = _SAID.get(context.query("said"))
+    blocks = [*first, *([Notice(say(said), "good")] if said and not first else [])]
+    blocks.append(
+        Table(
+            [Column(say(each)) for each in (sentence("Operator"), "Login", "Added")]
+            + [Column(""), Column("")],
+            [_row(context, each) for each in present],
+            Empty(""),
+        )
+    )
+    blocks.append(
+        Form(
+            f"{PATH}/invite",
+            say("Make a link"),
+            [
+                Field("name", say("Name"), is_required=True, length_max=100),
+                Field("login", say("Login"), is_required=True, length_max=100),
+            ],
+            title=say("Invite an operator"),
+            note=say("An operator may do everything that these pages can."),
+            is_line=True,
+        )
+    )
+    return context.page(say("Operators"), blocks)
+
+
+def _row(context: Context, person: Person) -> list[Cell]:
+    say = context.say
+    is_other = person.id != context.person.id
+    link, remove = (address(f"{PATH}/{each}", person=person.id) for each in ("link", "remove"))
+    return [
+        Cell(person.name),
+        Cell(person.login, "mono"),
+        context.time(person.added_at_s),
+        Cell(say("New link"), href=link) if is_other else Cell(say("you")),
+        Cell(say("Remove"), href=remove) if is_other else Cell(""),
+    ]
+
+
+async def _other(context: Context) -> Person:
+    for each in await list_operators(context.database):
+        is_present = each.removed_at_s is None and each.id != context.person.id
+        if is_present and each.id == context.form.get("person"):
+            return each
+    raise PageError(404, "There is no such operator", "They may be removed already.")
+
+
+def _sent(context: Context, made: Invitation, note: str) -> Secret:
+    path = address("/operator/enter", link=made.link)
+    link = f"{context.services.settings.public_address}{path}"
+    title = context.say("Send this link to {name}", name=made.person.name)
+    return Secret(title, link, note)
+
+
+async def invite_act(context: Context) -> Response:
+    form, say = context.form, context.say
+    made = await invite(
+        context.database,
+        context.runtime,
+        role=Role.OPERATOR,
+        name=form.get("name", "").strip(),
+        login=form.get("login", ""),
+    )
+    note = say("It signs them in once, within three days. It is not shown again.")
+    return await _operators_page(context, _sent(context, made, note))
+
+
+async def link_act(context: Context) -> Response:
+    say, person = context.say, await _other(context)
+    asked = context.ask_once(
+        say("Make a link that signs {name} in, once, within the hour?", name=person.name),
+        say("Make a link"),
+    )
+    if asked is not None:
+        return asked
+    made = await new_link(context.database, context.runtime, person.id, _LINK_S)
+    note = say("It signs them in once, within the hour. It is not shown again.")
+    return await _operators_page(context, _sent(context, made, note))
+
+
+async def remove_act(context: Context) -> Response:
+    say, person = context.say, await _other(context)
+    asked = context.ask_once(
+        say("Take the access of {name} away, at once?", name=person.name), say("Remove")
+    )
+    if asked is not None:
+        return asked
+    await remove_person(context.database, context.runtime, person.id)
+    return context.go(PATH, said="removed")

@@ -1,0 +1,171 @@
+"""One shop or user: its owner's login, the consents it gave, and giving one in its name."""
+
+import secrets
+
+from starlette.responses import Response
+
+from tollway.consent.grants import GrantRequest, give_grant, grants_of_owner
+from tollway.consent.owners import (
+    Owner,
+    add_owner,
+    credential_of,
+    find_owner,
+    sign_out_everywhere,
+)
+from tollway.contract.operation import OwnerKind
+from tollway.ledger.accounts import find_account
+from tollway.ledger.usage import DAY_S
+from tollway.operations.catalogue import OPERATIONS
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
+from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
+from tollway.web.operator.tables import record
+from tollway.web.pages import PageError
+
+_DAYS_MAX = 36_500
+
+
+async def add_act(context: Context) -> Response:
+    form = context.form
+    if form.get("kind") not in set(OwnerKind):
+        raise PageError(400, "There is no such kind", "Choose one of the list.")
+    wanted = Owner(
+        form["kind"],
+        form.get("id", "").strip(),
+        form.get("name", "").strip(),
+        form.get("shop_code", "").strip() or None,
+        form.get("login", ""),
+        0,
+    )
+    # A password that is not known to anyone, until the owner has chosen one behind the link.
+    async with context.web.aside():
+        added = await add_owner(
+            context.database, context.runtime, wanted, secrets.token_urlsafe(32)
+        )
+    return await _shop_page(context, added, await _password_link(context, added))
+
+
+async def _wanted(context: Context) -> Owner:
+    return await find_owner(
+        context.database, context.form.get("kind", ""), context.form.get("shop", "")
+    )
+
+
+async def show_shop(context: Context) -> Response:
+    return await _shop_page(context, await _wanted(context))
+
+
+async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
+    say, named = context.say, {"kind": shop.kind, "shop": shop.id}
+    facts = [
+        (say("Kind"), Cell(say(KINDS[OwnerKind(shop.kind)]))),
+        (say("Id"), Cell(shop.id, "mono")),
+        (say("Login of its owner"), Cell(shop.login, "mono")),
+        (say("Shop code"), Cell(shop.shop_code or "–", "mono")),
+        (say("Added"), context.time(shop.added_at_s)),
+    ]
+    grants = await grants_of_owner(context.database, shop.kind, shop.id)
+    blocks: list[Block] = [
+        *first,
+        Facts(
+            facts,
+            say("Details"),
+            links=[
+                Link(say("Link for a new password"), address(f"{SHOP}/password", **named)),
+                Link(say("Sign out everywhere"), address(f"{SHOP}/sign-out", **named)),
+            ],
+        ),
+        consents_table(context, grants, say("No account may use its data."), title=say("Consents")),
+    ]
+    scopes = _scopes(shop.kind)
+    if scopes:
+        blocks.append(
+            Form(
+                f"{SHOP}/consent",
+                say("Give consent"),
+                [
+                    Field("account", say("Account"), is_required=True, length_max=100),
+                    Field("scope", say("What"), "select", choices=[(e, e) for e in scopes]),
+                    Field(
+                        "days",
+                        say("Days"),
+                        "number",
+                        placeholder=str(context.services.settings.consent_days),
+                    ),
+                ],
+                hidden=named,
+                title=say("Give a consent in the owner's name"),
+                note=say("For example one that was signed on paper. The owner sees it."),
+                is_line=True,
+                is_folded=True,
+            )
+        )
+    return context.page(shop.name, blocks, crumbs=[Link(say("Shops"), PATH)])
+
+
+def _scopes(kind: str) -> list[str]:
+    needs = [each.consent for each in OPERATIONS if each.consent is not None]
+    return sorted({each.scope for each in needs if each.whose == kind})
+
+
+async def consent_act(context: Context) -> Response:
+    say, shop, scope = context.say, await _wanted(context), context.form.get("scope", "")
+    days = context.optional_number("days", say("Days")) or context.services.settings.consent_days
+    if scope not in _scopes(shop.kind) or not 1 <= days <= _DAYS_MAX:
+        raise PageError(400, "This consent cannot be given", "Choose what is allowed, and days.")
+    account = await find_account(context.database, context.form.get("account", "").strip())
+    asked = context.ask_once(
+        say(
+            "{account} may use the data of {shop} for {days} days: {what}.",
+            account=account.name,
+            shop=shop.name,
+            days=days,
+            what=scope,
+        ),
+        say("Give consent"),
+    )
+    if asked is not None:
+        return asked
+    await give_grant(
+        context.database,
+        context.runtime,
+        GrantRequest(account.id, shop.kind, shop.id, scope),
+        lifetime_s=days * DAY_S,
+        granted_by="operator",
+    )
+    return context.go(SHOP, kind=shop.kind, shop=shop.id)
+
+
+async def _password_link(context: Context, shop: Owner) -> Secret:
+    say, found = context.say, await credential_of(context.database, shop.kind, shop.id)
+    assert found is not None
+    made = context.services.password_links.make(found, context.now_s)
+    await record(context, "shop password link", f"{shop.kind} {shop.id}")
+    return Secret(
+        say("Send this link to {name}", name=shop.name),
+        made.url,
+        say("It lets the owner choose a new password, once. It is not shown again."),
+    )
+
+
+async def password_act(context: Context) -> Response:
+    say, shop = context.say, await _wanted(context)
+    question = say(
+        "Make a link by which the owner of {name} chooses a new password?", name=shop.name
+    )
+    asked = context.ask_once(question, say("Make a link"))
+    if asked is not None:
+        return asked
+    return await _shop_page(context, shop, await _password_link(context, shop))
+
+
+async def sign_out_act(context: Context) -> Response:
+    say, shop = context.say, await _wanted(context)
+    asked = context.ask_once(
+        say("Sign the owner of {name} out in all browsers?", name=shop.name), say("Sign out")
+    )
+    if asked is not None:
+        return asked
+    await sign_out_everywhere(context.database, context.runtime, shop.login)
+    done = Notice(say("The owner is signed out everywhere."), "good")
+    return await _shop_page(context, shop, done)

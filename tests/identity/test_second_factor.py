@@ -1,0 +1,121 @@
+"""The codes of a second factor: as RFC 6238 says, and each accepted once."""
+
+import asyncio
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.support.ledger import RUNTIME
+from tests.support.stores import Store
+from tollway.identity.second_factor import (
+    RECOVERY_CODES,
+    STEP_S,
+    Holder,
+    begin_factor,
+    code_at,
+    confirm_factor,
+    find_factor,
+    use_code,
+)
+from tollway.store.database import Database
+from tollway.store.sealing import Sealer
+
+_numbers = count(1)
+_SEALER = Sealer({1: bytes(32)}, 1)
+
+
+# The vectors of appendix B, of whose eight digits a device shows the last six.
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("at_s", "code"),
+    [
+        (59, "94287082"),
+        (1111111109, "07081804"),
+        (1111111111, "14050471"),
+        (1234567890, "89005924"),
+        (2000000000, "69279037"),
+        (20000000000, "65353130"),
+    ],
+)
+def test_codes_are_those_of_the_standard(at_s: int, code: str) -> None:
+    assert code_at(b"12345678901234567890", at_s // STEP_S) == code[-6:]
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tollway.db")
+
+
+async def _with_factor(database: Database) -> tuple[Holder, bytes, list[str], int]:
+    """A person with a second factor that was confirmed at a step of time."""
+    number = next(_numbers)
+    holder, step = Holder("shop", f"{number}", f"shop{number}"), int(time.time()) // STEP_S
+    secret = await begin_factor(database, _SEALER, holder)
+    code = code_at(secret, step)
+    codes = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+    assert codes is not None and len(set(codes)) == RECOVERY_CODES
+    return holder, secret, codes, step
+
+
+def test_a_code_counts_around_its_half_minute_and_only_once(new_store: Store) -> None:
+    async def work(database: Database) -> None:
+        holder, secret, _, step = await _with_factor(database)
+
+        async def used(of_step: int, at_step: int) -> bool:
+            code = code_at(secret, of_step)
+            return await use_code(database, _SEALER, holder, code, at_step * STEP_S)
+
+        assert not await used(step, step)  # It confirmed the factor.
+        assert not await used(step + 10, step + 8)
+        assert not await used(step + 10, step + 12)
+        assert await used(step + 10, step + 9)
+        assert not await used(step + 10, step + 9)
+        assert not await used(step + 9, step + 9)  # An older one, after a newer one.
+        assert await used(step + 20, step + 21)
+
+    new_store.do(work)
+
+
+def test_one_code_at_the_same_moment_is_accepted_once(new_store: Store) -> None:
+    async def work(database: Database) -> None:
+        holder, secret, codes, step = await _with_factor(database)
+        for typed in (code_at(secret, step + 1), codes[0]):
+            tries = (
+                use_code(database, _SEALER, holder, typed, step * STEP_S + STEP_S) for _ in range(5)
+            )
+            assert sorted(await asyncio.gather(*tries)) == [False] * 4 + [True]
+
+    new_store.do(work)
+
+
+def test_a_recovery_code_is_read_as_people_type_it_and_is_of_one_person(new_store: Store) -> None:
+    async def work(database: Database) -> None:
+        holder, _, codes, step = await _with_factor(database)
+        other, _, _, _ = await _with_factor(database)
+        now_s = step * STEP_S
+        assert not await use_code(database, _SEALER, other, codes[0], now_s)
+        typed = f" {codes[0].upper().replace('-', ' ')} "
+        assert await use_code(database, _SEALER, holder, typed, now_s)
+        found = await find_factor(database, holder.kind, holder.subject_id)
+        assert found is not None and found.recovery_codes == RECOVERY_CODES - 1
+        for wrong in ("", "-", "1234567", "１２３４５６", "x" * 6):
+            assert not await use_code(database, _SEALER, holder, wrong, now_s)
+
+    new_store.do(work)
+
+
+def test_a_factor_that_was_not_confirmed_is_not_asked_for(new_store: Store) -> None:
+    async def work(database: Database) -> None:
+        holder, step = Holder("shop", "9", "nine"), int(time.time()) // STEP_S
+        first = await begin_factor(database, _SEALER, holder)
+        second = await begin_factor(database, _SEALER, holder)
+        assert await find_factor(database, "shop", "9") is None
+        assert not await use_code(database, _SEALER, holder, code_at(second, step), step * STEP_S)
+        for secret, is_right in ((first, False), (second, True), (second, False)):
+            code = code_at(secret, step)
+            made = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+            assert (made is not None) == is_right
+
+    new_store.do(work)

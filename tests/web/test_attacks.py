@@ -1,0 +1,129 @@
+"""What strangers try on pages and beside them: other hosts, other origins, cookies, redirects."""
+
+import time
+
+import pytest
+
+from tests.support.browsers import Browser
+from tests.support.consent import PASSWORD, new_asker, new_person
+from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME, Caller
+from tests.support.stores import Store
+from tests.web.test_operator import operator_link
+from tollway.identity.people import Role, invite, set_person_password
+from tollway.ledger.entries import top_up
+
+EVIL = "evil.example"
+PATHS = ("/", "/docs", "/openapi.json", "/owner", "/operator", "/account/v1/balance", "/receipts/1")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_foreign_host_is_in_no_answer(gateway: Gateway, path: str) -> None:
+    for name in ("Host", "X-Forwarded-Host", "X-Original-URL"):
+        response = gateway.client.get(path, headers={name: EVIL})
+        assert EVIL not in response.text + str(response.headers)
+
+
+def test_the_link_for_an_owner_names_the_gateways_own_address(
+    gateway: Gateway, store: Store
+) -> None:
+    asker, person = new_asker(store), new_person(store)
+    sent = {"adzone_id": 1, "site_id": 1, "promotion_id": 37104, "platform_user_id": person.id}
+    reply = gateway.post_json(
+        "/papi/tool/affiliate/promotion", sent, token=asker.token, headers={"Host": EVIL}
+    )
+    assert reply.code == 302
+    assert reply.data["authorize_url"].startswith(gateway.base_url)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_other_site_may_read_answers(gateway: Gateway, caller: Caller, path: str) -> None:
+    for method in ("GET", "OPTIONS"):
+        response = gateway.client.request(
+            method,
+            path,
+            headers={
+                "Origin": f"https://{EVIL}",
+                "Access-Control-Request-Method": "GET",
+                "Authorization": f"Bearer {caller.token}",
+            },
+        )
+        assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+def test_a_session_is_no_token_and_a_token_no_session(
+    store: Store, browser: Browser, caller: Caller
+) -> None:
+    browser.open(f"/operator/enter?link={operator_link(store)}")
+    assert "Overview" in browser.send("/operator/enter").text
+    assert browser.client.get("/account/v1/tokens").json()["code"] == 401
+    browser.client.cookies.clear()
+    headers = {"Authorization": f"Bearer {caller.token}"}
+    for path in ("/account", "/operator", "/owner"):
+        assert 'type="password"' in browser.client.get(path, headers=headers).text
+
+
+@pytest.mark.parametrize("wanted", ["websocket", "h2c", "TLS/1.0"])
+def test_a_connection_stays_plain_http(gateway: Gateway, wanted: str) -> None:
+    response = gateway.client.get(
+        "/openapi.json",
+        headers={
+            "Upgrade": wanted,
+            "Connection": "Upgrade, HTTP2-Settings",
+            "HTTP2-Settings": "AAMAAABkAARAAAAAAAIAAAAA",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+            "Sec-WebSocket-Version": "13",
+        },
+    )
+    assert response.status_code == 200 and "upgrade" not in response.headers
+
+
+def test_a_cookie_that_an_attacker_chose_is_not_the_one_that_is_signed_in(
+    store: Store, gateway: Gateway, browser: Browser
+) -> None:
+    person = new_person(store)
+    browser.open("/owner")
+    chosen = dict(browser.client.cookies)
+    assert "Who may use your data" in browser.sign_in(person.login).text
+    assert chosen["tollway_owner"] not in browser.client.cookies.values()
+    attacker = Browser(gateway)
+    attacker.client.cookies.update(chosen)
+    assert 'type="password"' in attacker.open("/owner").text
+    attacker.client.close()
+
+
+@pytest.mark.parametrize(
+    "back", [f"//{EVIL}", f"/\\{EVIL}", f"https://{EVIL}", "javascript:alert(1)", "/\r\nX: y"]
+)
+def test_after_signing_in_a_person_stays_here(store: Store, browser: Browser, back: str) -> None:
+    login = f"stays{time.time_ns()}"
+    made = store.do(
+        lambda database: invite(database, RUNTIME, role=Role.OPERATOR, name="Li", login=login)
+    )
+    store.do(lambda database: set_person_password(database, made.person, PASSWORD, 0))
+    browser.open("/operator")
+    fields = {**browser.hidden(), "link": back, "login": login, "password": PASSWORD}
+    response = browser.client.post("/operator/sign-in", data=fields, follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (303, "/operator")
+
+
+def test_a_spreadsheet_takes_no_text_for_a_formula(
+    store: Store, browser: Browser, caller: Caller
+) -> None:
+    unit, note = "credits", "=HYPERLINK(1)"
+    store.do(lambda database: top_up(database, RUNTIME, caller.account_id, unit, 5, note))
+    login = f"sheet{time.time_ns()}"
+    made = store.do(
+        lambda database: invite(
+            database,
+            RUNTIME,
+            role=Role.OWNER,
+            name="Li",
+            login=login,
+            account_wanted=caller.account_id,
+        )
+    )
+    browser.open(f"/account/enter?link={made.link}")
+    browser.send("/account/enter")
+    sheet = browser.client.get("/account/ledger.csv?unit=credits").text
+    assert f"'{note}" in sheet and f",{note}" not in sheet
