@@ -3,12 +3,16 @@
 Runs `tollway demo` on a new file, then copies all its rows into another new file with the same
 tables, one prepared INSERT for each table and one transaction: the least that SQLite needs. With a
 PostgreSQL URL it loads a world there too, which should take at most three times as long as the
-file. Times are CPU seconds of the process and its children, and seconds on the clock.
+file. With `--run` it also times `make run` in a fresh clone of this repository, from the command to
+the printed call: what it takes to install, and the demo world. Times are CPU seconds of the process
+and its children, and seconds on the clock.
 """
 
 import argparse
 import os
 import resource
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -60,9 +64,35 @@ def bare(source: Path, target: Path) -> tuple[float, float, int]:
         return cpu_s() - cpu, time.perf_counter() - began, sum(map(len, rows.values()))
 
 
+def first_run(folder: Path) -> float:
+    """Seconds from `make run` in a fresh clone to the call that it prints."""
+    project = Path(__file__).parents[1]
+    subprocess.run(["git", "clone", "--quiet", project, folder / "clone"], check=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    began = time.perf_counter()
+    with subprocess.Popen(
+        ["make", "--silent", "run"],
+        cwd=folder / "clone",
+        env={**os.environ, "TOLLWAY_PORT": str(port)},
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
+        assert process.stdout is not None
+        printed = any("curl -H" in line for line in process.stdout)
+        taken = time.perf_counter() - began
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+    if not printed:
+        sys.exit("`make run` printed no call to try.")
+    return taken
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgresql", help="the URL of an empty database", default="")
+    parser.add_argument("--run", help="time `make run` in a fresh clone too", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tollway-bench-") as name:
         folder = Path(name)
@@ -77,6 +107,8 @@ def main() -> None:
                 f"PostgreSQL:   {cpu:5.1f} s of CPU here, {shared:5.1f} s: "
                 f"{shared / taken:.1f} times the file"
             )
+        if chosen.run:
+            print(f"make run:     {first_run(folder):5.1f} s in a fresh clone, with its packages")
 
 
 if __name__ == "__main__":

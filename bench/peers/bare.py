@@ -1,8 +1,9 @@
-"""The bare server: the gateway's own HTTP server, set up the same, that only sends bytes which it
-has in memory.
+"""The bare server: the gateway's own HTTP server, with the same options, that only sends bytes
+which it has in memory.
 
 Leaves out everything but HTTP: the body is not read, and no token, limit, data or charge is looked
-at. So the ratio of a paid call to it is the price of all of that.
+at. So the ratio of a paid call to it is the price of all of that. It is an ASGI application as the
+server runs any, with a task for each request, which the gateway does without.
 """
 
 import sys

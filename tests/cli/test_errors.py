@@ -98,6 +98,9 @@ def test_a_missing_database_is_named_and_not_made(process: Command, workplace: P
     answer = process("account", "list")
     assert_one_sentence(answer, 1, "ledger.db", "`tollway migrate`", "`tollway serve --demo`")
     assert list(workplace.iterdir()) == []
+    (workplace / "data").mkdir()
+    (workplace / "data" / "demo.db").touch()
+    assert_one_sentence(process("account", "list"), 1, "`make run` is data/demo.db", "--database")
 
 
 def test_a_database_that_cannot_be_used_is_named(tollway: Command, workplace: Path) -> None:

@@ -5,7 +5,7 @@ import io
 import json
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.support.postgresql import new_database
 from tollway.operations.coupon_claims.demo import make_claims
 from tollway.operations.demo_data import DEMO_SEED, PRODUCTS, midnight_s
 from tollway.operations.orders.demo import RowMaker
-from tollway.operations.orders.made_orders import make_orders
+from tollway.operations.orders.made_orders import MadeDay, MadeOrder, make_days
 from tollway.operations.orders.records import record_of, row_of
 from tollway.store.sealing import Sealer
 
@@ -88,6 +88,24 @@ def test_the_world_is_shown_with_the_port_that_is_served(served: Served) -> None
     shown = run(COMMAND, "demo", "--json", cwd=served.folder, env=served.environment)
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["base_url"] == served.address
+
+
+def test_links_lead_to_the_port_that_is_served(served: Served) -> None:
+    for command in (
+        ("operator", "link"),
+        ("shop", "password", served.world["owner_login"], "--link"),
+    ):
+        shown = run(COMMAND, *command, "--json", cwd=served.folder, env=served.environment)
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout)["url"].startswith(f"{served.address}/")
+
+
+def test_the_front_page_shows_a_command_that_finds_the_database(served: Served) -> None:
+    shown = httpx.get(f"{served.address}/", timeout=60).text
+    url = served.environment["TOLLWAY_DATABASE"]
+    is_file = url.startswith("sqlite:")
+    assert (f"<code>tollway operator link --database {url}</code>" in shown) is is_file
+    assert is_file or "<code>tollway operator link</code>" in shown
 
 
 def test_a_world_that_was_not_finished_is_made_again(served: Served, tmp_path: Path) -> None:
@@ -205,7 +223,7 @@ def test_today_has_orders_and_claims_up_to_this_minute() -> None:
     noon_s = midnight_s(day, ZONE) + 12 * 3600
 
     def orders_at(now_s: float) -> dict[str, int]:
-        made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=1), now_s, ZONE)
+        made = orders_of(make_days(DEMO_SEED, 200_000, day - timedelta(days=1), now_s, ZONE))
         return {each.order_sn: each.confirm_ms for each in made}
 
     def claims_at(now_s: float) -> dict[str, int]:
@@ -221,8 +239,8 @@ def test_today_has_orders_and_claims_up_to_this_minute() -> None:
 def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
     day = date(2026, 3, 10)
     now_s = midnight_s(day, ZONE)
-    drawn = make_orders(DEMO_SEED, 200_000, day - timedelta(days=3), now_s, ZONE)
-    made = [each.record for each in drawn]
+    days_made = make_days(DEMO_SEED, 200_000, day - timedelta(days=3), now_s, ZONE)
+    made = [each.record for each in orders_of(days_made)]
     assert sum(each.pay_amount % 1 != 0 for each in made) > len(made) // 2
     days = {
         is_pre_sale: {
@@ -238,14 +256,36 @@ def test_orders_have_fen_and_later_deadlines_where_they_are_pre_sold() -> None:
 
 def test_rows_made_part_by_part_are_as_any_other() -> None:
     day, sealer = date(2026, 3, 10), Sealer({1: bytes(32)}, 1)
-    made = make_orders(DEMO_SEED, 200_000, day - timedelta(days=9), midnight_s(day, ZONE), ZONE)
-    orders = list(made)[::3]
+    now_s = midnight_s(day, ZONE) + 7 * 3600
+    days = list(make_days(DEMO_SEED, 50_000, day - timedelta(days=9), now_s, ZONE))
+    orders = orders_of(days)
     sealed = set()
-    for order, row in zip(orders, RowMaker(sealer).rows(orders), strict=True):
+    for order, row in zip(orders, RowMaker(sealer).rows(days), strict=True):
         plain = row_of(order.record, sealer)
         assert record_of(row, sealer) == order.record
-        assert row._replace(sealed=b"") == plain._replace(sealed=b"")
+        assert row._replace(sealed=b"", change_no=0) == plain._replace(sealed=b"")
         sealed.add(row.sealed)
     assert len(sealed) == len(orders)
-    assert {order.status for order in orders} == {1, 2, 3}
-    assert any(order.note is not None for order in orders)
+    assert {order.day.status for order in orders} == {1, 2, 3}
+    assert any(order.draw.note is not None for order in orders)
+
+
+def test_a_year_of_orders_is_exact_and_no_order_is_of_another_day_or_twice() -> None:
+    last = date(2026, 3, 10)
+    first = last - timedelta(days=364)
+    end_s = midnight_s(last + timedelta(days=1), ZONE) - 1
+    days = list(make_days(DEMO_SEED, 20_000, first, end_s, ZONE))
+    orders = orders_of(days)
+    assert len(orders) == 20_000
+    assert len({(each.day.owner_id, each.order_sn) for each in orders}) == 20_000
+    of_day = {
+        f"{datetime.fromtimestamp(o.confirm_ms / 1000, ZONE):%y%m%d}" == o.order_sn[:6]
+        for o in orders
+    }
+    assert of_day == {True}
+    # Draws repeat after four weeks, and their times do not.
+    assert len({(each.day.owner_id, each.confirm_ms % 86_400_000) for each in orders}) > 19_000
+
+
+def orders_of(days: Iterable[MadeDay]) -> list[MadeOrder]:
+    return [order for day in days for order in day.orders()]

@@ -1,7 +1,8 @@
 """The private parts of the HTTP server that the gateway overrides and uses are still as they were.
 
 They may change with any minor version of granian, so that is pinned; if a test fails here after an
-upgrade, read `gateway/server.py` beside the new version before the pin is raised.
+upgrade, read `gateway/server.py` and `gateway/dispatch.py` beside the new version before the pin is
+raised.
 """
 
 import inspect
@@ -9,6 +10,7 @@ import re
 from importlib.metadata import version
 
 import pytest
+from granian._futures import _cbsched_aioschedule, _CBSchedulerAIO, _new_cbscheduler
 from granian.server.mp import MPServer, WorkerProcess
 
 from tests.docs.pages import ROOT
@@ -50,6 +52,16 @@ def test_what_is_read_and_changed_of_it_is_there() -> None:
     assert (server.interrupt_signal, server.respawned_wrks) == (False, {})
     # A worker's process is asked for its exit status.
     assert "self.inner = " in inspect.getsource(WorkerProcess._spawn)
+
+
+def test_the_scheduler_that_is_replaced_is_made_and_used_as_expected() -> None:
+    assert _parameters(_new_cbscheduler) == ["loop", "cb", "impl_asyncio=False"]
+    starting = inspect.getsource(inspect.unwrap(MPServer._spawn_asgi_lifespan_worker))
+    assert "scheduler = _new_cbscheduler(loop, wcallback, impl_asyncio=" in starting
+    # What it is given: an object for each request, and a function that is set once.
+    assert "self._schedule_fn = " in inspect.getsource(_CBSchedulerAIO)
+    scheduling = inspect.getsource(_cbsched_aioschedule)
+    assert "def _schedule(watcher)" in scheduling and "watcher.taskref(task)" in scheduling
 
 
 def test_its_minor_version_is_pinned() -> None:

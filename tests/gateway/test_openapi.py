@@ -43,6 +43,10 @@ def test_every_code_of_an_operation_has_an_example(operation: Operation) -> None
     assert codes == listed or (operation.batch_of is not None and codes <= listed)
     assert set(examples) == {"SUCCESS", *(reason.name for reason in operation.reasons)}
     assert all("{" not in example["msg"] for example in examples.values())
+    # A name that was mistyped, and what it was taken for.
+    if unknown := examples.get("PARAMETER_UNKNOWN"):
+        words = unknown["msg"].replace(",", "").split()
+        assert words[1] != words[words.index("but") + 1]
 
 
 @pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda operation: operation.name)

@@ -18,10 +18,11 @@ from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 _SCOPE = {
+    "http_version": "1.1",
     "method": "GET",
     "raw_path": b"/",
     "query_string": b"",
-    "headers": [],
+    "headers": [(b"host", b"test")],
     "client": ("127.0.0.1", 9),
 }
 

@@ -102,7 +102,8 @@ async def add_carrier(
     number_format = number_format or KNOWN_FORMATS.get(wp_code)
     if number_format is None:
         raise CarrierError(
-            f"The numbers of {wp_code} are not known here: say what they look like with --format."
+            f"The numbers of {wp_code} are not known here: say what they look like with --format, "
+            rf"such as '{wp_code}\d{{12}}' for {wp_code} and twelve digits."
         )
     check_format(number_format)
     added = Carrier(wp_code, name, number_format, area or ServiceArea())

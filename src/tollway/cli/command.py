@@ -29,6 +29,7 @@ from tollway.cli.lazy import Command, Group
 from tollway.cli.output import Output, local_time
 from tollway.cli.parameters import DatabaseOption, JsonOption
 from tollway.cli.setting_sources import Origin, load_settings
+from tollway.demo.saved import saved_world, world_path
 from tollway.ledger.runtime import Runtime
 from tollway.settings import Settings
 from tollway.store.database import (
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Table
 
     from tollway.store.sealing import Sealer
+
+# The demo world that `make run` serves, in the folder of the project.
+_MADE_BY_RUN = "data/demo.db"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,6 +106,16 @@ class Session:
     def origins(self) -> tuple[Origin, ...]:
         """Each setting with where its value came from."""
         return self._loaded[1]
+
+    @property
+    def public_address(self) -> str:
+        """Where people reach the gateway: as it is set, or where the demo world was served last."""
+        chosen = {each.name for each in self.origins if each.source != "default"}
+        if not chosen & {"host", "port", "public_url"}:
+            world = saved_world(world_path(self.settings))
+            if world is not None:
+                return world.base_url
+        return self.settings.public_address
 
     async def open(self) -> OpenDatabase:
         """The database, which must be there and up to date."""
@@ -233,9 +247,11 @@ def _is_missing(url: str) -> bool:
 def _check_file(url: str) -> None:
     # Opening would make the file, and a mistyped name would look like an empty gateway.
     if _is_missing(url):
+        demo = f" That of `make run` is {_MADE_BY_RUN}." if Path(_MADE_BY_RUN).is_file() else ""
         raise StoreError(
-            f"There is no database file {sqlite_path(url)}: run `tollway migrate` to create it, "
-            "or `tollway serve --demo` to try Tollway out."
+            f"There is no database file {sqlite_path(url)}: name yours with --database "
+            f"sqlite:///FILE, run `tollway migrate` to create it, or `tollway serve --demo` to try "
+            f"Tollway out.{demo}"
         )
 
 

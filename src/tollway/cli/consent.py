@@ -186,7 +186,7 @@ async def _password_link(session: Session, login: str) -> Output:
     if found is None:
         raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
     secret = load_secret(secret_file_of(settings).present())
-    made = PasswordLinks(secret, settings.public_address).make(found, session.runtime.at_s())
+    made = PasswordLinks(secret, session.public_address).make(found, session.runtime.at_s())
     await database.write(
         lambda transaction: record_act(
             transaction,

@@ -189,8 +189,9 @@ async def _import(
     done = {"file": str(file), **msgspec.to_builtins(result)}
     await note_act(database, session.runtime, "import", subject, done)
     shown_rejects = str(rejects_path) if result.rejected else None
+    records = "record" if result.read == 1 else "records"
     shown = [
-        f"{result.read:,} records read, {result.stored:,} stored "
+        f"{result.read:,} {records} read, {result.stored:,} stored "
         f"({result.changed:,} of them new or changed), {result.rejected:,} rejected."
     ]
     if result.rejected:

@@ -19,7 +19,6 @@ from tollway.identity.people import (
     remove_person,
 )
 from tollway.ledger import LedgerError
-from tollway.settings import Settings
 from tollway.store.database import Database
 
 LINK_MINUTES = 60
@@ -95,12 +94,14 @@ async def _operator(database: Database, login: str) -> Person:
     raise LedgerError(f"No operator signs in as {login}: `tollway operator list` shows them all.")
 
 
-def operator_url(settings: Settings, made: Invitation) -> str:
-    return f"{settings.public_address}/operator/enter?link={made.link}"
+def operator_url(address: str, made: Invitation) -> str:
+    return f"{address}/operator/enter?link={made.link}"
 
 
 def _shown(session: Session, made: Invitation) -> Output:
-    printed = PrintedLink(made.person, operator_url(session.settings, made), made.expires_at_s)
+    printed = PrintedLink(
+        made.person, operator_url(session.public_address, made), made.expires_at_s
+    )
     return Output(
         printed,
         f"This link signs {made.person.name} in, once, until "

@@ -164,7 +164,7 @@ async def _operator_link(session: Session, *, is_demo: bool) -> str:
         return ""
     # No act of an operator: every start makes one.
     made = await new_link(database, UNATTENDED, found.id, LINK_MINUTES * 60)
-    return operator_url(session.settings, made)
+    return operator_url(session.settings.public_address, made)
 
 
 def _greeting(

@@ -133,7 +133,7 @@ class Operation:
         file = (Reason.FILES_TOO_MANY,) if self.is_file else ()
         return (*_OF_ANY_CALL, *spellings, *body, *consent, *file, used_up, *self.own_reasons)
 
-    @property
+    @cached_property
     def charged_as(self) -> str:
         """The name under which it is permitted, limited and in the ledger."""
         return self.companion_of or self.name

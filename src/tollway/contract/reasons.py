@@ -377,7 +377,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
     """
 
     def __init__(self, reason: Reason, *, data: object = None, **values: object) -> None:
-        super().__init__(reason.name)
+        super().__init__(reason._name_)
         self.reason = reason
         self.data = data
         self.values = values

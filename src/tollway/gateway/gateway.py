@@ -1,7 +1,6 @@
 """One serving process: every part of a gateway is made and joined here."""
 
 import logging
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
@@ -23,7 +22,8 @@ from tollway.ledger.runtime import Runtime
 from tollway.ledger.shared_windows import SharedWindows
 from tollway.operations.catalogue import ALL_TABLES, OPERATIONS, WITH_COMPANIONS
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
-from tollway.pipeline.http import Edge, improper_request
+from tollway.pipeline.call import Answer, Progress, answer_of
+from tollway.pipeline.http import Edge, headers_by_name, improper_request
 from tollway.pipeline.pipeline import Parts, Pipeline
 from tollway.settings import Settings, SettingsError
 from tollway.store.database import StoreError
@@ -42,11 +42,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tollway.gateway")
 
+_PATHS = {each.path.encode() for each in WITH_COMPANIONS}
 # No page is below these.
-_CALLS = tuple(
-    path.encode()
-    for path in (ACCOUNT_PATH, RECEIPTS_PATH, *(each.path for each in WITH_COMPANIONS))
-)
+_CALLS = (ACCOUNT_PATH.encode(), RECEIPTS_PATH.encode(), *_PATHS)
 
 
 class Gateway:
@@ -165,18 +163,32 @@ class Gateway:
             raise SettingsError("mcp = on needs the package mcp: install tollway[mcp].") from None
         return AgentTools(OPERATIONS, pipeline, self._edge, self._database)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        # The pipeline is the default, so that every unknown path is answered with an envelope. The
-        # raw path is compared, because reverse proxies match on the raw path.
-        refusal = improper_request(scope)
-        if refusal is not None:
-            return self._edge.refuse(scope, receive, send, refusal)
+    def begin(self, scope: Scope, receive: Receive) -> Progress | None:
+        """Works on a call as the edge does; None if it is another request, or may be one."""
+        # The raw path is compared, because reverse proxies match on the raw path.
         path: bytes = scope["raw_path"]
-        if path.startswith(_CALLS):
-            return self._edge(scope, receive, send)
-        if self._probes.has(path):
-            return self._probes(scope, receive, send)
-        return self._answer_by_site(scope, receive, send)
+        if path in _PATHS or path.startswith(_CALLS):
+            return self._edge.begin(scope, receive)
+        return None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The pipeline is the default, so that every unknown path is answered with an envelope.
+        progress = self.begin(scope, receive)
+        if progress is not None:
+            await self.send(await answer_of(progress), receive, send)
+            return
+        headers = headers_by_name(scope["headers"])
+        refusal = improper_request(scope, headers)
+        if refusal is not None:
+            await self.send(self._edge.refuse(scope, headers, refusal), receive, send)
+        elif self._probes.has(scope["raw_path"]):
+            await self._probes(scope, receive, send)
+        else:
+            await self._answer_by_site(scope, receive, send)
+
+    async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
+        """Sends the answer of a call."""
+        await self._edge.send(answer, receive, send)
 
     async def _answer_by_site(self, scope: Scope, receive: Receive, send: Send) -> None:
         site = await self._site.made()

@@ -46,6 +46,8 @@ class OwnCalls:
 def _scope(operation: Operation, query: bytes, headers: Headers, client: tuple[str, int]) -> Scope:
     return {
         "type": "http",
+        # Of a version that needs no Host.
+        "http_version": "1",
         "method": operation.method,
         "raw_path": operation.path.encode(),
         "query_string": query,

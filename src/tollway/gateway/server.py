@@ -158,7 +158,8 @@ def free_address(host: str, port: int) -> str:
             probe.bind(address)
     except OSError as error:
         raise SettingsError(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Set another host or port."
+            f"Cannot listen on {host} port {port}: {error.strerror}. Choose another with --host or "
+            "--port, or before `make run` with TOLLWAY_PORT."
         ) from None
     return str(address[0])
 
@@ -173,10 +174,13 @@ def _load(
     # What only calls need is loaded in the workers: the main process stays small. It is not
     # looked through for garbage before the worker has started.
     gc.disable()
+    from tollway.gateway.dispatch import begin_without_tasks  # noqa: PLC0415
     from tollway.gateway.worker import Application  # noqa: PLC0415
 
     log = configure_logging(settings.log_level, settings.port, number)
-    return Application(settings, greeting, worker_group, number, log)
+    application = Application(settings, greeting, worker_group, number, log)
+    begin_without_tasks(application)
+    return application
 
 
 def _allow_open_files(connections_max: int) -> None:

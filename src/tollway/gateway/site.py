@@ -19,6 +19,7 @@ from tollway.operations.catalogue import RECORD_KINDS, WITH_COMPANIONS
 from tollway.pipeline.http import Edge
 from tollway.settings import Settings
 from tollway.store.database import StoreError
+from tollway.store.open import is_shared
 from tollway.telemetry.metrics import Metrics
 from tollway.telemetry.requests import RequestLog
 from tollway.web.demo_site import demo_routes
@@ -85,9 +86,15 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
         return None
     if world is None:
         return None
-    curl = curl_line(world, settings.address)
+    # The URL of a server has a password, and a gateway on one has it in its settings.
+    where = "" if is_shared(settings.database) else f" --database {settings.database}"
     return DemoHints(
-        world.owner_login, world.owner_password, world.member_login, world.member_password, curl
+        world.owner_login,
+        world.owner_password,
+        world.member_login,
+        world.member_password,
+        f"tollway operator link{where}",
+        curl_line(world, settings.address),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
+from tollway.pipeline.call import Answer, Progress
 from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
@@ -54,6 +55,18 @@ class Application:
         if self._worker_group.is_draining:
             send = _last_answer(send)
         return self._gateway(scope, receive, send)
+
+    def begin(self, scope: Scope, receive: Receive) -> Progress | None:
+        """Works on a call as far as it need not wait (`dispatch.py`). None for other requests, and
+        while the last answer of each connection closes it."""
+        assert self._gateway is not None
+        if self._worker_group.is_draining:
+            return None
+        return self._gateway.begin(scope, receive)
+
+    async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
+        assert self._gateway is not None
+        await self._gateway.send(answer, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         beating = asyncio.create_task(self._beat())

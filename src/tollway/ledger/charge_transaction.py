@@ -8,7 +8,7 @@ for the owner in the same transaction.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tollway.ledger.charges import ActResult, Charge, ShortageError
+from tollway.ledger.charges import ActResult, Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import TAKE, add_entries, amount_left
 from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
@@ -33,35 +33,33 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
     """Posts charges in one transaction; each is posted whole, with its act, or not at all."""
     results: ChargeResults = {}
     entries: list[tuple[object, ...]] = []
-    await _post_plain(transaction, charges, results, entries)
-    for position, charge in enumerate(charges):
-        if not _is_plain(charge):
-            results[position] = await _post_alone(transaction, charge, entries)
+    alone = await _post_plain(transaction, charges, results, entries)
+    for position in alone:
+        results[position] = await _post_alone(transaction, charges[position], entries)
     await add_entries(transaction, entries)
     uses = [
-        use_of(charge.grant, charge.request_id, charge.at_ms, charge.operation, replay_of)
-        for charge, replay_of in _done(charges, results)
-        if charge.grant is not None
+        use_of(grant, charge.request_id, charge.at_ms, charge.operation, replay_of)
+        for grant, charge, replay_of in _done_under_grants(charges, results)
     ]
     if uses:
         await add_uses(transaction, uses)
     return results
 
 
-def _done(charges: Sequence[Charge], results: ChargeResults) -> Iterator[tuple[Charge, str | None]]:
-    """The calls that have succeeded, and what each repeats. One that waits for a carrier is
-    recorded later."""
+def _done_under_grants(
+    charges: Sequence[Charge], results: ChargeResults
+) -> Iterator[tuple[GrantKey, Charge, str | None]]:
+    """The calls that have succeeded under a grant, and what each repeats. One that waits for a
+    carrier is recorded later."""
     for position, charge in enumerate(charges):
+        grant = charge.grant
+        if grant is None:
+            continue
         result = results.get(position)
         if result is None:
-            yield charge, charge.replay_of
+            yield grant, charge, charge.replay_of
         elif isinstance(result, ActResult) and result.then is None:
-            yield charge, result.replay_of
-
-
-def _is_plain(charge: Charge) -> bool:
-    """Whether charges like this one can be debited together."""
-    return charge.act is None and charge.idempotency_key is None and charge.cap is None
+            yield grant, charge, result.replay_of
 
 
 async def _post_plain(
@@ -69,10 +67,14 @@ async def _post_plain(
     charges: Sequence[Charge],
     results: ChargeResults,
     entries: list[tuple[object, ...]],
-) -> None:
+) -> list[int]:
+    """Debits the charges that can be debited together; returns the positions of the others."""
     by_balance: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    alone: list[int] = []
     for position, charge in enumerate(charges):
-        if _is_plain(charge) and charge.amount:
+        if charge.act is not None or charge.idempotency_key is not None or charge.cap is not None:
+            alone.append(position)
+        elif charge.amount:
             by_balance[charge.account_id, charge.unit].append(position)
     # A fixed lock order prevents deadlocks between nodes.
     for (account_id, unit), positions in sorted(by_balance.items()):
@@ -84,6 +86,7 @@ async def _post_plain(
         for position in positions:
             if not await _take(transaction, [charges[position]], entries):
                 results[position] = ShortageError(await amount_left(transaction, account_id, unit))
+    return alone
 
 
 async def _post_alone(

@@ -270,6 +270,11 @@ class _Queue:
             self._finish(waiting, results.get(position))
 
     def _finish(self, waiting: _Waiting, result: ActResult | Exception | None) -> None:
+        if result is None:
+            # Most of them: a plain charge that was posted.
+            if not waiting.answer.done():
+                waiting.answer.set_result(None)
+            return
         if isinstance(result, BusyError):
             self._on_busy(waiting)
             return

@@ -21,6 +21,7 @@ from tollway.ledger.permissions import (
 )
 from tollway.ledger.token_limits import NO_LIMITS, DayCap, TokenLimits, check_cap
 from tollway.ledger.tokens import LIMIT_COLUMNS, limits_of
+from tollway.store.concurrency import run_at_once
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
@@ -66,6 +67,9 @@ class Directory:
         # be issued at any moment, which changes no version.
         self._ended: set[bytes] = set()
         self._amounts: dict[tuple[str, str], int] = {}
+        # Balances that were read, and the mark of all commits before that.
+        self._read_amounts: dict[tuple[str, str], int] = {}
+        self._read_mark: object = None
         self.operation_states: dict[str, OperationState] = {}
 
     async def refresh(self) -> None:
@@ -80,6 +84,13 @@ class Directory:
             self._callers, self._ended, self._amounts = {}, set(), {}
             self.operation_states = states
             self._version, self._reading = version, reading
+
+    def refresh_at_once(self) -> bool:
+        """The same without waiting, which only an embedded database can; whether it was done."""
+        if self._database.is_shared:
+            return False
+        run_at_once(self.refresh())
+        return True
 
     def known_caller(self, hashed: bytes) -> Caller | None:
         """A caller kept in memory; out of date unless the versions are fresh."""
@@ -128,9 +139,25 @@ class Directory:
 
     async def amount_left(self, account_id: str, unit: str) -> int:
         """What a balance holds, read from the database."""
+        # Marked before the read: a commit in between is then noticed the next time.
+        mark = self._database.change_mark()
         left = await amount_left(self._database, account_id, unit)
         self.remember_amount(account_id, unit, left)
+        if mark != self._read_mark or len(self._read_amounts) >= _CALLERS_MAX:
+            self._read_amounts, self._read_mark = {}, mark
+        self._read_amounts[account_id, unit] = left
         return left
+
+    def amount_at_once(self, account_id: str, unit: str) -> int | None:
+        """What a balance holds, without waiting; None if the database is not embedded. It is not
+        read again before something is committed. A server does not tell of every commit."""
+        if self._database.is_shared:
+            return None
+        if self._database.change_mark() == self._read_mark:
+            left = self._read_amounts.get((account_id, unit))
+            if left is not None:
+                return left
+        return run_at_once(self.amount_left(account_id, unit))
 
     async def check_cap(self, token_id: str, cap: DayCap, unit: str, amount: int) -> None:
         """Raises DayCapError if a token has spent what it may spend in a day."""

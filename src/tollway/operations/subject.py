@@ -46,7 +46,9 @@ class Stream(NamedTuple):
 # A handler takes the decoded request and returns the payload, encoded for the envelope.
 # One whose work must commit together with the charge returns an act instead, which returns the
 # payload from within that transaction.
-Handler = Callable[[Any, CallInfo], Awaitable[bytes | Act | Priced | Stream]]
+Result = bytes | Act | Priced | Stream
+# One that has the payload ready may return it at once, without waiting.
+Handler = Callable[[Any, CallInfo], Awaitable[Result] | bytes]
 
 # Removes at most so many old rows in one transaction, and returns how many it removed.
 Removal = Callable[[Transaction, int], Awaitable[int]]

@@ -33,7 +33,8 @@ class Authenticate:
         self._live = live
         self._sandbox = sandbox
         self._used_at_s: dict[str, int] = {}
-        # The hashes of the last headers, so that a known token is not hashed again.
+        # The hashes of the last headers, so that a token that is known, or known to have ended, is
+        # not hashed again.
         self._hashes: dict[bytes, bytes] = {}
         self._unknown = BoundedSlots(_UNKNOWN_AT_ONCE, "too many unknown tokens at once")
 
@@ -42,9 +43,9 @@ class Authenticate:
         hashed = self._hashes.get(header) or _hash_of(header)
         if hashed is None:
             raise Refusal(Reason.CREDENTIAL_INVALID)
-        caller = self._directory.known_caller(hashed)
-        if not self._versions.is_fresh:
+        if not self._versions.is_fresh and not self._directory.refresh_at_once():
             return self._look_up(call, header, hashed)
+        caller = self._directory.known_caller(hashed)
         if caller is None:
             if self._directory.is_ended(hashed):
                 raise Refusal(Reason.CREDENTIAL_INVALID)
@@ -58,16 +59,20 @@ class Authenticate:
         else:
             async with self._unknown.taken(_UNKNOWN_WAIT_S):
                 caller = await self._find(hashed)
-        if caller is None:
+        if caller is None and not self._directory.is_ended(hashed):
             self._hashes.pop(header, None)
             raise Refusal(Reason.CREDENTIAL_INVALID)
         if len(self._hashes) >= _KNOWN_MAX:
             self._hashes.clear()
         self._hashes[header] = hashed
+        if caller is None:
+            raise Refusal(Reason.CREDENTIAL_INVALID)
         self._enter(call, caller)
 
     async def _find(self, hashed: bytes) -> Caller | None:
         await self._directory.refresh()
+        if self._directory.is_ended(hashed):
+            return None
         return await self._directory.caller(hashed)
 
     def _enter(self, call: Call, caller: Caller) -> None:

@@ -17,6 +17,8 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+# Reads the whole body, of at most so many bytes, of a sender.
+ReadBody = Callable[[int, str], Awaitable[bytes]]
 
 _BUDGET_BYTES = 16 * 2**20
 # So much of every body needs no share, so that an ordinary call, form or request for a token is
@@ -228,3 +230,11 @@ class Body:
         self.is_over = not message.get("more_body", False)
         piece: bytes = message.get("body", b"")
         return piece
+
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.request"}
+
+
+# The body of a request without one, for all of them.
+NO_BODY = Body({}, _receive_nothing, 0, ByteBudget(), Deadlines(0))

@@ -14,13 +14,25 @@ from tollway.pipeline.permit import cannot_pay
 from tollway.pipeline.throttle import Throttle
 from tollway.store.database import StoreBusyError, StoreDoubtError, StoreError
 from tollway.telemetry.calls import CallRecord, CallRecorder
-from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER
+from tollway.telemetry.requests import CLIENT_ID_HEADER, ID_HEADER, NO_IDS
 
 _SUCCESS_MSG = {
     language: encode_data(SUCCESS.message.fill(language, {})) for language in ("en", "zh")
 }
 REASON_HEADER = b"x-tollway-reason"
+_REASON_HEADERS = {each.name: (REASON_HEADER, each.name.encode("ascii")) for each in Reason}
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
+_RETRY_AFTER = (b"retry-after", b"1")
+# Reasons of floods. Their messages name small numbers, and are kept.
+_FREQUENT = {
+    each.name
+    for each in (
+        Reason.CREDENTIAL_INVALID,
+        Reason.THROTTLED,
+        Reason.CALLS_USED_UP,
+        Reason.CREDITS_USED_UP,
+    )
+}
 
 logger = logging.getLogger("tollway.call")
 
@@ -58,29 +70,34 @@ class Enveloper:
             call.stream.end()
         if isinstance(error, OverLimitError):
             error = self._throttle.take_back(call, error.until_ns)
-        refusal = _refusal(call, error)
+        refusal = error if isinstance(error, Refusal) else _refusal(call, error)
         try:
-            msg = encode_data(refusal.message(call.language))
+            msg = _message(refusal, call.language)
         except KeyError as missing:
             # An installed operation left out what the sentence names.
             refusal = _refusal(call, missing)
-            msg = encode_data(refusal.message(call.language))
-        reason = refusal.reason
+            msg = _message(refusal, call.language)
+        # The attributes behind `value` and `name`, which are looked up in Python.
+        cause, name = refusal.reason._value_, refusal.reason._name_
         data = NO_DATA if refusal.data is None else encode_data(refusal.data)
-        return self._answer(call, reason.value, reason.name, msg, data)
+        return self._answer(call, cause, name, msg, data)
 
     def _answer(self, call: Call, cause: Cause, reason: str, msg: bytes, data: bytes) -> Answer:
         elapsed_s = perf_counter() - call.began_s
+        code, status, _ = cause
         body = encode_envelope(
-            cause.code, msg, int(elapsed_s * 1000 + 0.5), int(call.at_s + elapsed_s), data
+            code, msg, int(elapsed_s * 1000 + 0.5), int(call.at_s + elapsed_s), data
         )
+        # A fault that a test call asked for is none of the gateway, for logs and metrics.
+        is_simulated = call.is_simulated
         self._recorder.record(
             CallRecord(
                 call.at_s,
                 call.request_id,
                 call.operation_name,
                 call.account_id,
-                *_recorded(call, cause.code, reason),
+                0 if is_simulated else code,
+                "SIMULATED" if is_simulated else reason,
                 call.charged,
                 elapsed_s,
                 call.client_ids,
@@ -90,7 +107,7 @@ class Enveloper:
             _CONTENT_TYPE,
             (ID_HEADER, call.request_id.encode("ascii")),
         ]
-        if call.client_ids.request_id:
+        if call.client_ids is not NO_IDS and call.client_ids.request_id:
             headers.append((CLIENT_ID_HEADER, call.client_ids.request_id.encode("ascii")))
         if call.replay_of is not None:
             headers.append((b"x-replay-of", call.replay_of.encode("ascii")))
@@ -98,27 +115,32 @@ class Enveloper:
             headers.append((b"x-ignored-parameters", call.ignored.encode("ascii")))
         if call.account_id is not None:
             if not call.charged:
-                self._record_refused(call, cause.code, reason)
+                self._record_refused(call, code, reason)
             # The rate limit, on every authenticated answer.
             admission = call.admission or self._throttle.left_for(call)
             policy, left = _rate_headers(call.operation_name, admission.limit)
             headers += policy, (b"ratelimit", left % admission.remaining)
-        if cause.code:
+        if code:
             # A program cannot tell the reasons of one code apart by the message.
-            headers.append((REASON_HEADER, reason.encode("ascii")))
-        if cause.status == 429:
-            headers.append((b"retry-after", b"1"))
-        return Answer(cause.status if self._mapped else 200, headers, body)
+            headers.append(_REASON_HEADERS[reason])
+        if status == 429:
+            headers.append(_RETRY_AFTER)
+        return Answer(status if self._mapped else 200, headers, body)
 
 
-def _recorded(call: Call, code: int, reason: str) -> tuple[int, str]:
-    """What logs and metrics say: a fault that a test call asked for is none of the gateway."""
-    return (0, "SIMULATED") if call.is_simulated else (code, reason)
+def _message(refusal: Refusal, language: str) -> bytes:
+    name = refusal.reason._name_
+    if name in _FREQUENT:
+        return _frequent_message(name, language, *refusal.values.items())
+    return encode_data(refusal.message(language))
+
+
+@lru_cache(maxsize=1024)
+def _frequent_message(name: str, language: str, *values: tuple[str, object]) -> bytes:
+    return encode_data(Refusal(Reason[name], **dict(values)).message(language))
 
 
 def _refusal(call: Call, error: Exception) -> Refusal:
-    if isinstance(error, Refusal):
-        return error
     if isinstance(error, ShortageError | DayCapError):
         return cannot_pay(call.operation, error, call.price)
     if isinstance(error, StoreBusyError):

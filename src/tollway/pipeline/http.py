@@ -5,18 +5,38 @@ it.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from time import time
+from typing import Any
 
 from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.subject import Stream
-from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, Receive, Scope, Send
-from tollway.pipeline.call import Answer, Call
+from tollway.pipeline.bodies import (
+    NO_BODY,
+    Body,
+    ByteBudget,
+    Deadlines,
+    Message,
+    ReadBody,
+    Receive,
+    Scope,
+    Send,
+)
+from tollway.pipeline.call import Answer, Call, Charging, Progress, answer_of
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
-from tollway.telemetry.requests import new_request_id, read_client_ids
+from tollway.telemetry.requests import (
+    ID_HEADER,
+    TRACE_HEADER,
+    new_request_id,
+    read_client_ids,
+)
+
+Headers = dict[bytes, bytes]
+Client = tuple[str, int]
 
 _CLOSE = (b"connection", b"close")
 
@@ -37,46 +57,76 @@ class Edge:
         self._deadlines = Deadlines(settings.body_timeout_s)
         self._common_headers = common_headers(settings)
         # The clients whose calls are being worked on: one call at a time on a connection.
-        self.in_hand: set[tuple[str, int]] = set()
+        self.in_hand: set[Client] = set()
         metrics.calls_under_way.set_function(lambda: len(self.in_hand))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def begin(self, scope: Scope, receive: Receive) -> Progress:
+        """Works on a call as far as it need not wait for anything."""
+        headers = headers_by_name(scope["headers"])
+        refusal = improper_request(scope, headers)
+        if refusal is not None:
+            return self.refuse(scope, headers, refusal)
+        if b"content-length" in headers or b"transfer-encoding" in headers:
+            body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
+        else:
+            body = NO_BODY
+        progress = self._pipeline.run(self._call(scope, headers, body.read))
+        if isinstance(progress, Answer) and body.is_over:
+            progress.headers.extend(self._common_headers)
+            return progress
         client = scope["client"]
         self.in_hand.add(client)
+        if isinstance(progress, Charging) and body.is_over:
+            return Charging(progress.charge, partial(self._charged, client, progress.then))
+        return self._finish(client, progress, body)
+
+    def _charged(
+        self, client: Client, then: Callable[[], Answer | Coroutine[Any, Any, Answer]]
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        progress = then()
+        if not isinstance(progress, Answer):
+            return self._finish(client, progress, NO_BODY)
+        self.in_hand.discard(client)
+        progress.headers.extend(self._common_headers)
+        return progress
+
+    async def _finish(self, client: Client, progress: Progress, body: Body) -> Answer:
         try:
-            headers = headers_by_name(scope["headers"])
-            body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
-            answer = await self._pipeline.run(self._call(scope, headers, body))
+            answer = await answer_of(progress)
             if not body.is_over:
                 await body.read_over()
                 if not body.is_over:
                     # The server closes such a connection; a client without this header might
                     # send its next request on it.
                     answer.headers.append(_CLOSE)
-            if answer.stream is None:
-                await self._send(send, answer)
-            else:
-                # From here on the client sets the pace: it is no longer waiting for the gateway.
-                self.in_hand.discard(client)
-                await self._stream(receive, send, answer, answer.stream)
+            answer.headers.extend(self._common_headers)
+            return answer
         finally:
+            # From here on the client sets the pace: it is no longer waiting for the gateway.
             self.in_hand.discard(client)
 
-    async def refuse(self, scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.send(await answer_of(self.begin(scope, receive)), receive, send)
+
+    def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
         """Answers a request that is not even a call; its body is not read."""
-        headers = headers_by_name(scope["headers"])
-        body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
-        answer = self._pipeline.refuse(self._call(scope, headers, body), refusal)
-        answer.headers.append(_CLOSE)
-        await self._send(send, answer)
+        answer = self._pipeline.refuse(self._call(scope, headers, NO_BODY.read), refusal)
+        answer.headers.extend((_CLOSE, *self._common_headers))
+        return answer
+
+    async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
+        if answer.stream is None:
+            await self._send(send, answer)
+        else:
+            await self._stream(receive, send, answer, answer.stream)
 
     async def _send(self, send: Send, answer: Answer) -> None:
-        headers = answer.headers + self._common_headers
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        head, body = messages(answer)
+        await send(head)
         if answer.stream is not None:
             async for piece in answer.stream.pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": answer.body})
+        await send(body)
 
     async def _stream(self, receive: Receive, send: Send, answer: Answer, stream: Stream) -> None:
         """Sends a file until its end, or until the client has left: to send to one that has left is
@@ -94,7 +144,7 @@ class Edge:
             await stream.pieces.aclose()
             stream.end()
 
-    def _call(self, scope: Scope, headers: dict[bytes, bytes], body: Body) -> Call:
+    def _call(self, scope: Scope, headers: Headers, read_body: ReadBody) -> Call:
         at_s = time()
         call = Call(
             new_request_id(at_s),
@@ -103,14 +153,15 @@ class Edge:
             scope["raw_path"].decode("latin-1"),
             scope["query_string"],
             headers,
-            body.read,
+            read_body,
             at_s,
         )
         call.peer = scope["client"][0]
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))
-        call.client_ids = read_client_ids(headers)
+        if ID_HEADER in headers or TRACE_HEADER in headers:
+            call.client_ids = read_client_ids(headers)
         return call
 
 
@@ -119,13 +170,21 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def headers_by_name(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def messages(answer: Answer) -> tuple[Message, Message]:
+    """An answer as ASGI sends it: its head and its body."""
+    head = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
+    return head, {"type": "http.response.body", "body": answer.body}
+
+
+def headers_by_name(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
     """The headers by name. Two different values of one are joined with a line end, which no single
     value has: where one value is expected, two are none."""
-    headers: dict[bytes, bytes] = {}
-    for name, value in pairs:
-        if headers.setdefault(name, value) != value:
-            headers[name] = headers[name] + b",\n" + value
+    headers = dict(pairs)
+    if len(headers) < len(pairs):
+        headers = {}
+        for name, value in pairs:
+            if headers.setdefault(name, value) != value:
+                headers[name] = headers[name] + b",\n" + value
     return headers
 
 
@@ -133,7 +192,7 @@ _HEAD = Phrase("head of the request", "请求头部")
 _NOT_ONE_HOST = Phrase("it does not have exactly one Host header", "Host 请求头不是恰好一个")
 
 
-def improper_request(scope: Scope) -> Refusal | None:
+def improper_request(scope: Scope, headers: Headers) -> Refusal | None:
     """Why a request is refused that HTTP does not allow, though the server takes it.
 
     The answer has its own HTTP status always: a CONNECT that is answered with 200 is a tunnel.
@@ -141,8 +200,11 @@ def improper_request(scope: Scope) -> Refusal | None:
     if scope["method"] == "CONNECT":
         return Refusal(Reason.PATH_UNKNOWN)
     # The server adds an empty one if there is none.
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) == 1 and (hosts[0] or scope["http_version"] != "1.1"):
+    has_host = headers.get(b"host") or scope["http_version"] != "1.1"
+    if has_host and (
+        len(headers) == len(scope["headers"])
+        or sum(name == b"host" for name, _ in scope["headers"]) == 1
+    ):
         return None
     return Refusal(Reason.BODY_UNREADABLE, part=_HEAD, problem=_NOT_ONE_HOST)
 

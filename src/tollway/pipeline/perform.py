@@ -1,12 +1,13 @@
 """Stage: the operation's own work."""
 
 from collections import Counter
+from collections.abc import Awaitable
 from functools import partial
 
 from tollway.contract.envelope import NO_DATA, encode_data
 from tollway.contract.operation import CallInfo
 from tollway.contract.reasons import Reason, Refusal
-from tollway.operations.subject import Priced, Stream
+from tollway.operations.subject import Priced, Result, Stream
 from tollway.pipeline.call import Call
 
 # How many files an account is sent at once by one process: each takes reads of the database for as
@@ -20,12 +21,19 @@ class Perform:
     def __init__(self) -> None:
         self._files: Counter[str] = Counter()
 
-    async def __call__(self, call: Call) -> None:
+    def __call__(self, call: Call) -> Awaitable[None] | None:
         if call.sandbox_outcome is not None:
             call.data = encode_data(call.sandbox_outcome(call.request))
-            return
+            return None
         info = CallInfo(call.caller.account_id, call.price, call.language)
-        result = await call.side.handlers[call.operation.name](call.request, info)
+        found = call.side.handlers[call.operation.name](call.request, info)
+        if isinstance(found, bytes):
+            call.data = found
+            return None
+        return self._wait(call, found)
+
+    async def _wait(self, call: Call, waiting: Awaitable[Result]) -> None:
+        result = await waiting
         if isinstance(result, bytes):
             call.data = result
         elif isinstance(result, Priced):

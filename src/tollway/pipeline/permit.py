@@ -24,23 +24,29 @@ class Permit:
         self._zone = zone
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        operation = call.operation
+        operation, caller = call.operation, call.caller
         state = self._directory.operation_states.get(operation.charged_as)
         if state is not None and state.is_closed:
             raise Refusal(Reason.OPERATION_CLOSED)
-        price = self.price_of(call.caller, operation)
+        price = self.price_of(caller, operation)
         if price is None:
             raise Refusal(Reason.PERMISSION_MISSING)
         call.price = price
-        limits = call.caller.limits
+        limits = caller.limits
         if limits is not None and not limits.allows(operation.charged_as):
             raise not_for(limits)
-        if call.caller.is_test:
+        if caller.is_test or KEY_HEADER in call.headers:
             return None
-        is_capped = limits is not None and limits.is_capped
-        if KEY_HEADER in call.headers or (self._seems_affordable(call) and not is_capped):
+        if limits is not None and limits.is_capped:
+            return self.check_affordable(call)
+        if self._seems_affordable(call):
             return None
-        return self.check_affordable(call)
+        left = self._directory.amount_at_once(caller.account_id, operation.balance_unit)
+        if left is None:
+            return self.check_affordable(call)
+        if left < price:
+            raise ShortageError(left)
+        return None
 
     def price_of(self, caller: Caller, operation: Operation) -> int | None:
         """What a call costs this caller; None if the account may not call the operation."""

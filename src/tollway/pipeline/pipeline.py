@@ -1,11 +1,13 @@
 """The stages of a call in their order, and how a call passes through them."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -30,7 +32,16 @@ from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.batch import Batch
-from tollway.pipeline.call import Answer, Call, Side, Stage
+from tollway.pipeline.call import (
+    KEY_HEADER,
+    Answer,
+    Call,
+    Charging,
+    Progress,
+    Side,
+    Stage,
+    answer_of,
+)
 from tollway.pipeline.consent import Consent
 from tollway.pipeline.decode import Decode
 from tollway.pipeline.envelope import Enveloper
@@ -41,7 +52,13 @@ from tollway.pipeline.replay import Replay
 from tollway.pipeline.route import Route
 from tollway.pipeline.settle import Settle
 from tollway.pipeline.throttle import SlidingSecond, Throttle
-from tollway.pipeline.trials import DryRun, DryRunDone, Simulate
+from tollway.pipeline.trials import (
+    DRY_RUN_HEADER,
+    OUTCOME_HEADER,
+    DryRun,
+    DryRunDone,
+    Simulate,
+)
 from tollway.settings import Settings
 from tollway.store.database import Database, StoreError
 from tollway.store.versions import Versions
@@ -51,7 +68,11 @@ from tollway.webhooks.addresses import Addresses
 
 logger = logging.getLogger("tollway.call")
 
-_BATCH_PATHS = {each.path for each in WITH_COMPANIONS if each.batch_of is not None}
+# How a call ends that counts against the limit, though it is not charged.
+_COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
+# The stages that do nothing unless a call has one of these headers.
+_FOR_HEADERS = (Simulate, DryRun, Replay)
+_HEADERS = frozenset((OUTCOME_HEADER, DRY_RUN_HEADER, KEY_HEADER))
 
 
 @dataclass(frozen=True)
@@ -73,14 +94,21 @@ class Parts:
     timings: CallTimings
 
 
-class _Route(NamedTuple):
+class _Route:
     """Stages in their order, and the envelope at their end."""
 
-    stages: tuple[Stage, ...]
-    enveloper: Enveloper
+    def __init__(self, stages: tuple[Stage, ...], enveloper: Enveloper) -> None:
+        self.stages = stages
+        self.enveloper = enveloper
+        # Those of a call without any of their headers, which the others let pass.
+        self.usual = tuple(each for each in stages if not isinstance(each, _FOR_HEADERS))
 
-    def timed(self) -> "_Route":
-        return self._replace(stages=tuple(map(_timed, self.stages)))
+        # The same for a call whose stages are timed, if any of its kind is.
+        self.timed: _Route | None = None
+
+    def with_timing(self) -> "_Route":
+        self.timed = _Route(tuple(map(_timed, self.stages)), self.enveloper)
+        return self
 
 
 def _timed(stage: Stage) -> Stage:
@@ -129,12 +157,19 @@ class Pipeline:
         )
         after = (self._replay, perform, self._settle)
         enveloper = Enveloper(throttle, parts.recorder, refused, mapped=mapped)
-        self._to_operation = _Route((*before, consent, dry_run, *after), enveloper)
+        self._to_operation = _Route((*before, consent, dry_run, *after), enveloper).with_timing()
+        without_consent = _Route((*before, dry_run, *after), enveloper).with_timing()
         self._timings = parts.timings
-        self._to_operation_timed = self._to_operation.timed()
         batch = Batch(self._run_item, self._settle.count)
         self._to_batch = _Route((*before, dry_run, batch), enveloper)
         self._of_an_item = _Route((consent, *after), enveloper)
+        self._by_path = {
+            each.path: self._to_operation if each.consent is not None else without_consent
+            for each in WITH_COMPANIONS
+        }
+        self._by_path |= {
+            each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
+        }
         account = AccountParts(
             parts.database,
             parts.links,
@@ -163,15 +198,16 @@ class Pipeline:
             Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
         )
 
-    def run(self, call: Call) -> Awaitable[Answer]:
+    def run(self, call: Call) -> Progress:
+        """Passes a call through its stages, up to the first that must wait."""
         route = self._route(call)
-        if route is self._to_operation and self._timings.is_due(call.at_s):
-            return self._run_timed(call)
+        if route.timed is not None and self._timings.is_due(call.at_s):
+            return self._run_timed(call, route.timed)
         return self._pass(call, route)
 
-    async def _run_timed(self, call: Call) -> Answer:
+    async def _run_timed(self, call: Call, route: _Route) -> Answer:
         call.reached = reached = []
-        answer = await self._pass(call, self._to_operation_timed)
+        answer = await answer_of(self._pass(call, route))
         if call.account_id is not None:
             reached.append(("", perf_counter_ns()))
             times = [
@@ -187,28 +223,67 @@ class Pipeline:
         def decode(call: Call) -> None:
             call.request, _ = self._decode.decode(call.operation.name, raw)
 
-        stages, enveloper = self._of_an_item
-        return await self._pass(call, _Route((decode, *stages), enveloper))
+        route = self._of_an_item
+        return await answer_of(self._pass(call, _Route((decode, *route.stages), route.enveloper)))
 
-    async def _pass(self, call: Call, route: _Route) -> Answer:
-        stages, enveloper = route
-        is_free = route is self._to_account or route is self._to_receipt
+    def _pass(self, call: Call, route: _Route) -> Progress:
+        stages = iter(route.usual if _HEADERS.isdisjoint(call.headers) else route.stages)
         try:
             for stage in stages:
                 waiting = stage(call)
                 if waiting is not None:
-                    await waiting
-        except AlreadyAnswered as found:
-            return await self._answer_again(call, found.kept)
-        except DryRunDone:
-            over_limit = await self._count_failed(call)
-            return enveloper.failure(call, over_limit) if over_limit else enveloper.success(call)
-        except (Refusal, ShortageError, DayCapError) as error:
-            over_limit = None if is_free else await self._count_failed(call)
-            return enveloper.failure(call, over_limit or error)
+                    if stage is self._settle and isinstance(waiting, asyncio.Future):
+                        return Charging(waiting, partial(self._charged, call, route, waiting))
+                    return self._wait(call, route, stages, waiting)
         except Exception as error:
-            return enveloper.failure(call, error)
-        return enveloper.success(call)
+            return self._fail(call, route, error)
+        return route.enveloper.success(call)
+
+    def _charged(
+        self, call: Call, route: _Route, charge: asyncio.Future[object]
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """The rest of a call whose last stage was to charge it."""
+        try:
+            charge.result()
+        except Exception as error:
+            return self._fail(call, route, error)
+        return route.enveloper.success(call)
+
+    async def _wait(
+        self, call: Call, route: _Route, stages: Iterator[Stage], waiting: Awaitable[object]
+    ) -> Answer:
+        """The rest of a call: from a stage that waits on."""
+        try:
+            await waiting
+            for stage in stages:
+                following = stage(call)
+                if following is not None:
+                    await following
+        except Exception as error:
+            return await answer_of(self._fail(call, route, error))
+        return route.enveloper.success(call)
+
+    def _fail(
+        self, call: Call, route: _Route, error: Exception
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer of a call that ended before its last stage."""
+        if isinstance(error, AlreadyAnswered):
+            return self._answer_again(call, error.kept)
+        if isinstance(error, _COUNTED) and self._settle.counts(call) and not self._is_free(route):
+            return self._count_and_fail(call, route, error)
+        return self._answer_of(call, route, error)
+
+    async def _count_and_fail(self, call: Call, route: _Route, error: Exception) -> Answer:
+        return self._answer_of(call, route, await self._count_failed(call) or error)
+
+    def _is_free(self, route: _Route) -> bool:
+        return route is self._to_account or route is self._to_receipt
+
+    @staticmethod
+    def _answer_of(call: Call, route: _Route, error: Exception) -> Answer:
+        if isinstance(error, DryRunDone):
+            return route.enveloper.success(call)
+        return route.enveloper.failure(call, error)
 
     def refuse(self, call: Call, refusal: Refusal) -> Answer:
         """The answer to a request that is refused before the first stage."""
@@ -216,10 +291,12 @@ class Pipeline:
         return replace(answer, status=refusal.reason.value.status)
 
     def _route(self, call: Call) -> _Route:
-        if call.path.startswith((RECEIPTS_PATH, ACCOUNT_PATH)):
-            is_receipt = call.path.startswith(RECEIPTS_PATH)
-            return self._to_receipt if is_receipt else self._to_account
-        return self._to_batch if call.path in _BATCH_PATHS else self._to_operation
+        route = self._by_path.get(call.path)
+        if route is not None:
+            return route
+        if call.path.startswith(RECEIPTS_PATH):
+            return self._to_receipt
+        return self._to_account if call.path.startswith(ACCOUNT_PATH) else self._to_operation
 
     async def _answer_again(self, call: Call, kept: KeptAnswer) -> Answer:
         enveloper = self._to_operation.enveloper

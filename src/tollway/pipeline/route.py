@@ -11,13 +11,14 @@ class Route:
     """Finds the operation of a method and an exact path; no other spelling of the path matches."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self._by_path = {operation.path: operation for operation in operations}
+        # With the name under which each is charged.
+        self._by_path = {each.path: (each, each.charged_as) for each in operations}
 
     def __call__(self, call: Call) -> None:
-        operation = self._by_path.get(call.path)
-        if operation is None:
+        found = self._by_path.get(call.path)
+        if found is None:
             raise Refusal(Reason.PATH_UNKNOWN)
+        operation, name = found
         if call.method != operation.method:
             raise Refusal(Reason.METHOD_WRONG, allowed=operation.method)
-        call.operation = operation
-        call.operation_name = operation.charged_as
+        call.operation, call.operation_name = operation, name

@@ -44,13 +44,16 @@ class Settle:
     def _cap(self, call: Call) -> DayCap | None:
         return None if call.caller.is_test else day_cap(call, self._zone)
 
+    def counts(self, call: Call) -> bool:
+        """Whether a call that was not charged must be counted: it was admitted here, and nodes
+        share a limit."""
+        return call.admission is not None and not call.is_settled and call.side.batcher.counts_calls
+
     def count(self, call: Call) -> Awaitable[object] | None:
-        """Counts a call that was admitted here and was not charged, where nodes share a limit."""
-        if call.admission is None or call.is_settled:
+        """Counts a call that was not charged, if it must be."""
+        if not self.counts(call):
             return None
         batcher = call.side.batcher
-        if not batcher.counts_calls:
-            return None
         return batcher.settle(_charge(call, batcher, is_counted_only=True))
 
     def replay(self, call: Call, replay_of: str) -> Awaitable[object] | None:

@@ -46,7 +46,8 @@ class SlidingSecond:
                 return None
             self._windows.move_to_end(key)
         window.append(now_ns)
-        self._forget_idle(now_ns)
+        if len(self._windows) > 1:
+            self._forget_idle(now_ns)
         return Admission(limit, limit - len(window))
 
     def remaining(self, key: object, limit: int) -> int:
@@ -90,9 +91,10 @@ class Throttle:
 
     def __call__(self, call: Call) -> None:
         limit, key = self._limit(call.caller, call.operation_name), _key(call)
-        if not self._is_full(key):
+        if not self._full_until_ns or not self._is_full(key):
             call.admission = self._windows.admit(key, limit)
         if call.admission is None:
+            call.left = Admission(limit, 0)
             raise Refusal(Reason.THROTTLED, limit=limit)
 
     def take_back(self, call: Call, until_ns: int) -> Refusal:
@@ -111,7 +113,7 @@ class Throttle:
 
     def left_for(self, call: Call) -> Admission:
         """What is left of the limit, for a call that was refused before it was admitted."""
-        return self.left(call.caller, call.operation_name)
+        return call.left or self.left(call.caller, call.operation_name)
 
     def left(self, caller: Caller, operation_name: str) -> Admission:
         """What is left of an account's limit for an operation."""

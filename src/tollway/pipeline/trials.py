@@ -120,7 +120,9 @@ class DryRun:
         if call.operation.batch_of is not None:
             call.price *= len(call.request.waybills)
         if call.operation.is_measured:
-            await self._perform(call)
+            waiting = self._perform(call)
+            if waiting is not None:
+                await waiting
         left = await self._directory.amount_left(call.caller.account_id, unit)
         if left < call.price:
             raise ShortageError(left)

@@ -1,9 +1,10 @@
-"""Limits on what runs at once: slots with a bounded wait, and single flights."""
+"""Limits on what runs at once: slots with a bounded wait, and single flights. And async work that
+need not wait, run without a task."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from tollway.store.database import StoreBusyError
@@ -73,3 +74,13 @@ class SingleFlight(Generic[T]):
             self._under_way = asyncio.ensure_future(self._attempt())
         # Shielded: a cancelled task must not end it for the others.
         return await asyncio.shield(self._under_way)
+
+
+def run_at_once(work: Awaitable[T]) -> T:
+    """Runs async work that need not wait for anything, without a task: what an embedded database
+    does, by itself or in a transaction."""
+    try:
+        cast(Coroutine[Any, Any, T], work).send(None)
+    except StopIteration as finished:
+        return cast(T, finished.value)
+    raise RuntimeError("work in a transaction awaited something other than its transaction")

@@ -30,7 +30,24 @@ def new_request_id(at_s: float) -> str:
     The rest is random: a number that grows by one would tell every caller how many calls the others
     make.
     """
-    return f"{int(at_s * 1_000_000):013x}{os.urandom(7).hex()[:13]}"
+    try:
+        digits = _digits.pop()
+    except IndexError:
+        digits = _draw()
+    return f"{int(at_s * 1_000_000):013x}{digits}"
+
+
+# Random digits for the next ids: one read of the system for many costs less than a read for each.
+_digits: list[str] = []
+_DIGITS, _DRAWN_AT_ONCE = 13, 512
+# A child must not have the ids of its parent.
+os.register_at_fork(after_in_child=_digits.clear)
+
+
+def _draw() -> str:
+    drawn = os.urandom(_DIGITS * _DRAWN_AT_ONCE // 2).hex()
+    _digits.extend(drawn[at : at + _DIGITS] for at in range(_DIGITS, len(drawn), _DIGITS))
+    return drawn[:_DIGITS]
 
 
 class ClientIds(msgspec.Struct, frozen=True, gc=False):

@@ -31,6 +31,7 @@ class DemoHints(NamedTuple):
     owner_password: str
     member_login: str
     member_password: str
+    operator_command: str
     curl: str
 
 

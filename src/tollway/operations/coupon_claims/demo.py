@@ -66,18 +66,22 @@ def _day(seed: int, per_day: int, day: date, now_s: float, zone: ZoneInfo) -> It
         is_delivery = kind % 10 < 7
         coupons = _DELIVERY_COUPONS if is_delivery else _FLASH_COUPONS
         name, money_fen, min_use_fen = coupons[coupon % len(coupons)]
-        yield ClaimRow(
-            sid=sid,
-            claim_type=DELIVERY if is_delivery else FLASH,
-            newest_first=-claimed_at_s,
-            coupon_code=f"{prefix}{number:06}{serial % 10**6:06}",
-            coupon_name=name,
-            coupon_type=DELIVERY_COUPON if is_delivery else _FLASH_COUPON,
-            money_fen=money_fen,
-            min_use_fen=min_use_fen,
-            begin_at_s=claimed_at_s,
-            end_at_s=claimed_at_s + _VALID_DAYS[days % 3] * 86_400,
-            app_key=_APP_KEY,
+        # The class's own constructor takes three times as long.
+        yield tuple.__new__(
+            ClaimRow,
+            (
+                sid,
+                DELIVERY if is_delivery else FLASH,
+                -claimed_at_s,
+                f"{prefix}{number:06}{serial % 1_000_000:06}",
+                name,
+                DELIVERY_COUPON if is_delivery else _FLASH_COUPON,
+                money_fen,
+                min_use_fen,
+                claimed_at_s,
+                claimed_at_s + _VALID_DAYS[days % 3] * 86_400,
+                _APP_KEY,
+            ),
         )
 
 

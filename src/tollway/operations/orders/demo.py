@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from itertools import islice
+from time import time_ns
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -31,8 +31,9 @@ from tollway.operations.orders.made_orders import (
     RECEIVED_DAYS,
     SHIP_DAYS,
     YEAR_DAYS,
+    MadeDay,
     MadeOrder,
-    make_orders,
+    make_days,
 )
 from tollway.operations.orders.records import (
     OrderRow,
@@ -42,13 +43,13 @@ from tollway.operations.orders.records import (
     receiver_of,
     row_of,
 )
-from tollway.operations.orders.schema import shop_order
-from tollway.operations.orders.storage import OrderLoader, numbered
+from tollway.operations.orders.schema import order_change, shop_order
+from tollway.operations.orders.storage import OrderLoader
 from tollway.store.database import Database, Transaction
+from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
 
-_SEALED_AT_ONCE = 250
 # Fields of ready orders, with what is each order's own left open.
 _NAME, _PHONE, _AMOUNT = '"receiver_name":"%s**"', '"receiver_phone":"%s****%s"', b'"pay_amount":'
 
@@ -65,6 +66,14 @@ class _Parts(NamedTuple):
     tag_name: str | None
 
 
+# All of a draw's row that is the same on every day: the time of day, the end of the number, how
+# long until it must ship; what is sealed; the ready order before the number, up to the times, and
+# after them; and the columns in three runs.
+_Form = tuple[
+    int, str, int, bytes, bytes, bytes, bytes, tuple[object, ...], int, tuple[object, ...]
+]
+
+
 class RowMaker:
     """Makes the rows of made-up orders, part by part: most orders differ in a few fields alone, and
     to mask, encode and seal each by itself would take as long as all the rest."""
@@ -72,91 +81,108 @@ class RowMaker:
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
         # What comes before the number of a ready order, by the buyer's place and by the buyer.
-        self._forms: dict[str, str] = {}
+        self._place_heads: dict[str, str] = {}
         self._heads: dict[int, bytes] = {}
         self._parts: dict[tuple[object, ...], _Parts] = {}
-        self._amounts: dict[int, bytes] = {}
+        self._forms: dict[tuple[object, ...], list[_Form]] = {}
 
-    def rows(self, orders: Iterable[MadeOrder]) -> Iterator[OrderRow]:
-        """The rows, in the same order."""
-        stream = iter(orders)
-        while some := list(islice(stream, _SEALED_AT_ONCE)):
-            plain = [
-                (
-                    each.buyer.packed if each.note is None else packed(receiver_of(each.record)),
-                    receiver_context(each.owner_id, each.order_sn),
-                )
-                for each in some
+    def rows(self, days: Iterable[MadeDay]) -> Iterator[OrderRow]:
+        """The rows, in the same order, with change numbers for a database that has none yet."""
+        change_no = time_ns() // 1000
+        for day in days:
+            key = (*day.draws_key, day.status)
+            forms = self._forms.get(key)
+            if forms is None:
+                forms = self._forms[key] = [self._form(each) for each in day.whole.orders()]
+            forms = forms[day.first : day.end]
+            yield from self._day(day, forms, change_no)
+            change_no += len(forms)
+
+    def _day(self, day: MadeDay, forms: Sequence[_Form], change_no: int) -> Iterator[OrderRow]:
+        owner_id, begins_ms, start, status, changed_ms = day[:5]
+        numbers = [start + form[1] for form in forms]
+        sealed = self._sealer.seal_many(
+            [
+                (form[3], receiver_context(owner_id, number))
+                for form, number in zip(forms, numbers, strict=True)
             ]
-            yield from map(self._row, some, self._sealer.seal_many(plain))
+        )
+        for form, number, its_sealed in zip(forms, numbers, sealed, strict=True):
+            time_ms, _, ship_ms, _, head, middle, end, goods, pay_fen, remarked = form
+            confirm_ms = begins_ms + time_ms
+            last_ship_ms = confirm_ms + ship_ms
+            change_no += 1
+            times = b'%d,"confirm_time":%d' % (last_ship_ms, confirm_ms)
+            row = (
+                owner_id,
+                -confirm_ms,
+                number,
+                confirm_ms + changed_ms,
+                status,
+                *goods,
+                last_ship_ms,
+                pay_fen,
+                *remarked,
+                change_no,
+                its_sealed,
+                b"".join((head, number.encode(), middle, times, end)),
+            )
+            # The class's own constructor takes three times as long.
+            yield tuple.__new__(OrderRow, row)
 
-    def _row(self, order: MadeOrder, sealed: bytes) -> OrderRow:
-        (
-            owner_id,
-            order_sn,
-            confirm_ms,
-            updated_ms,
-            status,
-            buyer,
-            product,
-            picture,
-            pieces,
-            pay_fen,
-            ship_days,
-            tag,
-            note,
-        ) = order
-        last_ship_ms = confirm_ms + ship_days * DAY_MS
-        head = self._heads.get(buyer.number) or self._head_of(order)
-        key = (picture, pieces, status, ship_days, tag, note)
-        parts = self._parts.get(key) or self._parts_of(order, key)
-        amount = self._amounts.get(pay_fen)
-        if amount is None:
-            amount = self._amounts[pay_fen] = str(pay_fen / 100).encode()
-        middle, before, after, remark, tag, tag_name = parts
-        times = f'{last_ship_ms},"confirm_time":{confirm_ms}'.encode()
-        return OrderRow(
-            owner_id,
-            -confirm_ms,
-            order_sn,
-            updated_ms,
-            status,
+    def _form(self, order: MadeOrder) -> _Form:
+        draw, buyer = order.draw, order.draw.buyer
+        middle, before, after, *remarked = self._parts_of(order)
+        goods = (
             buyer.province,
             buyer.city,
             buyer.town,
-            product.name,
-            picture,
-            product.variant,
-            pieces,
-            ship_days != SHIP_DAYS,
-            last_ship_ms,
-            pay_fen,
-            remark,
-            tag,
-            tag_name,
-            0,
-            sealed,
-            b"".join((head, order_sn.encode(), middle, times, before, amount, after)),
+            draw.product.name,
+            draw.picture,
+            draw.product.variant,
+            draw.pieces,
+            draw.ship_days != SHIP_DAYS,
+        )
+        return (
+            draw.time_ms,
+            draw.number_end,
+            draw.ship_days * DAY_MS,
+            buyer.packed if draw.note is None else packed(receiver_of(order.record)),
+            self._head_of(order),
+            middle,
+            b"".join((before, str(draw.pay_fen / 100).encode(), after)),
+            goods,
+            draw.pay_fen,
+            tuple(remarked),
         )
 
     def _head_of(self, order: MadeOrder) -> bytes:
-        name, phone = order.buyer.receiver[:2]
+        buyer = order.draw.buyer
+        head = self._heads.get(buyer.number)
+        if head is not None:
+            return head
+        name, phone = buyer.receiver[:2]
         shown = (name[0], phone[:3], phone[7:])
-        form = self._forms.get(order.buyer.town)
+        form = self._place_heads.get(buyer.town)
         if form is None:
             form = ready_order(order.record).partition(order.order_sn.encode())[0].decode()
             form = form.replace(_NAME % shown[:1], _NAME, 1)
-            form = self._forms[order.buyer.town] = form.replace(_PHONE % shown[1:], _PHONE, 1)
-        head = self._heads[order.buyer.number] = (form % shown).encode()
+            form = self._place_heads[buyer.town] = form.replace(_PHONE % shown[1:], _PHONE, 1)
+        head = self._heads[buyer.number] = (form % shown).encode()
         return head
 
-    def _parts_of(self, order: MadeOrder, key: tuple[object, ...]) -> _Parts:
+    def _parts_of(self, order: MadeOrder) -> _Parts:
+        draw = order.draw
+        key = (draw.picture, draw.pieces, order.day.status, draw.ship_days, draw.tag, draw.note)
+        parts = self._parts.get(key)
+        if parts is not None:
+            return parts
         row = row_of(order.record, self._sealer)
         rest = row.ready.partition(order.order_sn.encode())[2]
         times = f'{row.last_ship_ms},"confirm_time":{order.confirm_ms}'.encode()
         middle, _, rest = rest.partition(times)
         before, _, rest = rest.partition(_AMOUNT)
-        after = rest.removeprefix(str(order.pay_fen / 100).encode())
+        after = rest.removeprefix(str(draw.pay_fen / 100).encode())
         remarked = (row.remark, row.remark_tag, row.remark_tag_name)
         parts = self._parts[key] = _Parts(middle, before + _AMOUNT, after, *remarked)
         return parts
@@ -166,10 +192,13 @@ _ANY = Query(select(shop_order.c.owner_id).limit(1))
 
 
 class _FirstOrders(OrderLoader):
-    """Where no order is stored yet: these are made once each, and in the order of the key."""
+    """Where no order is stored yet: these are made once each, numbered, and in the order of the
+    key."""
 
     async def store(self, transaction: Transaction, records: Sequence[OrderRow]) -> int:
-        await transaction.insert_rows(shop_order, await numbered(transaction, records))
+        await transaction.insert_rows(shop_order, records)
+        last = {row.owner_id: row.change_no for row in records}
+        await transaction.put_rows(upserts(order_change), sorted(last.items()))
         await recount(transaction, counted(records))
         return len(records)
 
@@ -246,7 +275,7 @@ async def fill_orders(
     progress: Progress = no_progress,
 ) -> None:
     """Stores the orders from a day until now, and updates those that are stored already."""
-    made = make_orders(DEMO_SEED, per_year, first, now_s, zone, products, site)
+    made = make_days(DEMO_SEED, per_year, first, now_s, zone, products, site)
     is_first = await database.fetch_one(_ANY) is None
     loader = _FirstOrders(sealer) if is_first else OrderLoader(sealer)
     await store_all(database, loader, RowMaker(sealer).rows(made), progress)

@@ -1,6 +1,7 @@
 """Made-up orders of three shops, as they are drawn. A day's orders depend on the seed, the shop and
 the day alone, so that a world can be continued; as days pass, an order is shipped and then
-received."""
+received. Draws repeat after four weeks, at other seconds: to draw each day for itself would take
+most of the time that a demo world takes."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
@@ -39,9 +40,14 @@ _TAG_NAMES = ("退款", "加急", "已核", "补发", "赠品")
 _REMARKS = ("请尽快发货", "缺货请联系买家", "发顺丰，到付", "送货前电话联系", "随单附赠品一份")
 # Orders come at these hours of the day; few at night, most in the evening.
 _HOURS = (0, 1, 7, 8, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 20, 21, 21, 22, 23)
-_HOURS_MS = [hour * 3_600_000 for hour in _HOURS]
+_HOUR_MS = 3_600_000
+_HOURS_MS = [hour * _HOUR_MS for hour in _HOURS]
 # Buyers come back: a power of two, because a draw is divided by it.
-_BUYERS = 16_384
+_BUYERS = 4096
+_SEASON_DAYS = 28
+# Each day is shifted by so much more than the day before, and never into the next one: so many
+# milliseconds at the end of every hour have no draw.
+_SHIFT_MS, _LATEST_SHIFT_MS = 7_919, 120_000
 # What is drawn for one order, and for one buyer, at once: a draw for each number would take longer
 # than all the rest.
 _DRAWS = Struct("<I3H6B")
@@ -59,14 +65,11 @@ class Buyer(NamedTuple):
     packed: bytes
 
 
-class MadeOrder(NamedTuple):
-    """What was drawn for one order."""
+class Draw(NamedTuple):
+    """What was drawn for one order, whichever day it is of."""
 
-    owner_id: str
-    order_sn: str
-    confirm_ms: int
-    updated_ms: int
-    status: int
+    time_ms: int
+    number_end: str
     buyer: Buyer
     product: DemoProduct
     picture: str
@@ -76,31 +79,71 @@ class MadeOrder(NamedTuple):
     tag: int | None
     note: int | None
 
+
+class MadeDay(NamedTuple):
+    """The orders of a shop on one day, the newest first: of its draws those from `first` to `end`.
+    Days with the same `draws_key` have the same draws."""
+
+    owner_id: str
+    begins_ms: int
+    number_start: str
+    status: int
+    # From the confirmation of an order to its last change.
+    changed_ms: int
+    draws_key: tuple[str, int]
+    draws: Sequence[Draw]
+    first: int
+    end: int
+
+    @property
+    def whole(self) -> "MadeDay":
+        """The same with all its draws."""
+        return self._replace(first=0, end=len(self.draws))
+
+    def orders(self) -> Iterator["MadeOrder"]:
+        return (MadeOrder(self, each) for each in self.draws[self.first : self.end])
+
+
+class MadeOrder(NamedTuple):
+    """One order: what was drawn for it, and its day."""
+
+    day: MadeDay
+    draw: Draw
+
+    @property
+    def order_sn(self) -> str:
+        return self.day.number_start + self.draw.number_end
+
+    @property
+    def confirm_ms(self) -> int:
+        return self.day.begins_ms + self.draw.time_ms
+
     @property
     def record(self) -> OrderRecord:
-        name, phone, address = self.buyer.receiver[:3]
+        draw = self.draw
+        name, phone, address = draw.buyer.receiver[:3]
         return OrderRecord(
-            owner_id=self.owner_id,
+            owner_id=self.day.owner_id,
             order_sn=self.order_sn,
-            updated_at=self.updated_ms,
+            updated_at=self.confirm_ms + self.day.changed_ms,
             confirm_time=self.confirm_ms,
-            order_status=self.status,
+            order_status=self.day.status,
             receiver_name=name,
             receiver_phone=phone,
             receiver_address=address,
-            goods_name=self.product.name,
-            pay_amount=Decimal(self.pay_fen) / 100,
-            goods_count=self.pieces,
-            goods_img=self.picture,
-            goods_spec=self.product.variant,
-            province=self.buyer.province,
-            city=self.buyer.city,
-            town=self.buyer.town,
-            is_pre_sale=self.ship_days != SHIP_DAYS,
-            last_ship_time=self.confirm_ms + self.ship_days * DAY_MS,
-            remark=None if self.note is None else _REMARKS[self.note],
-            remark_tag=None if self.tag is None else 1 + self.tag,
-            remark_tag_name=None if self.tag is None else _TAG_NAMES[self.tag],
+            goods_name=draw.product.name,
+            pay_amount=Decimal(draw.pay_fen) / 100,
+            goods_count=draw.pieces,
+            goods_img=draw.picture,
+            goods_spec=draw.product.variant,
+            province=draw.buyer.province,
+            city=draw.buyer.city,
+            town=draw.buyer.town,
+            is_pre_sale=draw.ship_days != SHIP_DAYS,
+            last_ship_time=self.confirm_ms + draw.ship_days * DAY_MS,
+            remark=None if draw.note is None else _REMARKS[draw.note],
+            remark_tag=None if draw.tag is None else 1 + draw.tag,
+            remark_tag_name=None if draw.tag is None else _TAG_NAMES[draw.tag],
         )
 
 
@@ -128,7 +171,7 @@ class _Buyers(dict[int, Buyer]):
 _buyers = cache(_Buyers)
 
 
-def make_orders(
+def make_days(
     seed: int,
     per_year: int,
     first: date,
@@ -136,64 +179,86 @@ def make_orders(
     zone: ZoneInfo,
     products: int = len(PRODUCTS),
     site: str = "",
-) -> Iterator[MadeOrder]:
+) -> Iterator[MadeDay]:
     """The orders of all shops from a day until now, as they stand now. Shop by shop and the newest
     day first, as they are listed: so the database appends each to the ones before."""
     today = datetime.fromtimestamp(now_s, zone).date()
     for shop, share in zip(SHOPS, _SHARES, strict=True):
-        sold = [each for each in PRODUCTS[:products] if each.shop == shop]
-        goods = [(each, site + each.picture_path) for each in sold]
+        goods = [
+            (each, site + each.picture_path) for each in PRODUCTS[:products] if each.shop == shop
+        ]
+        its_per_year = per_year * share // 100
+        seasons: dict[int, list[Draw]] = {}
         for age in range((today - first).days + 1):
-            day = today - timedelta(days=age)
-            made = _day(seed, shop.owner_id, per_year * share // 100, day, age, goods, zone)
-            if age:
-                yield from made
-            else:
-                yield from (each for each in made if each.confirm_ms <= now_s * 1000)
+            number = (today - timedelta(days=age)).toordinal()
+            of_season = number % _SEASON_DAYS
+            draws = seasons.get(of_season)
+            if draws is None:
+                chance = Random(f"{seed}:{shop.owner_id}:{of_season}")  # noqa: S311 - no secrets
+                count = -(-its_per_year // YEAR_DAYS)
+                draws = seasons[of_season] = _draws(chance, count, goods, _buyers(seed))
+            yield _day(shop.owner_id, its_per_year, number, age, (of_season, draws), now_s, zone)
 
 
 def _day(
-    seed: int,
     owner_id: str,
     per_year: int,
-    day: date,
+    number: int,
     age: int,
-    goods: Sequence[tuple[DemoProduct, str]],
+    season: tuple[int, list[Draw]],
+    now_s: float,
     zone: ZoneInfo,
-) -> Iterator[MadeOrder]:
-    chance = Random(f"{seed}:{owner_id}:{day}")  # noqa: S311 - made-up orders, not secrets
-    midnight_ms = midnight_s(day, zone) * 1000
-    number = day.toordinal()
+) -> MadeDay:
+    day = date.fromordinal(number)
+    of_season, draws = season
+    begins_ms = midnight_s(day, zone) * 1000 + number * _SHIFT_MS % _LATEST_SHIFT_MS
     # So that any 365 days in a row have exactly as many as were asked for.
-    count = per_year * (number + 1) // YEAR_DAYS - per_year * number // YEAR_DAYS
+    end = per_year * (number + 1) // YEAR_DAYS - per_year * number // YEAR_DAYS
+    # The newest first: of today, those that are still to come.
+    coming = 0 if age else sum(begins_ms + each.time_ms > now_s * 1000 for each in draws)
     status, changed_days = _progress(age)
-    changed_ms = changed_days * DAY_MS
-    prefix = f"{day:%y%m%d}-{owner_id[-2:]}"
-    buyers, kinds = _buyers(seed), len(goods)
+    return MadeDay(
+        owner_id,
+        begins_ms,
+        f"{day:%y%m%d}-{owner_id[-2:]}",
+        status,
+        changed_days * DAY_MS,
+        (owner_id, of_season),
+        draws,
+        coming,
+        end,
+    )
+
+
+def _draws(
+    chance: Random, count: int, goods: Sequence[tuple[DemoProduct, str]], buyers: "_Buyers"
+) -> list[Draw]:
+    """So many orders of a day, the newest first."""
     drawn_times = unpack(f"<{count}I", chance.randbytes(4 * count))
-    times = sorted((_HOURS_MS[n % 24] + n // 24 % 3_600_000 for n in drawn_times), reverse=True)
-    draws = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * count))
-    for position, (time_ms, drawn) in enumerate(zip(times, draws, strict=True)):
-        serial, buyer, saved_fen, deadline, kind, two, tagged, tag, noted, note = drawn
-        confirm_ms = midnight_ms + time_ms
-        sold, picture = goods[kind % kinds]
+    within_hour = _HOUR_MS - _LATEST_SHIFT_MS
+    times = sorted((_HOURS_MS[n % 24] + n // 24 % within_hour for n in drawn_times), reverse=True)
+    drawn = _DRAWS.iter_unpack(chance.randbytes(_DRAWS.size * count))
+    made = []
+    for position, (time_ms, numbers) in enumerate(zip(times, drawn, strict=True)):
+        serial, buyer, saved_fen, deadline, kind, two, tagged, tag, noted, note = numbers
+        sold, picture = goods[kind % len(goods)]
         pieces = 1 if two % 5 else 2
         is_tagged = tagged % 10 == 0
-        yield MadeOrder(
-            owner_id,
-            f"{prefix}{position:05}{serial % 10**8:08}",
-            confirm_ms,
-            confirm_ms + changed_ms,
-            status,
-            buyers[buyer % _BUYERS],
-            sold,
-            picture,
-            pieces,
-            pieces * sold.price_fen - saved_fen % 500,
-            SHIP_DAYS if deadline % 40 else SHIP_DAYS_PRE_SALE[deadline % 3],
-            tag % 5 if is_tagged else None,
-            note % 5 if is_tagged and noted % 2 else None,
+        made.append(
+            Draw(
+                time_ms,
+                f"{position:05}{serial % 10**8:08}",
+                buyers[buyer % _BUYERS],
+                sold,
+                picture,
+                pieces,
+                pieces * sold.price_fen - saved_fen % 500,
+                SHIP_DAYS if deadline % 40 else SHIP_DAYS_PRE_SALE[deadline % 3],
+                tag % 5 if is_tagged else None,
+                note % 5 if is_tagged and noted % 2 else None,
+            )
         )
+    return made
 
 
 def _progress(age_days: int) -> tuple[int, int]:

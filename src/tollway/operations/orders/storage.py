@@ -196,10 +196,9 @@ async def numbered(transaction: Transaction, rows: Sequence[OrderRow]) -> list[O
             found = await transaction.fetch_one(_LAST_CHANGE, owner=row.owner_id)
             number = max(found[0] if found else 0, time_ns() // 1000)
         last[row.owner_id] = number + 1
-        # Not `_replace`, which takes three times as long.
-        changed.append(
-            OrderRow._make((*row[:_CHANGE_AT], last[row.owner_id], *row[_CHANGE_AT + 1 :]))
-        )
+        # Not `_replace` or `_make`, which take three times as long.
+        values = (*row[:_CHANGE_AT], last[row.owner_id], *row[_CHANGE_AT + 1 :])
+        changed.append(tuple.__new__(OrderRow, values))
     await transaction.put_rows(upserts(order_change), sorted(last.items()))
     return changed
 

@@ -93,17 +93,27 @@ def _day(seed: int, position: int, sold: DemoProduct, day: date, part: float) ->
     totals = (visitors, sum(bought), paid * sold.price_fen)
     today = (int(visitors * collected), paid, int(visitors * carted))
     rows: list[FigureRow] = [(product_day, key + totals + today)]
-    for name, *counts in zip(_SOURCE_NAMES, seen, bought, ordered, strict=True):
-        rows.append((product_figure, (*key, "source", name, *counts, 0)))
+    product_id, number = key
+    rows += [
+        (product_figure, (product_id, number, "source", name, visits, buying, pieces, 0))
+        for name, visits, buying, pieces in zip(_SOURCE_NAMES, seen, bought, ordered, strict=True)
+    ]
     found = _split(by_word[drawn[2]], visitors // 3, 1.0)
     found_by_buyers = _split(by_word[drawn[3]], sum(bought) // 3, 1.0)
     again = 2 + chance.random()
-    for word, count, buying in zip(sold.words, found, found_by_buyers, strict=True):
+    for word, search, count, buying in zip(
+        sold.words, _searches(sold), found, found_by_buyers, strict=True
+    ):
         views = int(count * again)
-        rows.append((product_figure, (*key, "keyword", word, count, buying, buying, views)))
-        searched = (*key, "search", f"{word}推荐", count // 2, buying // 2, 0, 0)
-        rows.append((product_figure, searched))
+        keyword = (product_id, number, "keyword", word, count, buying, buying, views)
+        searched = (product_id, number, "search", search, count // 2, buying // 2, 0, 0)
+        rows += ((product_figure, keyword), (product_figure, searched))
     return rows
+
+
+@cache
+def _searches(sold: DemoProduct) -> list[str]:
+    return [f"{word}推荐" for word in sold.words]
 
 
 @cache

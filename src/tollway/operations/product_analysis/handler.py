@@ -4,7 +4,7 @@ An answer for a past day stays the same until figures are loaded, so the last an
 and the days that were read. Both go when the version of the figures changes.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import date
 from typing import Any
 
@@ -36,7 +36,7 @@ class ProductAnalysisHandler:
         self._today = today
         self._kept = _Answers(-1, date.min)
 
-    async def __call__(self, request: ProductAnalysisRequest, _: CallInfo) -> bytes:
+    def __call__(self, request: ProductAnalysisRequest, _: CallInfo) -> Awaitable[bytes] | bytes:
         today = self._today()
         if request.query_date > today:
             raise Refusal(Reason.DATE_IN_FUTURE, today=today.isoformat())
@@ -45,10 +45,12 @@ class ProductAnalysisHandler:
         if (kept.version, kept.today) != (self._versions.figures, today):
             kept = self._kept = _Answers(self._versions.figures, today)
         answer = kept.get(request)
-        if answer is None:
-            answer = encode_data(await self._analyse(request, today, kept.figures))
-            # If figures were loaded meanwhile, this goes to a cache that is no longer read.
-            kept.keep(request, answer)
+        return self._make(request, today, kept) if answer is None else answer
+
+    async def _make(self, request: ProductAnalysisRequest, today: date, kept: "_Answers") -> bytes:
+        answer = encode_data(await self._analyse(request, today, kept.figures))
+        # If figures were loaded meanwhile, this goes to a cache that is no longer read.
+        kept.keep(request, answer)
         return answer
 
     async def _analyse(

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 
 from sqlalchemy import Table
 
@@ -43,9 +44,9 @@ class FigureLoader:
             rows[table].append(row)
         changed = 0
         for table, its_rows in rows.items():
-            key = len(table.primary_key)
-            # Of several records of the same thing the last one counts.
-            newest = {row[:key]: row for row in its_rows}
+            # Of several records of the same thing the last one counts. Keys come first in a row.
+            key = itemgetter(*range(len(table.primary_key)))
+            newest = dict(zip(map(key, its_rows), its_rows, strict=True))
             changed += await transaction.put_rows(upserts(table), list(newest.values()))
         if changed:
             # Before the parts are read: of two loads at once, the later one reads those of both.

@@ -6,16 +6,17 @@ Waiting for the disk, or for a lock that the command line holds, thus never stop
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 import apsw
 from sqlalchemy import Table
 
+from tollway.store.concurrency import run_at_once
 from tollway.store.database import (
     Row,
     RowValues,
@@ -206,7 +207,7 @@ class Writer:
             connection = self._connected()
             connection.run("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(connection)
-            result = _drive(work(transaction))
+            result = run_at_once(work(transaction))
             transaction.check()
         except BaseException as error:
             self._undo(error)
@@ -278,15 +279,6 @@ class Writer:
         frame_bytes = _FRAME_HEADER_BYTES + int(connection.raw.pragma("page_size"))
         next_ends_at: int = _LOG_HEADER_BYTES + (frames + 1) * frame_bytes
         return Path(f"{self._path}-wal").stat().st_size >= next_ends_at
-
-
-def _drive(work: Awaitable[T]) -> T:
-    """Runs async work that awaits nothing but its transaction, without an event loop."""
-    try:
-        cast(Coroutine[Any, Any, T], work).send(None)
-    except StopIteration as finished:
-        return cast(T, finished.value)
-    raise RuntimeError("work in a transaction awaited something other than its transaction")
 
 
 def _succeed(answer: asyncio.Future[Any], result: object) -> None:

@@ -1,0 +1,125 @@
+"""From the HTTP server's threads to the event loop: requests are begun without a task for each.
+
+The server makes a coroutine and a task for every request, and schedules it by itself. Most calls
+need neither: those that are refused are answered at once. So this takes the place of the server's
+own scheduler. A request waits in a queue, which one callback on the loop works through. Only what
+must wait becomes a task, and what is no call is left to the server's own callback.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+import granian.server.mp
+from granian._granian import CallbackScheduler
+
+from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.pipeline.call import Answer, Charging, Progress, answer_of
+from tollway.pipeline.http import messages
+
+
+class Beginning(Protocol):
+    """An application that can answer without waiting."""
+
+    def begin(self, scope: Scope, receive: Receive) -> Progress | None: ...
+
+    async def send(self, answer: Answer, receive: Receive, send: Send) -> None: ...
+
+
+# The server's own object for a request: its scope, its protocol, and where errors go.
+Watcher = Any
+
+
+class Dispatcher:
+    """Begins the requests that have come, on the loop."""
+
+    def __init__(
+        self,
+        application: Beginning,
+        loop: asyncio.AbstractEventLoop,
+        other: Callable[[Watcher], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._application = application
+        self._loop = loop
+        self._other = other
+        self._waiting: deque[Watcher] = deque()
+        self._is_due = False
+
+    def add(self, watcher: Watcher) -> None:
+        """Called by a thread of the server."""
+        self._waiting.append(watcher)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon_threadsafe(self._begin_all)
+
+    def _begin_all(self) -> None:
+        waiting = self._waiting
+        for _ in range(len(waiting)):
+            self._begin(waiting.popleft())
+        # Before the last look: what is added after it is then due again.
+        self._is_due = False
+        if waiting:
+            self._is_due = True
+            self._loop.call_soon(self._begin_all)
+
+    def _begin(self, watcher: Watcher) -> None:
+        try:
+            self._go_on(watcher, self._application.begin(watcher.scope, watcher.proto.receive))
+        except Exception as error:
+            watcher.err(error)
+
+    def _charged(self, watcher: Watcher, charging: Charging, _: object) -> None:
+        try:
+            self._go_on(watcher, charging.then())
+        except Exception as error:
+            watcher.err(error)
+
+    def _go_on(self, watcher: Watcher, progress: Progress | None) -> None:
+        if isinstance(progress, Answer) and progress.stream is None:
+            _send(watcher.proto, progress)
+        elif isinstance(progress, Charging):
+            progress.charge.add_done_callback(partial(self._charged, watcher, progress))
+        else:
+            rest = self._other(watcher) if progress is None else self._finish(watcher, progress)
+            # As the server does: a task that only waits is referred to by nothing else.
+            watcher.taskref(self._loop.create_task(rest))
+
+    async def _finish(self, watcher: Watcher, progress: Progress) -> None:
+        protocol = watcher.proto
+        try:
+            answer = await answer_of(progress)
+            if answer.stream is None:
+                _send(protocol, answer)
+            else:
+                await self._application.send(answer, protocol.receive, protocol.send)
+        except BaseException as error:
+            watcher.err(error)
+            return
+        watcher.done()
+
+
+def _send(protocol: Any, answer: Answer) -> None:
+    """The server takes a whole answer at once: what it returns need not be awaited."""
+    head, body = messages(answer)
+    protocol.send(head)
+    protocol.send(body)
+
+
+def begin_without_tasks(application: Beginning) -> None:
+    """Has the server that starts in this process give its requests to the application so."""
+    scheduler = partial(_new_scheduler, application)
+    granian.server.mp._new_cbscheduler = scheduler  # type: ignore[attr-defined]
+
+
+def _new_scheduler(
+    application: Beginning,
+    loop: asyncio.AbstractEventLoop,
+    callback: Callable[[Watcher], Coroutine[Any, Any, None]],
+    **_options: object,
+) -> CallbackScheduler:
+    # The last three are for a kind of task that is not used.
+    scheduler: Any = CallbackScheduler(loop, callback, None, None, None)  # type: ignore[call-arg]
+    scheduler._schedule_fn = Dispatcher(application, loop, callback).add
+    return scheduler  # type: ignore[no-any-return]

@@ -1,0 +1,159 @@
+"""How requests get from the server's threads to the loop, and which of them become tasks."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tollway.gateway.dispatch import Dispatcher
+from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.pipeline.call import Answer, Charging, Progress
+
+pytestmark = pytest.mark.sqlite
+ANSWER = Answer(200, [], b"answer")
+
+
+class Request:
+    """One request, as the server hands it over."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.scope = {"number": number}
+        self.proto = self
+        self.sent: list[Any] = []
+        self.errors: list[BaseException] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.is_done = False
+
+    async def receive(self) -> dict[str, Any]:
+        raise AssertionError("nothing reads it")
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message["type"])
+
+    def err(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def done(self) -> None:
+        self.is_done = True
+
+    def taskref(self, task: asyncio.Task[None]) -> None:
+        self.tasks.append(task)
+
+
+class Application:
+    """Begins each request as the test says."""
+
+    def __init__(self, begin: Callable[[Scope], Progress | None]) -> None:
+        self._begin = begin
+
+    def begin(self, scope: Scope, _: Receive) -> Progress | None:
+        return self._begin(scope)
+
+    async def send(self, _answer: Answer, _receive: Receive, _send: Send) -> None:
+        raise AssertionError("no answer is a file")
+
+
+async def page(request: Request) -> None:
+    request.sent.append("page")
+
+
+def run(
+    begin: Callable[[Scope], Progress | None], use: Callable[[Dispatcher], Awaitable[None]]
+) -> None:
+    async def work() -> None:
+        async with asyncio.timeout(20):
+            await use(Dispatcher(Application(begin), asyncio.get_running_loop(), page))
+
+    asyncio.run(work())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - it can only be polled
+        await asyncio.sleep(0)
+
+
+HEAD_AND_BODY = ["http.response.start", "http.response.body"]
+
+
+def test_an_answer_that_is_there_at_once_needs_no_task() -> None:
+    async def use(dispatcher: Dispatcher) -> None:
+        request = Request()
+        dispatcher.add(request)
+        await until(lambda: bool(request.sent))
+        assert (request.sent, request.tasks) == (HEAD_AND_BODY, [])
+
+    run(lambda _: ANSWER, use)
+
+
+def test_a_call_that_waits_for_its_charge_needs_none_either() -> None:
+    charges: list[asyncio.Future[None]] = []
+
+    def begin(_: Scope) -> Charging:
+        charges.append(asyncio.get_running_loop().create_future())
+        return Charging(charges[0], lambda: ANSWER)
+
+    async def use(dispatcher: Dispatcher) -> None:
+        request = Request()
+        dispatcher.add(request)
+        await until(lambda: bool(charges))
+        assert request.sent == []
+        charges[0].set_result(None)
+        await until(lambda: bool(request.sent))
+        assert (request.sent, request.tasks) == (HEAD_AND_BODY, [])
+
+    run(begin, use)
+
+
+def test_what_must_wait_and_what_is_no_call_become_tasks() -> None:
+    async def late() -> Answer:
+        await asyncio.sleep(0)
+        return ANSWER
+
+    found: list[Coroutine[Any, Any, Answer] | None] = [late(), None]
+
+    async def use(dispatcher: Dispatcher) -> None:
+        requests = [Request(0), Request(1)]
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: all(each.tasks for each in requests))
+        await asyncio.gather(*(task for each in requests for task in each.tasks))
+        assert [each.sent for each in requests] == [HEAD_AND_BODY, ["page"]]
+        assert requests[0].is_done
+
+    run(lambda scope: found[scope["number"]], use)
+
+
+def test_an_error_ends_its_own_request_alone() -> None:
+    def begin(scope: Scope) -> Answer:
+        if scope["number"] == 1:
+            raise ValueError("a mistake")
+        return ANSWER
+
+    async def use(dispatcher: Dispatcher) -> None:
+        requests = [Request(number) for number in range(3)]
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: bool(requests[2].sent))
+        assert [len(each.sent) for each in requests] == [2, 0, 2]
+        assert [len(each.errors) for each in requests] == [0, 1, 0]
+
+    run(begin, use)
+
+
+def test_no_request_is_forgotten_while_threads_add_more() -> None:
+    requests = [[Request() for _ in range(2000)] for _ in range(4)]
+
+    async def use(dispatcher: Dispatcher) -> None:
+        def add(some: list[Request]) -> None:
+            for each in some:
+                dispatcher.add(each)
+
+        threads = [threading.Thread(target=add, args=(some,)) for some in requests]
+        for each in threads:
+            each.start()
+        await until(lambda: all(each.sent for some in requests for each in reversed(some)))
+        assert all(each.sent == HEAD_AND_BODY for some in requests for each in some)
+
+    run(lambda _: ANSWER, use)
