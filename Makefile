@@ -26,8 +26,9 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 	@mkdir -p data
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
+# Without bytecode, each of the processes would compile all tests again in every run.
 test: $(TOOLS)  ## run the test suite, in three processes: tests wait as much as they compute
-	@$(BIN)/python -m pytest --numprocesses 3
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3
 
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*

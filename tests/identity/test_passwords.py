@@ -3,9 +3,12 @@ the library that made it change."""
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
+from tests.support.passwords import use_cheap_passwords, use_real_passwords
+from tollway.identity import passwords
 from tollway.identity.passwords import hash_password, is_password
 from tollway.ledger import LedgerError
 
@@ -16,6 +19,14 @@ STORED = (
     "$argon2id$v=19$m=65536,t=3,p=4$XtAFsHEfjEZ7sxXXIzZQ/A$"
     "0m7bXOMQl1WfeENPAyseogjyIcVHo9I8GYoFkCA7Su8"
 )
+
+
+@pytest.fixture(autouse=True)
+def real_passwords() -> Iterator[None]:
+    """As a gateway hashes and checks them; they are cheap in other tests."""
+    use_real_passwords()
+    yield
+    use_cheap_passwords()
 
 
 def test_a_hash_that_was_stored_before_is_still_good() -> None:
@@ -29,6 +40,11 @@ def test_a_new_hash_has_the_parameters_and_a_salt_of_its_own() -> None:
     assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert is_password(first, PASSWORD) and is_password(second, PASSWORD)
     assert not is_password(first, PASSWORD.upper())
+
+
+def test_an_unknown_login_is_checked_at_the_cost_of_a_known_one() -> None:
+    parameters = hash_password(PASSWORD).rpartition("$")[0].rpartition("$")[0]
+    assert passwords._NO_ONES_HASH.startswith(f"{parameters}$")
 
 
 def test_passwords_may_have_any_characters() -> None:

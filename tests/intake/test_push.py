@@ -5,13 +5,13 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import msgspec
 import pytest
 
+from tests.support.any_records import clear
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import START_MS, miscounted, order, sealer_of
@@ -32,23 +32,45 @@ WHERE taken.locktype = 'advisory' AND waiting.relation = 'order_count'::regclass
 AND NOT waiting.granted"""
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Store:
-    return Store(tmp_path / "tollway.db")
+class Side(NamedTuple):
+    """A gateway, its database, and the secret of a source."""
+
+    store: Store
+    gateway: Gateway
+    secret: str
 
 
-@pytest.fixture
-def secret(own: Store) -> str:
-    made = own.do(lambda database: add_source(database, sealer_of(own), SOURCE, EVERYONE, RUNTIME))
+def _with_source(store: Store) -> str:
+    made = store.do(
+        lambda database: add_source(database, sealer_of(store), SOURCE, EVERYONE, RUNTIME)
+    )
     return made.secret
 
 
+@pytest.fixture(scope="module")
+def side(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[Side]:
+    store = Store(tmp_path_factory.mktemp("pushes") / "tollway.db")
+    made = Side(store, Gateway(store, push_max_bytes=100_000), _with_source(store))
+    yield made
+    assert made.gateway.stop() == 0
+
+
 @pytest.fixture
-def gateway(own: Store) -> Iterator[Gateway]:
-    started = Gateway(own, push_max_bytes=100_000)
-    yield started
-    if started.process.poll() is None:
-        assert started.stop() == 0
+def own(side: Side) -> Store:
+    """Without records."""
+    clear(side.store, "orders")
+    clear(side.store, "coupon-claims")
+    return side.store
+
+
+@pytest.fixture
+def secret(side: Side) -> str:
+    return side.secret
+
+
+@pytest.fixture
+def gateway(side: Side) -> Gateway:
+    return side.gateway
 
 
 def _json(*records: dict[str, Any]) -> bytes:
@@ -133,8 +155,10 @@ def test_the_signature_is_the_one_of_standard_webhooks() -> None:
 
 
 def test_after_a_rotation_both_secrets_are_good_and_after_two_the_first_is_not(
-    gateway: Gateway, own: Store, secret: str
+    own_store: Store,
 ) -> None:
+    own, secret, gateway = own_store, _with_source(own_store), Gateway(own_store)
+
     def rotate() -> str:
         return own.do(
             lambda database: rotate_secret(database, sealer_of(own), SOURCE, RUNTIME)
@@ -149,6 +173,7 @@ def test_after_a_rotation_both_secrets_are_good_and_after_two_the_first_is_not(
         assert push(gateway, each, _json(order(f"sn-{number}"))).status_code == 200
     assert [each.rotated_at_s is None for each in own.do(list_sources)] == [False]
     assert secret.removeprefix("whsec_").encode() not in own.content()
+    assert gateway.stop() == 0
 
 
 def test_a_bad_record_does_not_stop_the_good_ones_and_is_kept_with_its_reason(
@@ -249,8 +274,9 @@ def test_400_over_a_thousand_wrong_records(gateway: Gateway, own: Store, secret:
 
 
 @pytest.mark.postgresql
-def test_orders_of_many_shops_take_few_locks(own: Store, secret: str) -> None:
+def test_orders_of_many_shops_take_few_locks(own_store: Store) -> None:
     """All transactions share one table of locks, and fail when it is full."""
+    own, secret = own_store, _with_source(own_store)
     # The push waits for longer than this test may be held up.
     gateway = Gateway(own, call_timeout_s=60)
     body = _json(*(order(f"sn-{n}", owner_id=f"88{n:07}") for n in range(200)))
@@ -267,9 +293,8 @@ def test_413_too_large(gateway: Gateway, secret: str) -> None:
     assert push(gateway, secret, b" " * 100_001).status_code == 413
 
 
-def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(
-    own: Store, secret: str
-) -> None:
+def test_a_push_killed_before_its_acknowledgement_can_be_pushed_again(own_store: Store) -> None:
+    own, secret = own_store, _with_source(own_store)
     records = [order(f"sn-{n:05}", confirm_time=START_MS + n * 1000) for n in range(5000)]
     body = _json(*records)
     killed = 0

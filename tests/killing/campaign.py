@@ -27,6 +27,9 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 LINK = {"deadline_ms": 500, "settle_after_s": 4}
 PLENTY = 10_000_000
 CLIENTS_OF_EACH_KIND = 3
+# Between two calls of a client, while the gateway comes to a boundary: some take seconds to come.
+PAUSE_S = 0.2
+LIVES_UNTIL_CHECK = 5
 LONGEST_LIFE_S = 1.0
 # By then every boundary must have been come to.
 BOUNDARY_WITHIN_S = 120
@@ -72,8 +75,9 @@ class Campaign:
         before = len(self._lives.deaths())
         self._misbehave()
         address = self._lives.begin(boundary)
-        found = self._breaches()
-        asyncio.run(self._call_until_dead(address))
+        # What is wrong stays wrong: it is found a few lives later as well.
+        found = [] if before % LIVES_UNTIL_CHECK else self._breaches()
+        asyncio.run(self._call_until_dead(address, PAUSE_S))
         self._lives.wait_for_end()
         assert self._lives.deaths()[before:] == [str(boundary)]
         return found
@@ -86,7 +90,7 @@ class Campaign:
 
         async def run() -> None:
             asyncio.get_running_loop().call_later(seconds, self._lives.kill)
-            await self._call_until_dead(address)
+            await self._call_until_dead(address, 0)
 
         asyncio.run(run())
         self._lives.wait_for_end()
@@ -122,9 +126,9 @@ class Campaign:
     def _breaches(self) -> list[str]:
         return breaches_at_any_time(self._store, self.notes, self._carrier.journal())
 
-    async def _call_until_dead(self, address: str) -> None:
+    async def _call_until_dead(self, address: str, pause_s: float) -> None:
         async with asyncio.timeout(BOUNDARY_WITHIN_S):
-            await self._clients.call_until_cut_off(address, CLIENTS_OF_EACH_KIND)
+            await self._clients.call_until_cut_off(address, CLIENTS_OF_EACH_KIND, pause_s)
 
     def _misbehave(self) -> None:
         """Between answers that are merely slow, every fault comes up in turn."""

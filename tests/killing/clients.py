@@ -81,11 +81,11 @@ class Clients:
         self._chance = chance
         self.notes = HeardAnswers()
 
-    async def call_until_cut_off(self, address: str, each: int) -> None:
+    async def call_until_cut_off(self, address: str, each: int, pause_s: float) -> None:
         """Asks for one thing after the other, first for what is unfinished."""
         async with _client(address) as client:
             await asyncio.gather(
-                *(self._go_on(client, kind) for kind in KINDS for _ in range(each))
+                *(self._go_on(client, kind, pause_s) for kind in KINDS for _ in range(each))
             )
 
     async def finish(self, address: str) -> None:
@@ -97,7 +97,7 @@ class Clients:
                         assert await self._try(client, deed), "the gateway is gone"
                 await asyncio.sleep(0.05)
 
-    async def _go_on(self, client: httpx.AsyncClient, kind: str) -> None:
+    async def _go_on(self, client: httpx.AsyncClient, kind: str, pause_s: float) -> None:
         is_alive = True
         while is_alive:
             waiting = self.notes.unfinished[kind]
@@ -108,6 +108,7 @@ class Clients:
             times = 2 if kind != PLAIN and self._chance.random() < 0.2 else 1
             alive = await asyncio.gather(*(self._try(client, deed) for _ in range(times)))
             is_alive = all(alive)
+            await asyncio.sleep(pause_s)
 
     async def _try(self, client: httpx.AsyncClient, deed: Deed) -> bool:
         """Sends it once; False without an answer."""

@@ -14,9 +14,9 @@ SEED = 20_260_115
 
 def test_every_answer_is_that_of_the_model(world: World, tmp_path: Path) -> None:
     with open_campaign(world, tmp_path, SEED) as campaign:
-        campaign.be_quiet(150)
+        campaign.be_quiet(100)
         campaign.restart()
-        campaign.be_busy(300)
+        campaign.be_busy(200)
         campaign.close_an_account()
         campaign.check()
 

@@ -19,19 +19,26 @@ from tests.support.waybills import (
 )
 from tollway.operations.waybills.operation import WAYBILLS
 
+CONNECTIONS = 64
+
 
 def _fire(gateway: Gateway, caller: Caller, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The payloads of requests that are all sent at once."""
+    """The payloads of requests that are sent at once, over as many connections as there may be."""
 
     async def run() -> list[dict[str, Any]]:
         headers = {"Authorization": f"Bearer {caller.token}"}
-        limits = httpx.Limits(max_connections=64)
+        limits = httpx.Limits(max_connections=CONNECTIONS)
+        # The client takes long to look through requests that wait for one of its connections.
+        is_free = asyncio.Semaphore(CONNECTIONS)
         async with httpx.AsyncClient(
             base_url=gateway.base_url, headers=headers, limits=limits, timeout=60
         ) as client:
-            replies = await asyncio.gather(
-                *(client.post(WAYBILLS.path, json=body) for body in bodies)
-            )
+
+            async def post(body: dict[str, Any]) -> httpx.Response:
+                async with is_free:
+                    return await client.post(WAYBILLS.path, json=body)
+
+            replies = await asyncio.gather(*map(post, bodies))
         assert {reply.json()["code"] for reply in replies} == {0}
         return [reply.json()["data"] for reply in replies]
 

@@ -2,8 +2,9 @@
 
 A program of its own takes a second and more to load, and the tests have hundreds of them. What runs
 is the same code with the same arguments, folder, environment, files and signals as after
-`python -m MODULE`. Nothing but loaded modules is inherited: this process has no event loop, no
-thread and no open database, and the descriptors of a fork are those it was sent.
+`python -m MODULE`; only passwords cost less. Nothing but loaded modules is inherited: this process
+has no event loop, no thread and no open database, and the descriptors of a fork are those it was
+sent.
 
 A request is JSON and three descriptors on a socket. The answers on it are the process id and, once
 the fork has ended, its status. When the standard input of this process ends, so does everything
@@ -29,8 +30,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import tollway.fakes.carrier.server
-import tollway.gateway.server  # noqa: F401 - loaded here, once
+import tollway.gateway.server
+import tollway.gateway.worker
+import tollway.store.postgresql.replica  # noqa: F401 - loaded here, once
 from tests.support.commands import all_commands
+from tests.support.passwords import SLOW, use_cheap_passwords, use_slow_passwords
 from tollway.__main__ import main
 
 REQUEST_MAX = 1_000_000
@@ -41,6 +45,7 @@ _PID = os.getpid()
 def warm_up(folder: str) -> None:
     """Loads all commands and runs a few, so that what they load is there for every fork."""
     all_commands()
+    use_cheap_passwords()
     for command in ("migrate", "account list", "settings"):
         arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
         with redirect_stdout(io.StringIO()), suppress(SystemExit):
@@ -146,6 +151,8 @@ def _run(module: str, arguments: list[str], folder: str, environment: dict[str, 
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    if SLOW in environment:
+        use_slow_passwords()
     # Read again from the environment.
     tempfile.tempdir = None
     sys.argv = [module, *arguments]

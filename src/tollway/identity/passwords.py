@@ -17,7 +17,9 @@ PASSWORD_MIN = 10
 PASSWORD_MAX = 200
 
 _SALT_BYTES = 16
-_MEMORY_KIB = 65_536
+# The second recommended option of RFC 9106. A stored hash names its own parameters, so that these
+# can be changed at any time.
+_ITERATIONS, _PARALLELISM, _MEMORY_KIB = 3, 4, 65_536
 # Two computations at once in one process block each other for ever (cryptography 50, OpenSSL's
 # threads for the lanes of Argon2).
 _one_at_a_time = threading.Lock()
@@ -40,10 +42,12 @@ class StoredPassword(msgspec.Struct, frozen=True):
 def hash_password(password: str) -> str:
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise LedgerError(f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
-    # The second recommended option of RFC 9106. A stored hash names its own parameters, so that
-    # these can be changed at any time.
     hasher = Argon2id(
-        salt=os.urandom(_SALT_BYTES), length=32, iterations=3, lanes=4, memory_cost=_MEMORY_KIB
+        salt=os.urandom(_SALT_BYTES),
+        length=32,
+        iterations=_ITERATIONS,
+        lanes=_PARALLELISM,
+        memory_cost=_MEMORY_KIB,
     )
     with _one_at_a_time:
         return hasher.derive_phc_encoded(password.encode())
