@@ -49,14 +49,18 @@ class OrdersHandler:
         )
 
     def _filter(self, request: OrdersRequest) -> Filter:
-        start_ms = self._milliseconds(request.start_time, 0)
-        end_ms = self._milliseconds(request.end_time, _FOREVER_MS)
-        # No order is outside of these bounds, and the engines' integers are bounded.
-        start_ms, end_ms = (min(max(each, 0), _FOREVER_MS) for each in (start_ms, end_ms))
-        return Filter(request.owner_id, start_ms, end_ms, request.remarkTag, request.remarkTagName)
+        start, end = request.start_time, request.end_time
+        return Filter(
+            request.owner_id,
+            0 if start is None else self._milliseconds(start),
+            _FOREVER_MS if end is None else self._milliseconds(end),
+            request.remarkTag,
+            request.remarkTagName,
+        )
 
-    def _milliseconds(self, moment: int | datetime | None, otherwise: int) -> int:
-        return otherwise if moment is None else milliseconds_of(moment, self._zone)
+    def _milliseconds(self, moment: int | datetime) -> int:
+        # No order is outside of these bounds, and the engines' integers are bounded.
+        return min(max(milliseconds_of(moment, self._zone), 0), _FOREVER_MS)
 
 
 def joined_orders(ready: Sequence[bytes], price: int) -> Any:

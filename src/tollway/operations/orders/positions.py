@@ -224,7 +224,7 @@ class Positions:
         self._forget_if_many()
 
     def steps(self, parts: Mapping[str, Query], rows: Query, values: Mapping[str, Any]) -> Steps:
-        """The total in a row of its own, then the rows of the page. `parts` counts the orders of
+        """The total in a row of its own, then the row of the page. `parts` counts the orders of
         the hours that the newest and the oldest end of the window cut in two."""
         known = yield from self._current(values)
         cut = {}

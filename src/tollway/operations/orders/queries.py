@@ -172,12 +172,12 @@ class OrderPages:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._positions = positions = Positions()
-        self._queries = {
-            tagged: listing.query(partial(positions.steps, _PARTS[tagged], listing.rows))
-            for tagged, listing in _LISTINGS.items()
-        }
         self._guessed = {
             tagged: _guessed(listing, database.dialect) for tagged, listing in _LISTINGS.items()
+        }
+        self._queries = {
+            tagged: listing.query(partial(positions.steps, _PARTS[tagged], self._guessed[tagged]))
+            for tagged, listing in _LISTINGS.items()
         }
         self._is_embedded = database.dialect == "sqlite"
 
@@ -197,8 +197,12 @@ class OrderPages:
             self._positions.forget(wanted.owner_id, facet)
             values = values or {**_values(wanted, facet), "offset": offset}
         query = self._queries[_tagged(wanted)]
+        values["between"] = between
         total, rows = await read_listed(self._database, query, offset, size, values)
-        if not self._is_embedded and rows and not is_cut(values):
+        if self._is_embedded:
+            # All in one piece, beside the version.
+            return total, [row[0] for row in rows]
+        if rows and not is_cut(values):
             await self._positions.learn(self._database, values)
         return total, [row[-1] for row in rows]
 
