@@ -253,7 +253,7 @@ async def reset_factor(database: Database, runtime: Runtime, holder: Holder) -> 
 
 
 async def remove_factor(transaction: Transaction, kind: str, subject_id: str) -> int:
-    # The factor first: it waits for one who is just confirming it, whose codes are then seen.
+    # The factor first: this waits for a confirmation at the same moment, and then sees its codes.
     removed = await transaction.execute(_REMOVE, of_kind=kind, of_subject=subject_id)
     await transaction.execute(_REMOVE_CODES, of_kind=kind, of_subject=subject_id)
     return removed
