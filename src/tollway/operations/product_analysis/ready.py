@@ -1,22 +1,35 @@
 """The parts of a product's day as they are answered: encoded when they are stored, and not with
 every call."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from itertools import groupby, islice
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Integer, String, bindparam, cast, column, select, values
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    cast,
+    column,
+    func,
+    select,
+    values,
+)
 
 from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.operation import KeywordEntry, SearchEntry, TrafficEntry
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
-from tollway.store.database import Row, Transaction
+from tollway.store.database import Reader, Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
 
 _RATE_FLOOR = 0.01
-_ASKED_AT_ONCE = 32
+_ASKED_AT_ONCE = 64
 
 ProductDay = tuple[str, int]
 _NO_DAY: ProductDay = ("", 0)
@@ -47,29 +60,56 @@ _asked = (
     )
     .cte("asked")
 )
-_PARTS = Query(
-    select(*(product_figure.c[name] for name in PartFigures._fields))
-    .join_from(
-        _asked,
-        product_figure,
-        (product_figure.c.product_id == _asked.c.product_id)
-        & (product_figure.c.day == _asked.c.day),
+
+
+def _of_asked(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
+    is_asked = (table.c.product_id == _asked.c.product_id) & (table.c.day == _asked.c.day)
+    return select(*columns).join_from(_asked, table, is_asked)
+
+
+_key = (product_figure.c.product_id, product_figure.c.day)
+_FIGURES = Query(
+    _of_asked(product_figure, *(product_figure.c[name] for name in PartFigures._fields)).order_by(
+        *_key
     )
-    .order_by(product_figure.c.product_id, product_figure.c.day)
 )
+_HOW_MANY = Query(_of_asked(product_figure, *_key, func.count()).group_by(*_key))
 
 
-async def remake_parts(transaction: Transaction, days: Iterable[ProductDay]) -> None:
-    """Makes what is answered of these days' parts again; all of them are stored by now."""
+async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
+    """Makes what is answered of the days of these figures, which are stored by now. A day that has
+    others besides is read again."""
+    coming: defaultdict[ProductDay, list[PartFigures]] = defaultdict(list)
+    for row in figures:
+        coming[row[:2]].append(tuple.__new__(PartFigures, row))
+    stored = {row[:2]: row[2] for row in await _read(transaction, _HOW_MANY, coming)}
+    whole = {day: parts for day, parts in coming.items() if len(parts) == stored[day]}
+    made = [(*day, *_ready(parts)) for day, parts in whole.items()]
+    await transaction.put_rows(upserts(product_day_parts), made)
+    await remake_parts(transaction, coming.keys() - whole.keys())
+
+
+async def remake_parts(transaction: Transaction, days: Collection[ProductDay]) -> int:
+    """Makes what is answered of these days from what is stored; returns how many changed."""
+    return await transaction.put_rows(upserts(product_day_parts), await _made(transaction, days))
+
+
+async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:
+    found = map(PartFigures._make, await _read(reader, _FIGURES, days))
+    return [(*day, *_ready(parts)) for day, parts in groupby(found, _of_day)]
+
+
+async def _read(reader: Reader, query: Query, days: Iterable[ProductDay]) -> list[Row]:
+    """The rows of these days, those of one day together."""
+    found: list[Row] = []
     waiting = iter(days)
     while asked := list(islice(waiting, _ASKED_AT_ONCE)):
         # The query has a fixed number of parameters.
         asked.extend([_NO_DAY] * (_ASKED_AT_ONCE - len(asked)))
         products = {f"product_{n}": product_id for n, (product_id, _) in enumerate(asked)}
         numbers = {f"day_{n}": day for n, (_, day) in enumerate(asked)}
-        found = map(PartFigures._make, await transaction.fetch_all(_PARTS, **products, **numbers))
-        made = [(*key, *_ready(parts)) for key, parts in groupby(found, _of_day)]
-        await transaction.put_rows(upserts(product_day_parts), made)
+        found += await reader.fetch_all(query, **products, **numbers)
+    return found
 
 
 def _ready(parts: Iterable[PartFigures]) -> Row:
