@@ -4,8 +4,8 @@ every call."""
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import groupby, islice
-from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -35,20 +35,7 @@ ProductDay = tuple[str, int]
 _NO_DAY: ProductDay = ("", 0)
 
 
-class PartFigures(NamedTuple):
-    """The share of one source, keyword or search term in a day's figures."""
-
-    product_id: str
-    day: int
-    kind: str
-    name: str
-    visitors: int
-    buyers: int
-    pieces_ordered: int
-    page_views: int
-
-
-_of_day, _by_name, _by_visitors = itemgetter(0, 1), attrgetter("name"), attrgetter("visitors")
+_of_day, _by_name, _by_visitors = itemgetter(0, 1), itemgetter(3), itemgetter(4)
 _asked = (
     values(column("product_id", String), column("day", Integer))
     # A server takes parameters in such a list for texts.
@@ -68,20 +55,16 @@ def _of_asked(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
 
 
 _key = (product_figure.c.product_id, product_figure.c.day)
-_FIGURES = Query(
-    _of_asked(product_figure, *(product_figure.c[name] for name in PartFigures._fields)).order_by(
-        *_key
-    )
-)
+_FIGURES = Query(_of_asked(product_figure, *product_figure.c).order_by(*_key))
 _HOW_MANY = Query(_of_asked(product_figure, *_key, func.count()).group_by(*_key))
 
 
 async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
     """Makes what is answered of the days of these figures, which are stored by now. A day that has
     others besides is read again."""
-    coming: defaultdict[ProductDay, list[PartFigures]] = defaultdict(list)
+    coming: defaultdict[ProductDay, list[Row]] = defaultdict(list)
     for row in figures:
-        coming[row[:2]].append(tuple.__new__(PartFigures, row))
+        coming[row[:2]].append(row)
     stored = {row[:2]: row[2] for row in await _read(transaction, _HOW_MANY, coming)}
     whole = {day: parts for day, parts in coming.items() if len(parts) == stored[day]}
     made = [(*day, *_ready(parts)) for day, parts in whole.items()]
@@ -95,7 +78,7 @@ async def remake_parts(transaction: Transaction, days: Collection[ProductDay]) -
 
 
 async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:
-    found = map(PartFigures._make, await _read(reader, _FIGURES, days))
+    found = await _read(reader, _FIGURES, days)
     return [(*day, *_ready(parts)) for day, parts in groupby(found, _of_day)]
 
 
@@ -112,43 +95,25 @@ async def _read(reader: Reader, query: Query, days: Iterable[ProductDay]) -> lis
     return found
 
 
-def _ready(parts: Iterable[PartFigures]) -> Row:
+def _ready(parts: Iterable[Row]) -> Row:
     """The encoded lists of a day: its sources, keywords and search terms."""
+    sources: list[TrafficEntry] = []
+    keywords: list[KeywordEntry] = []
+    searches: list[SearchEntry] = []
     # The busiest first; the name only to make the order certain.
     ordered = sorted(sorted(parts, key=_by_name), key=_by_visitors, reverse=True)
-    return (
-        encode_data([_traffic(part) for part in ordered if part.kind == "source"]),
-        encode_data([_keyword(part) for part in ordered if part.kind == "keyword"]),
-        encode_data([_search(part) for part in ordered if part.kind == "search"]),
-    )
+    # One loop, since a load may have hundreds of thousands of parts.
+    for _, _, kind, name, visitors, buyers, pieces, views in ordered:
+        index = rate(buyers, visitors) or _RATE_FLOOR
+        if kind == "source":
+            sources.append(TrafficEntry(name, buyers, pieces, visitors, index))
+        elif kind == "keyword":
+            keywords.append(KeywordEntry(name, buyers, pieces, visitors, index, views))
+        else:
+            searches.append(SearchEntry(name, visitors, index, buyers))
+    return encode_data(sources), encode_data(keywords), encode_data(searches)
 
 
 def rate(buyers: int, visitors: int) -> float:
     """Buyers per hundred visitors, two decimals; in whole numbers, so that halves go up exactly."""
     return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0
-
-
-def _rate_index(part: PartFigures) -> float:
-    found = rate(part.buyers, part.visitors)
-    return found if found > _RATE_FLOOR else _RATE_FLOOR
-
-
-def _traffic(part: PartFigures) -> TrafficEntry:
-    return TrafficEntry(
-        part.name, part.buyers, part.pieces_ordered, part.visitors, _rate_index(part)
-    )
-
-
-def _keyword(part: PartFigures) -> KeywordEntry:
-    return KeywordEntry(
-        part.name,
-        part.buyers,
-        part.pieces_ordered,
-        part.visitors,
-        _rate_index(part),
-        part.page_views,
-    )
-
-
-def _search(part: PartFigures) -> SearchEntry:
-    return SearchEntry(part.name, part.visitors, _rate_index(part), part.buyers)
