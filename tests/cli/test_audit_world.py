@@ -85,6 +85,7 @@ FREE = (
     "(SELECT min(number) FROM waybill_number "
     "WHERE is_taken = 0 AND wp_code = (SELECT wp_code FROM waybill LIMIT 1))"
 )
+NEWEST_DAY = "day = (SELECT max(day) FROM product_day)"
 ONE_USE = "request_id = (SELECT min(request_id) FROM consent_use)"
 COPIED = "account_id, owner_id, wp_code, state, asked_at_s, issued_at_s, fingerprints, sealed"
 COPY_OF_WAYBILL = (
@@ -180,6 +181,28 @@ SABOTAGE = {
         "UPDATE coupon_claim_hour SET claims = claims + 1 "
         "WHERE hour = (SELECT max(hour) FROM coupon_claim_hour)",
         {"claims_miscounted"},
+    ),
+    "a figure of a product is raised": (
+        f"UPDATE product_figure SET visitors = visitors + 1 WHERE {NEWEST_DAY} "
+        "AND name = (SELECT max(name) FROM product_figure)",
+        {"day_parts_differ"},
+    ),
+    "a source of a product is deleted": (
+        f"DELETE FROM product_figure WHERE {NEWEST_DAY} "
+        "AND name = (SELECT min(name) FROM product_figure)",
+        {"day_parts_differ"},
+    ),
+    "the keywords of a product are answered as search terms": (
+        f"UPDATE product_day_parts SET searches = keywords WHERE {NEWEST_DAY}",
+        {"day_parts_differ"},
+    ),
+    "the parts of a day are deleted": (
+        f"DELETE FROM product_day_parts WHERE {NEWEST_DAY}",
+        {"day_parts_missing"},
+    ),
+    "the figures of a day are deleted": (
+        f"DELETE FROM product_figure WHERE {NEWEST_DAY}",
+        {"day_parts_left"},
     ),
 }
 
