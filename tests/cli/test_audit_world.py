@@ -15,6 +15,7 @@ from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
 from tollway.audit.report import CHECKS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.waybills.demo import WP_CODE
 
 CALLS_OF_EACH = 2
@@ -280,3 +281,13 @@ def test_orders_that_their_counts_do_not_know_are_named(
     breaches = tollway("audit", "--json").json["breaches"]
     assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
     assert len(breaches) >= 2
+
+
+def test_every_day_of_a_product_is_compared(tollway: Command, world: Store, today: date) -> None:
+    """Of more figures than are read at once."""
+    world.do(lambda database: fill_figures(database, products=1, days=100, last=today))
+    assert tollway("audit").status == 0
+    world.run("UPDATE product_day_parts SET sources = keywords")
+    breaches = tollway("audit", "--json").json["breaches"]
+    days = [day for (day,) in world.run("SELECT day FROM product_day ORDER BY day")]
+    assert [int(each["difference"].partition(", day ")[2][:8]) for each in breaches] == days

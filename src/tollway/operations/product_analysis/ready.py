@@ -3,6 +3,7 @@ every call."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
@@ -16,17 +17,21 @@ from sqlalchemy import (
     bindparam,
     cast,
     column,
+    exists,
     func,
     select,
+    tuple_,
     values,
 )
 
 from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.operation import KeywordEntry, SearchEntry, TrafficEntry
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
-from tollway.store.database import Reader, Row, Transaction
+from tollway.operations.remaking import Remade
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
+from tollway.store.versions import figures_changed
 
 _RATE_FLOOR = 0.01
 _ASKED_AT_ONCE = 64
@@ -57,6 +62,19 @@ def _of_asked(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
 _key = (product_figure.c.product_id, product_figure.c.day)
 _FIGURES = Query(_of_asked(product_figure, *product_figure.c).order_by(*_key))
 _HOW_MANY = Query(_of_asked(product_figure, *_key, func.count()).group_by(*_key))
+_PARTS = Query(_of_asked(product_day_parts, *product_day_parts.c))
+_last = tuple_(bindparam("last_product", type_=String), bindparam("last_day", type_=Integer))
+_NEXT_DAYS = Query(
+    select(*_key).where(tuple_(*_key) > _last).distinct().order_by(*_key).limit(_ASKED_AT_ONCE)
+)
+_parts_key = (product_day_parts.c.product_id, product_day_parts.c.day)
+_has_no_figures = ~exists().where(_key[0] == _parts_key[0], _key[1] == _parts_key[1])
+_WITHOUT_FIGURES = Query(select(*_parts_key).where(_has_no_figures).limit(_ASKED_AT_ONCE))
+_REMOVE = Query(
+    product_day_parts.delete().where(
+        *(column == bindparam(f"old_{column.name}") for column in _parts_key), _has_no_figures
+    )
+)
 
 
 async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
@@ -75,6 +93,35 @@ async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
 async def remake_parts(transaction: Transaction, days: Collection[ProductDay]) -> int:
     """Makes what is answered of these days from what is stored; returns how many changed."""
     return await transaction.put_rows(upserts(product_day_parts), await _made(transaction, days))
+
+
+async def remake_all(database: Database) -> Remade:
+    """Makes the parts of all days again that are not what they would be now, and removes those of
+    days without figures."""
+    result, last = Remade(), _NO_DAY
+    while rows := await database.fetch_long(_NEXT_DAYS, last_product=last[0], last_day=last[1]):
+        days: list[ProductDay] = [row[:2] for row in rows]
+        result.read += len(days)
+        stored = {row[:2]: row[2:] for row in await _read(database, _PARTS, days)}
+        made = await _made(database, days)
+        if changed := [row[:2] for row in made if row[2:] != stored.get(row[:2])]:
+            result.changed += await database.write(partial(_remake, changed))
+        last = days[-1]
+    while left := await database.fetch_long(_WITHOUT_FIGURES):
+        result.read += len(left)
+        result.changed += await database.write(partial(_remove, [row[:2] for row in left]))
+    return result
+
+
+async def _remake(days: Collection[ProductDay], transaction: Transaction) -> int:
+    # As in a load, before the figures are read: one that is not finished yet is waited for.
+    await figures_changed(transaction)
+    return await remake_parts(transaction, days)
+
+
+async def _remove(days: Collection[ProductDay], transaction: Transaction) -> int:
+    await figures_changed(transaction)
+    return await transaction.execute_many(_REMOVE, days)
 
 
 async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:
