@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
+from tollway.identity import second_factor
 from tollway.identity.second_factor import (
     RECOVERY_CODES,
     STEP_S,
@@ -16,9 +17,12 @@ from tollway.identity.second_factor import (
     begin_factor,
     code_at,
     confirm_factor,
+    end_factor,
     find_factor,
     use_code,
 )
+from tollway.ledger import LedgerError
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database
 from tollway.store.sealing import Sealer
 
@@ -117,5 +121,63 @@ def test_a_factor_that_was_not_confirmed_is_not_asked_for(new_store: Store) -> N
             code = code_at(secret, step)
             made = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
             assert (made is not None) == is_right
+
+    new_store.do(work)
+
+
+def test_a_factor_that_is_on_compares_no_code_to_confirm_it(
+    new_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        holder, secret, _, step = await _with_factor(database)
+        compared: list[object] = []
+        monkeypatch.setattr(second_factor, "_step", lambda *given: compared.append(given))
+        code = code_at(secret, step + 1)
+        made = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+        assert made is None and not compared
+
+    new_store.do(work)
+
+
+@pytest.mark.postgresql  # The embedded engine has one writer at a time.
+@pytest.mark.parametrize("act", ["begin", "end"])
+def test_a_factor_that_is_confirmed_meanwhile_keeps_its_codes_or_loses_both(
+    new_store: Store, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """The other act arrives when the confirmation is written, but not yet committed."""
+    holder = Holder("shop", "race", "race")
+
+    async def other(database: Database) -> None:
+        if act == "begin":
+            await begin_factor(database, _SEALER, holder)
+        else:
+            await end_factor(database, RUNTIME, holder)
+
+    async def work(database: Database) -> None:
+        step = int(time.time()) // STEP_S
+        secret = await begin_factor(database, _SEALER, holder)
+        others: list[asyncio.Task[None]] = []
+
+        async def recorded(*given: object) -> None:
+            others.append(asyncio.create_task(other(database)))
+            await asyncio.wait(others, timeout=0.3)  # It cannot end before this one commits.
+            monkeypatch.setattr(second_factor, "record_act", record_act)
+
+        monkeypatch.setattr(second_factor, "record_act", recorded)
+        code = code_at(secret, step)
+        codes = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+        assert codes is not None
+        (outcome,) = await asyncio.gather(*others, return_exceptions=True)
+        found = await find_factor(database, holder.kind, holder.subject_id)
+        if act == "begin":
+            assert isinstance(outcome, LedgerError)
+            assert found is not None and found.recovery_codes == RECOVERY_CODES
+        else:
+            assert outcome is None and found is None
+            again = await begin_factor(database, _SEALER, holder)
+            await confirm_factor(
+                database, RUNTIME, _SEALER, holder, code_at(again, step), step * STEP_S
+            )
+            assert not await use_code(database, _SEALER, holder, codes[0], step * STEP_S)
 
     new_store.do(work)
