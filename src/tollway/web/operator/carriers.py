@@ -24,7 +24,7 @@ from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
-from tollway.web.operator.tables import plain_table
+from tollway.web.operator.tables import plain_table, record
 from tollway.web.wording import grouped, sentence, sentences
 
 PATH = "/operator/carriers"
@@ -247,14 +247,23 @@ async def show_waybill(context: Context) -> Response:
     if waybill.request_id:
         href = address("/operator/request", id=waybill.request_id)
         facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
-    label = address(f"{WAYBILL}/label", **named, kind="png", preview="1")
+    label = address(f"{WAYBILL}/label", **named)
     blocks: list[Block] = [
         Columns(
             [
                 Facts(facts, say("Details")),
                 Picture(say("Label"), label, f"{waybill.wp_code} {number}"),
             ]
-        )
+        ),
+        Form(
+            f"{WAYBILL}/label",
+            say("Print"),
+            [Field("kind", say("Format"), "select", choices=[(k, k.upper()) for k in _TYPES])],
+            hidden=named,
+            title=say("Print the label"),
+            note=say("After that its receiver cannot be changed."),
+            is_line=True,
+        ),
     ]
     if waybill.state == "issued":
         blocks.append(
@@ -272,26 +281,28 @@ async def show_waybill(context: Context) -> Response:
         f"{waybill.wp_code} {number}",
         blocks,
         crumbs=[Link(say("Carriers"), PATH)],
-        actions=[
-            Link(
-                say("Print again: {kind}", kind=kind.upper()),
-                address(f"{WAYBILL}/label", **named, kind=kind),
-            )
-            for kind in ("pdf", "png", "zpl")
-        ],
     )
 
 
 _TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
 
 
-async def waybill_label(context: Context) -> Response:
-    kind = context.query("kind")
-    kind = kind if kind in _TYPES else "png"
-    vault = context.services.vault
+async def show_label(context: Context) -> Response:
+    """The label to look at, which leaves the waybill as it is."""
+    return await _drawn(context, await _waybill(context), "png")
+
+
+async def print_act(context: Context) -> Response:
+    kind = context.form.get("kind", "")
     stored = await _waybill(context)
-    if not context.query("preview"):
-        (stored,) = await print_waybills(context.database, [stored], context.runtime)
+    (stored,) = await print_waybills(context.database, [stored], context.runtime)
+    of = stored.waybill
+    await record(context, "waybill print", f"account {of.account_id}", {"number": of.number})
+    return await _drawn(context, stored, kind if kind in _TYPES else "png")
+
+
+async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response:
+    vault = context.services.vault
 
     def drawn() -> bytes:
         label = label_of(stored.own_print_data(vault), vault.label_signer)

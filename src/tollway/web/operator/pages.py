@@ -81,7 +81,7 @@ PAGES = (
     PageSpec(f"{carriers.CARRIER}/subscriptions", act=carrier.subscriptions_act),
     PageSpec(f"{carriers.CARRIER}/routes", act=carrier.routes_act, takes_file=True),
     PageSpec(carriers.WAYBILL, carriers.show_waybill),
-    PageSpec(f"{carriers.WAYBILL}/label", carriers.waybill_label),
+    PageSpec(f"{carriers.WAYBILL}/label", carriers.show_label, carriers.print_act),
     PageSpec(f"{carriers.WAYBILL}/cancel", act=carriers.cancel_act),
     PageSpec(rejected.PATH, data.show_data),
     PageSpec(f"{rejected.PATH}/import", act=data.import_act, takes_file=True),
