@@ -10,8 +10,10 @@ from time import monotonic, sleep
 import httpx
 import pytest
 
+from tests.support.forks import run
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
+from tests.support.ports import free_port
 from tests.support.stores import Store
 
 DEADLINE_S = 30
@@ -118,6 +120,21 @@ def test_a_worker_that_was_just_started_hears_a_stop_too(own_store: Store) -> No
             sleep(0.001)
         assert gateway.stop() == 0
         assert "refused to gracefully stop" not in gateway.log()
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_stop_between_the_start_of_a_worker_and_its_listening_is_heeded(
+    own_store: Store, number: str
+) -> None:
+    gateway = run(
+        *("tests.support.stopped_start", number, "serve", "--port", str(free_port())),
+        env={**os.environ, **own_store.settings},
+        cwd=own_store.path.parent,
+        # A worker that goes on is killed after 30 seconds.
+        timeout=20,
+    )
+    assert (gateway.returncode, gateway.stderr) == (0, "")
 
 
 def test_the_greeting_comes_once(gateway: Gateway) -> None:
