@@ -114,12 +114,13 @@ def test_a_worker_that_dies_ends_no_drain_and_makes_no_failure_of_a_stop(own_sto
 @pytest.mark.sqlite
 def test_a_worker_that_was_just_started_hears_a_stop_too(own_store: Store) -> None:
     for _ in range(3):
-        gateway = Gateway(own_store, workers=WORKERS)
+        # A worker that goes on would be killed long after this test has given up. That the server
+        # says it kills one proves nothing: on a busy machine it does so of one that has just ended.
+        gateway = Gateway(own_store, workers=WORKERS, shutdown_timeout_s=300)
         os.kill(gateway.workers()[0], signal.SIGKILL)
         while "is replaced" not in gateway.log():
             sleep(0.001)
         assert gateway.stop() == 0
-        assert "refused to gracefully stop" not in gateway.log()
 
 
 @pytest.mark.sqlite
