@@ -147,6 +147,10 @@ class WaybillHandler:
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
         """The waybill that was issued before, free of charge, with the same answer."""
+        changing_until_s = stored.waybill.changing_until_s
+        if changing_until_s is not None:
+            wait_s = max(1, changing_until_s - self._runtime.at_s())
+            raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)
