@@ -17,7 +17,6 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
-from tests.web.test_operator import operator_link
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import newest_acts
@@ -32,13 +31,6 @@ from tollway.web.operator.data import import_act
 from tollway.web.uploads import Upload
 
 LARGE_BYTES = 12_000_000
-
-
-@pytest.fixture
-def operator(store: Store, browser: Browser) -> Browser:
-    browser.open(f"/operator/enter?link={operator_link(store)}")
-    browser.send("/operator/enter")
-    return browser
 
 
 def _until(operator: Browser, path: str, text: str) -> str:
@@ -246,16 +238,35 @@ def test_postgresql_is_backed_up_by_its_own_tools(operator: Browser) -> None:
     assert "pg_dump" in operator.open("/operator/backup").text
 
 
+def test_looking_at_a_label_prints_nothing_and_printing_is_an_act(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    wp_code = new_carrier(store, 1)
+    number = issue(gateway, new_customer(store).token, request(wp_code)).data["waybillCode"]
+    printed = f"SELECT printed_at_s FROM waybill WHERE number = '{number}'"
+    of = f"number={number}&carrier={wp_code}"
+    # Whatever the address asks for, it is a picture to look at.
+    for address in (of, f"{of}&kind=zpl", f"{of}&kind=pdf"):
+        seen = operator.client.get(f"/operator/waybill/label?{address}")
+        assert (seen.status_code, seen.headers["content-type"]) == (200, "image/png")
+    assert [tuple(row) for row in store.run(printed)] == [(None,)]
+    operator.open(f"/operator/waybill?{of}")
+    assert "/operator/waybill/label" in operator.page
+    sent = operator.client.post(
+        "/operator/waybill/label", data={**operator.hidden(), "kind": "zpl"}
+    )
+    assert sent.status_code == 200 and sent.text.startswith("^XA")
+    assert store.run(printed)[0][0] is not None
+    assert "waybill print" in _acts(operator)
+
+
 def test_a_waybill_is_cancelled_and_numbers_are_loaded(
     operator: Browser, gateway: Gateway, store: Store
 ) -> None:
     wp_code = new_carrier(store, 2)
     reply = issue(gateway, new_customer(store).token, request(wp_code))
     number = reply.data["waybillCode"]
-    assert (
-        "Print again: ZPL"
-        in operator.open(f"/operator/waybill?number={number}&carrier={wp_code}").text
-    )
+    operator.open(f"/operator/waybill?number={number}&carrier={wp_code}")
     asked = operator.send("/operator/waybill/cancel").text
     assert "Are you sure" in asked and "cancelled" not in asked
     assert "cancelled" in operator.send("/operator/waybill/cancel").text
