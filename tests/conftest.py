@@ -31,7 +31,6 @@ _TESTS = Path(__file__).parent
 _ALONE = {
     "contract",
     "docs",
-    "sdk",
     "test_bodies_unread.py",
     "test_body_budget.py",
     "test_breaker.py",

@@ -186,6 +186,7 @@ ACTS = {
     "/operator/carrier/subscriptions": "",  # It asks the carrier, and changes nothing.
     "/operator/carriers/numbers": "pool add",
     "/operator/waybill/cancel": "waybill cancel",
+    "/operator/waybill/label": "waybill print",
     "/operator/data/import": "import",
     "/operator/data/source/add": "source add",
     "/operator/data/source/set": "source set",

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from tollway.gateway.dispatch import Dispatcher
-from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Charging, Progress
+from tollway.pipeline.http import Edge
+from tollway.settings import Settings
+from tollway.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.sqlite
 ANSWER = Answer(200, [], b"answer")
@@ -19,7 +22,7 @@ class Request:
     """One request, as the server hands it over."""
 
     def __init__(self, number: int = 0) -> None:
-        self.scope = {"number": number}
+        self.scope: Scope = {"number": number}
         self.proto = self
         self.sent: list[Any] = []
         self.errors: list[BaseException] = []
@@ -140,6 +143,74 @@ def test_an_error_ends_its_own_request_alone() -> None:
         assert [len(each.errors) for each in requests] == [0, 1, 0]
 
     run(begin, use)
+
+
+def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> None:
+    class Broken(Request):
+        def err(self, _error: BaseException) -> None:
+            raise RuntimeError("the connection is gone")
+
+    def begin(scope: Scope) -> Answer:
+        if scope["number"] == 1:
+            raise ValueError("a mistake")
+        return ANSWER
+
+    async def use(dispatcher: Dispatcher) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        requests = [Request(0), Broken(1), Request(2)]
+        for each in requests:
+            dispatcher.add(each)
+        await until(lambda: bool(requests[2].sent))
+        later = Request(3)
+        dispatcher.add(later)
+        await until(lambda: bool(later.sent))
+
+    run(begin, use)
+
+
+def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
+    charges: list[asyncio.Future[Any]] = []
+
+    def begin(_: Scope) -> Charging:
+        charge = asyncio.get_running_loop().create_future()
+        charges.append(charge)
+        return Charging(charge, charge.result)
+
+    async def use(dispatcher: Dispatcher) -> None:
+        request = Request()
+        dispatcher.add(request)
+        await until(lambda: bool(charges))
+        charges[0].cancel()
+        await until(lambda: bool(request.errors))
+        assert request.sent == []
+
+    run(begin, use)
+
+
+def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
+    class Cancelled:
+        def run(self, _call: object) -> Charging:
+            charge = asyncio.get_running_loop().create_future()
+            charge.cancel()
+            return Charging(charge, charge.result)
+
+    async def work() -> None:
+        edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+        request = Request()
+        request.scope = {
+            "http_version": "1.1",
+            "method": "GET",
+            "raw_path": b"/",
+            "query_string": b"",
+            "headers": [(b"host", b"test")],
+            "client": ("127.0.0.1", 9),
+        }
+        Dispatcher(edge, asyncio.get_running_loop(), page).add(request)
+        async with asyncio.timeout(20):
+            await until(lambda: bool(request.errors))
+        assert edge.in_hand == set()
+
+    asyncio.run(work())
 
 
 def test_no_request_is_forgotten_while_threads_add_more() -> None:

@@ -29,7 +29,7 @@ DEADLINE_S = 30
 LONG_LAG_S = 60
 SHORT_LAG_S = 1
 FOREIGN = "from elsewhere"
-READS = "SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'product_day'"
+READS = "SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'product_day_parts'"
 
 
 @pytest.fixture(scope="module")

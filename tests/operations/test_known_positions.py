@@ -2,6 +2,8 @@
 
 import asyncio
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,7 +16,7 @@ from tollway.operations.orders.counts import forget_days
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS
-from tollway.store.database import Database
+from tollway.store.database import Database, Row
 
 FIRST_MS = START_MS // DAY_MS * DAY_MS
 DAYS = 40
@@ -96,3 +98,20 @@ def test_pages_follow_counts_that_are_removed_for_all_at_once(own_store: Store) 
         assert await totals() == (1, 1)
 
     own_store.do(work)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+@pytest.mark.sqlite
+def test_lists_that_do_not_exist_take_no_memory_for_ever(dialect: str) -> None:
+    async def no_rows(*_: object, **_values: object) -> list[Row]:
+        return []
+
+    async def ask(count: int) -> int:
+        """How many things are in memory after so many calls."""
+        pages = ClaimPages(cast(Database, SimpleNamespace(dialect=dialect, fetch_all=no_rows)))
+        for number in range(count):
+            window = Window(f"invented {number}", 4, NOON_S, NOON_S + 3600)
+            assert await pages.read_joined(window, 0, 9, 0, b"|") is None
+        return sum(len(kept) for kept in vars(pages).values() if isinstance(kept, dict))
+
+    assert asyncio.run(ask(40_000)) <= 10_000

@@ -3,6 +3,7 @@
 import json
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,6 +164,38 @@ def test_without_an_answer_there_is_no_label_until_the_change_is_sent_again(
         printed_data(served, customer, {**body, **OTHER})["data"]["recipient"]["name"]
         == (OTHER["receiver_name"])
     )
+
+
+@pytest.mark.parametrize("then", ["unreachable", "refused"])
+def test_a_second_attempt_that_changes_nothing_does_not_settle_the_first(
+    served: Gateway, remote_store: Store, customer: Caller, tmp_path: Path, then: str
+) -> None:
+    carrier = FakeCarrier(tmp_path)
+    wp_code = connected_carrier(remote_store, carrier, **PATIENT)
+    body = request(wp_code)
+    object_id = issue(served, customer.token, body).data["objectId"]
+    carrier.misbehave("cut_after_commit", message=UPDATE, times=1)
+    assert reason(change(served, customer, object_id)) == "WAYBILL_CHANGING"
+    # As if the message could not arrive any more.
+    remote_store.run(f"UPDATE waybill SET changing_until_s = 1 WHERE object_id = '{object_id}'")
+    if then == "refused":
+        carrier.misbehave("refuse", message=UPDATE, reason="已揽收")
+        assert reason(change(served, customer, object_id)) == "WAYBILL_FINAL"
+    else:
+        assert carrier.stop() == 0
+        assert reason(change(served, customer, object_id)) == "CARRIER_UNREACHABLE"
+        # It was not sent, so the next one need not wait.
+        assert reason(change(served, customer, object_id)) == "CARRIER_UNREACHABLE"
+    # The carrier has the new receiver: neither a label nor print data shows the old one.
+    assert reason(label(served, customer, object_id)) == "WAYBILL_CHANGING"
+    for content in (body, {**body, **OTHER}):
+        assert reason(issue(served, customer.token, content)) == "WAYBILL_CHANGING"
+    if then == "refused":
+        carrier.misbehave("none")
+        assert change(served, customer, object_id).code == 0
+        assert label(served, customer, object_id).code == 0
+        assert printed_data(served, customer, {**body, **OTHER})
+        assert carrier.stop() == 0
 
 
 def test_a_change_and_a_label_at_once_never_disagree(

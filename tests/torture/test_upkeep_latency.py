@@ -35,7 +35,7 @@ _CHUNK = 1_000_000
 
 def _fill(store: Store) -> None:
     """Half of the rows are answers whose keys have expired, half are calls without a charge that
-    are older than their receipts are kept."""
+    are older than their receipts are kept. A server keeps calls until their month is over."""
     now_ms = Runtime().at_ms()
     for first in range(0, ROWS // 2, _CHUNK):
         last = min(first + _CHUNK, ROWS // 2) - 1
@@ -54,7 +54,7 @@ def _fill(store: Store) -> None:
         store.run(
             "INSERT INTO refused_call "
             "(account_id, request_id, at_ms, operation, code, reason, is_test) "
-            f"SELECT 'acc_old', 'r' || i, {now_ms - 3 * _DAY_MS} + i % 1000, 'orders', 100, 'x', "
+            f"SELECT 'acc_old', 'r' || i, {now_ms - 40 * _DAY_MS} + i % 1000, 'orders', 100, 'x', "
             f"0 FROM {numbers}"
         )
 
@@ -129,5 +129,5 @@ def test_upkeep_at_most_doubles_the_p99_of_paid_calls(
             f"\np99 alone {alone_ms:.1f} ms, beside upkeep {beside_ms:.1f} ms; {dropped} of "
             f"{ROWS // 2:,} each"
         )
-    assert keys < ROWS // 2
+    assert max(keys, refused) < ROWS // 2
     assert beside_ms <= 2 * alone_ms

@@ -197,6 +197,48 @@ def test_codes_are_limited_by_browser_and_from_everywhere(
         each.client.close()
 
 
+def test_browsers_known_before_the_factor_share_the_guesses_of_all(
+    store: Store, browser: Browser, gateway: Gateway
+) -> None:
+    """A thief of the password cannot collect known browsers before it is protected."""
+    who = new_owner(store)
+    thieves = [Browser(gateway) for _ in range(2)]
+    for each in (browser, *thieves):
+        send_password(each, who)
+    device = set_up(browser, who)
+    for each in thieves:
+        send_password(each, who)
+    for number in range(10):
+        attempt = Attempt("owner code", who.login, f"192.0.2.{number}")
+        store.do(
+            lambda database, attempt=attempt: count_attempt(  # type: ignore[misc]
+                database, attempt, int(time.time()), is_code=True
+            )
+        )
+    assert [send_code(each, who, WRONG).status_code for each in thieves] == [429, 429]
+    # The browser that has shown a code of this factor still has attempts of its own.
+    browser.send("/owner/sign-out")
+    send_password(browser, who)
+    assert send_code(browser, who, device.next_code()).url.path == "/owner"
+    for each in thieves:
+        each.client.close()
+
+
+def test_a_stolen_session_learns_nothing_from_confirming_again(
+    store: Store, browser: Browser
+) -> None:
+    who = new_owner(store)
+    send_password(browser, who)
+    path = "/owner/second-factor"
+    browser.open(path)
+    page = browser.send(path).text  # Begins.
+    secret = base64.b32decode(parse_qs(urlsplit(read_qr(page)).query)["secret"][0])
+    statuses = [browser.send(path, code=WRONG).status_code for _ in range(6)]
+    assert statuses == [403] * 5 + [429]
+    right = code_at(secret, int(time.time()) // STEP_S)
+    assert browser.send(path, code=right).status_code == 429
+
+
 def test_the_step_between_is_worth_nothing_elsewhere(
     store: Store, browser: Browser, other: Browser
 ) -> None:
@@ -232,6 +274,37 @@ def test_a_link_asks_for_the_code_too(store: Store, browser: Browser, gateway: G
     thief.client.close()
 
 
+def test_a_link_changes_no_password_that_a_person_has(store: Store, browser: Browser) -> None:
+    who = new_operator(store)
+    send_password(browser, who)
+    made = store.do(lambda database: new_link(database, RUNTIME, who.id))
+    link, other = f"/operator/enter?link={made.link}", "the password of a thief"
+    assert 'name="password"' not in browser.open(link).text
+    assert browser.send("/operator/enter", password=other).status_code == 409
+    assert is_in(browser, who)  # No session was ended.
+    browser.client.cookies.clear()
+    assert send_password(browser, who).url.path == "/operator"
+    browser.client.cookies.clear()
+    browser.open(link)  # It was not used up.
+    assert browser.send("/operator/enter").url.path == "/operator"
+
+
+def test_a_link_sets_no_password_before_the_code(store: Store, browser: Browser) -> None:
+    login = f"factor{next(_numbers)}{time.time_ns()}"
+    made = store.do(
+        lambda database: invite(database, RUNTIME, role=Role.OPERATOR, name="Li", login=login)
+    )
+    who = Someone("/operator", login, made.person.id)
+    browser.open(f"/operator/enter?link={made.link}")
+    browser.send("/operator/enter")
+    set_up(browser, who)
+    browser.client.cookies.clear()
+    made = store.do(lambda database: new_link(database, RUNTIME, who.id))
+    assert 'name="password"' not in browser.open(f"/operator/enter?link={made.link}").text
+    assert browser.send("/operator/enter", password=PASSWORD).status_code == 409
+    assert send_password(browser, who).status_code == 403
+
+
 def test_the_database_has_neither_the_secret_nor_a_code(store: Store, browser: Browser) -> None:
     who = new_owner(store)
     send_password(browser, who)
@@ -253,6 +326,8 @@ def test_an_operator_resets_the_factor_of_another_and_the_trail_says_so(
     set_up(other, operator)
     page = other.open("/operator/second-factors").text
     row = next(each for each in page.split("<tr>") if who.login in each)
+    chinese = other.client.get("/operator/second-factors", headers={"Accept-Language": "zh"}).text
+    assert "成员" in next(each for each in chinese.split("<tr>") if who.login in each)
     found = re.search(r'href="([^"]*/reset\?[^"]*)"', row)
     assert found is not None
     assert operator.id not in "".join(re.findall(r'href="([^"]*/reset\?[^"]*)"', page))

@@ -3,14 +3,15 @@
 A waybill from a pool is changed in one commit. A remote carrier is asked between two: the first
 reserves the waybill, so that no label shows one receiver while the carrier expects another. Without
 an answer it stays reserved for as long as the message may still arrive. Then the change can be sent
-again: it names the whole receiver, so the last one counts.
+again: it names the whole receiver, so the last one counts. Only a change that the carrier confirms
+ends the doubt: one that it declines, or that is not sent, says nothing about an earlier one.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, null, or_
+from sqlalchemy import BigInteger, bindparam, null
 
 from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
 from tollway.carriers.carriers import Carrier, find_carrier
@@ -48,20 +49,20 @@ _its_key = (
     waybill.c.state == "issued",
 )
 _until, _now = (bindparam(name, type_=BigInteger) for name in ("until_s", "now_s"))
-_RESERVE = Query(
+_reserve = (
     waybill.update()
-    .where(
-        *_its_key,
-        waybill.c.printed_at_s.is_(None),
-        or_(waybill.c.changing_until_s.is_(None), waybill.c.changing_until_s <= _now),
-    )
+    .where(*_its_key, waybill.c.printed_at_s.is_(None))
     .values(changing_until_s=_until)
 )
+_RESERVE = Query(_reserve.where(waybill.c.changing_until_s.is_(None)))
+_RESERVE_AGAIN = Query(_reserve.where(waybill.c.changing_until_s <= _now))
 _RELEASE = Query(
     waybill.update()
     .where(*_its_key, waybill.c.changing_until_s == _until)
-    .values(changing_until_s=null())
+    .values(changing_until_s=bindparam("before_s", type_=BigInteger))
 )
+# In doubt, but no message can arrive any more.
+_IN_DOUBT_S = 0
 _change = waybill.update().values(
     changing_until_s=null(),
     doubtful=bindparam("new_doubtful"),
@@ -71,6 +72,14 @@ _change = waybill.update().values(
 # A waybill of a pool is never reserved.
 _CHANGE = Query(_change.where(*_its_key, waybill.c.printed_at_s.is_(None)))
 _CHANGE_RESERVED = Query(_change.where(*_its_key, waybill.c.changing_until_s == _until))
+
+
+class _Reservation(NamedTuple):
+    """Until when a waybill is reserved, which is also what tells one reservation from others; and
+    what is left when it is released: None, or the doubt about an earlier change."""
+
+    until_s: int
+    before_s: int | None
 
 
 class Receiver(NamedTuple):
@@ -119,7 +128,7 @@ class ReceiverChanges:
         self, stored: StoredWaybill, to: Receiver, carrier: Carrier, opened: OpenedCarrierLink
     ) -> StoredWaybill:
         of, wait_s = stored.waybill, opened.link.settle_after_s
-        until_s = await self._database.write(lambda tx: self._reserve(tx, stored, wait_s))
+        reserved = await self._database.write(lambda tx: self._reserve(tx, stored, wait_s))
         label = self._label(stored)
         order = IssueOrder(
             ref_of(of),
@@ -132,38 +141,35 @@ class ReceiverChanges:
             connector = self._remotes.connector(carrier, opened)
             answer = await connector.update(order, of.number or "")
         except NotSentError:
-            await self._release(stored, until_s)
+            await self._release(stored, reserved)
             raise Refusal(Reason.CARRIER_UNREACHABLE) from None
         except ConnectorError:
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s) from None
         if isinstance(answer, Declined):
-            await self._release(stored, until_s)
+            await self._release(stored, reserved)
             why = Phrase(answer.reason.rstrip(".。"), answer.reason.rstrip(".。"))
             raise Refusal(Reason.WAYBILL_FINAL, why=why)
         return await self._database.write(
-            lambda tx: self._store(tx, stored, to, answer, until_s=until_s)
+            lambda tx: self._store(tx, stored, to, answer, until_s=reserved.until_s)
         )
 
-    async def _reserve(self, transaction: Transaction, stored: StoredWaybill, for_s: int) -> int:
-        """Reserves a waybill; until when, which is also what tells one reservation from others."""
+    async def _reserve(
+        self, transaction: Transaction, stored: StoredWaybill, for_s: int
+    ) -> _Reservation:
         of = stored.waybill
         now_s = await common_ms(transaction, self._runtime.at_ms()) // 1000
         until_s = now_s + for_s + 1
-        is_reserved = await transaction.execute(
-            _RESERVE,
-            of_account=of.account_id,
-            wanted=of.object_id,
-            now_s=now_s,
-            until_s=until_s,
-        )
-        if not is_reserved:
-            raise await self._refusal(transaction, stored, now_s)
-        return until_s
+        values = {"of_account": of.account_id, "wanted": of.object_id, "until_s": until_s}
+        if await transaction.execute(_RESERVE, **values):
+            return _Reservation(until_s, None)
+        if await transaction.execute(_RESERVE_AGAIN, **values, now_s=now_s):
+            return _Reservation(until_s, _IN_DOUBT_S)
+        raise await self._refusal(transaction, stored, now_s)
 
-    async def _release(self, stored: StoredWaybill, until_s: int) -> None:
+    async def _release(self, stored: StoredWaybill, reserved: _Reservation) -> None:
         of = stored.waybill
         await self._database.write_statement(
-            _RELEASE, of_account=of.account_id, wanted=of.object_id, until_s=until_s
+            _RELEASE, of_account=of.account_id, wanted=of.object_id, **reserved._asdict()
         )
 
     async def _store(

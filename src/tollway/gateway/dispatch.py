@@ -56,24 +56,26 @@ class Dispatcher:
 
     def _begin_all(self) -> None:
         waiting = self._waiting
-        for _ in range(len(waiting)):
-            self._begin(waiting.popleft())
-        # Before the last look: what is added after it is then due again.
-        self._is_due = False
-        if waiting:
-            self._is_due = True
-            self._loop.call_soon(self._begin_all)
+        try:
+            for _ in range(len(waiting)):
+                self._begin(waiting.popleft())
+        finally:
+            # Before the last look: what is added after it is then due again.
+            self._is_due = False
+            if waiting:
+                self._is_due = True
+                self._loop.call_soon(self._begin_all)
 
     def _begin(self, watcher: Watcher) -> None:
         try:
             self._go_on(watcher, self._application.begin(watcher.scope, watcher.proto.receive))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             watcher.err(error)
 
     def _charged(self, watcher: Watcher, charging: Charging, _: object) -> None:
         try:
             self._go_on(watcher, charging.then())
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             watcher.err(error)
 
     def _go_on(self, watcher: Watcher, progress: Progress | None) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import bindparam, func, or_, select
 
 from tollway.identity.passwords import StoredPassword, folded_login, hash_password
-from tollway.identity.second_factor import remove_factor
+from tollway.identity.second_factor import find_factor, remove_factor
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
@@ -199,22 +199,27 @@ async def _make_link(
 
 
 class OpenedSignInLink(msgspec.Struct, frozen=True):
-    """Whose link it is, and whether they have a password already."""
+    """Whose link it is, and whether they may choose a password: not if they have one already, and
+    not before the code of a second factor."""
 
     person: Person
-    has_password: bool
+    may_choose_password: bool
 
 
 async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink | None:
     """Whom a link signs in; None if it was used, has expired, or never was one."""
     row = await reader.fetch_one(_OPEN_LINK, wanted=_hash(text), now_s=int(now_s))
-    return None if row is None else OpenedSignInLink(_person(row[:-1]), row[-1] is not None)
+    if row is None:
+        return None
+    found = _person(row[:-1])
+    has_factor = await find_factor(reader, found.kind, found.id) is not None
+    return OpenedSignInLink(found, row[-1] is None and not has_factor)
 
 
 async def use_link(
     database: Database, text: str, password_hash: str | None, now_s: float
 ) -> Person | None:
-    """Uses a link up; a password is set if one was chosen. None if it does not hold."""
+    """Uses a link up; a password is set if one was chosen and may be. None if it does not hold."""
 
     async def work(transaction: Transaction) -> Person | None:
         opened = await open_link(transaction, text, now_s)
@@ -222,7 +227,7 @@ async def use_link(
             return None
         if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
             return None
-        if password_hash is not None:
+        if password_hash is not None and opened.may_choose_password:
             await _change_password(transaction, opened.person, password_hash, now_s)
         return opened.person
 

@@ -20,7 +20,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, insert
 from tollway.store.schema.identity import recovery_code, second_factor
 from tollway.store.sealing import Sealer
 
@@ -87,7 +87,15 @@ _confirmed = select(
 ).where(second_factor.c.confirmed_at_s.is_not(None))
 _ALL = Query(_confirmed.order_by(second_factor.c.kind, second_factor.c.login))
 _ONE = Query(_confirmed.where(*_its_key))
-_ADD = Query(second_factor.insert().values({c.name: bindparam(c.name) for c in second_factor.c}))
+_new = insert(second_factor).values({c.name: bindparam(c.name) for c in second_factor.c})
+# One statement: a factor that is confirmed at the same moment stays.
+_BEGIN = Query(
+    _new.on_conflict_do_update(
+        index_elements=[second_factor.c.kind, second_factor.c.subject_id],
+        set_={name: _new.excluded[name] for name in ("login", "sealed_secret", "last_step")},
+        where=second_factor.c.confirmed_at_s.is_(None),
+    )
+)
 _CONFIRM = Query(
     second_factor.update()
     .where(
@@ -142,12 +150,8 @@ async def begin_factor(database: Database, sealer: Sealer, holder: Holder) -> by
     secret = secrets.token_bytes(_SECRET_BYTES)
 
     async def work(transaction: Transaction) -> None:
-        row = await transaction.fetch_one(_FIND, **_key(holder))
-        if row is not None and row[1] is not None:
-            raise LedgerError("There is a second factor already: turn it off first.")
-        await transaction.execute(_REMOVE, **_key(holder))
-        await transaction.execute(
-            _ADD,
+        begun = await transaction.execute(
+            _BEGIN,
             kind=holder.kind,
             subject_id=holder.subject_id,
             login=holder.login,
@@ -155,6 +159,8 @@ async def begin_factor(database: Database, sealer: Sealer, holder: Holder) -> by
             confirmed_at_s=None,
             last_step=0,
         )
+        if not begun:
+            raise LedgerError("There is a second factor already: turn it off first.")
 
     await database.write(work)
     return secret
@@ -169,10 +175,13 @@ async def confirm_factor(
     database: Database, runtime: Runtime, sealer: Sealer, holder: Holder, code: str, now_s: int
 ) -> list[str] | None:
     """Has the second factor asked for from now on, and ends all sessions; returns the recovery
-    codes, or None if the code is wrong."""
+    codes, or None if the code is wrong, or it is asked for already."""
     row = await database.fetch_one(_FIND, **_key(holder))
-    step = None if row is None else _step(_opened(sealer, holder, row[0]), code, now_s, 0)
-    if row is None or step is None:
+    # A code of one that is in force is compared only where sign-ins are counted.
+    if row is None or row[1] is not None:
+        return None
+    step = _step(_opened(sealer, holder, row[0]), code, now_s, 0)
+    if step is None:
         return None
     sealed, codes = row[0], [_recovery_code() for _ in range(RECOVERY_CODES)]
 
@@ -244,8 +253,10 @@ async def reset_factor(database: Database, runtime: Runtime, holder: Holder) -> 
 
 
 async def remove_factor(transaction: Transaction, kind: str, subject_id: str) -> int:
+    # The factor first: this waits for a confirmation at the same moment, and then sees its codes.
+    removed = await transaction.execute(_REMOVE, of_kind=kind, of_subject=subject_id)
     await transaction.execute(_REMOVE_CODES, of_kind=kind, of_subject=subject_id)
-    return await transaction.execute(_REMOVE, of_kind=kind, of_subject=subject_id)
+    return removed
 
 
 async def list_factors(reader: Reader) -> list[ListedFactor]:

@@ -83,7 +83,11 @@ class Edge:
     def _charged(
         self, client: Client, then: Callable[[], Answer | Coroutine[Any, Any, Answer]]
     ) -> Answer | Coroutine[Any, Any, Answer]:
-        progress = then()
+        try:
+            progress = then()
+        except BaseException:
+            self.in_hand.discard(client)
+            raise
         if not isinstance(progress, Answer):
             return self._finish(client, progress, NO_BODY)
         self.in_hand.discard(client)

@@ -115,7 +115,7 @@ class Entrance:
                 "This link cannot be used",
                 "It was used before, has expired, or is incomplete. Ask for a new one.",
             )
-        fields = [] if opened.has_password else [_password_field(visit)]
+        fields = [_password_field(visit)] if opened.may_choose_password else []
         shown = Form(
             f"{self.home}/enter",
             say("Sign in"),
@@ -139,7 +139,14 @@ class Entrance:
                 most=PASSWORD_MAX,
             )
         text, password_hash = form.get("link", ""), None
-        if password and await open_link(self.database, text, self.web.now_s()):
+        opened = await open_link(self.database, text, self.web.now_s()) if password else None
+        if opened is not None:
+            if not opened.may_choose_password:
+                raise PageError(
+                    409,
+                    "This link changes no password",
+                    "You have a password or a second factor. Open the link again and sign in.",
+                )
             async with self.web.aside():
                 password_hash = await asyncio.to_thread(hash_password, password)
         found = await use_link(self.database, text, password_hash, self.web.now_s())

@@ -131,9 +131,11 @@ class SecondFactorPages(Generic[P]):
         )
         return self._ask(visit, self._signer.sign(ticket))
 
-    async def _let_in(self, attempt: Attempt, found: StoredPassword, path: str) -> Response:
+    async def _let_in(
+        self, attempt: Attempt, found: StoredPassword, path: str, factor_at_s: int = 0
+    ) -> Response:
         response = self._web.redirect(path)
-        await self._sessions.sign_in(response, attempt, found, self._web.now_s())
+        await self._sessions.sign_in(response, attempt, found, self._web.now_s(), factor_at_s)
         return response
 
     def _ask(self, visit: Visit[P], ticket: str, status: int = 200, problem: str = "") -> Response:
@@ -155,15 +157,20 @@ class SecondFactorPages(Generic[P]):
         found = await self._found(ticket, visit)
         if ticket is None or found is None:
             raise PageError(403, "Sign in again", "The time for the code is over.")
-        attempt = self._sessions.attempt(request, ticket.login)
         holder = Holder(ticket.kind, ticket.subject_id, ticket.login)
+        factor_at_s = await self._factor_at_s(holder)
+        attempt = self._sessions.attempt(request, ticket.login, factor_at_s)
         try:
             is_right = await self._is_right(attempt, holder, form.get("code", ""))
         except TooManyAttemptsError:
             return self._ask(visit, text, 429, TOO_MANY)
         if not is_right:
             return self._ask(visit, text, 403, _WRONG_CODE)
-        return await self._let_in(attempt, found, ticket.path)
+        return await self._let_in(attempt, found, ticket.path, factor_at_s)
+
+    async def _factor_at_s(self, holder: Holder) -> int:
+        found = await find_factor(self._database, holder.kind, holder.subject_id)
+        return 0 if found is None else found.confirmed_at_s
 
     async def _found(self, ticket: _Ticket | None, visit: Visit[P]) -> StoredPassword | None:
         """Of whom a ticket is; None if it is of another browser, too old, or the password was
@@ -206,8 +213,9 @@ class SecondFactorPages(Generic[P]):
             secret = await begin_factor(self._database, self._sealer, holder)
             return self._setting_up(visit, holder, secret)
         if form.get("step") == "confirm":
-            return await self._confirm(visit, person, form.get("code", ""))
-        attempt = self._sessions.attempt(request, person.login)
+            attempt = self._sessions.attempt(request, person.login)
+            return await self._confirm(visit, person, attempt, form.get("code", ""))
+        attempt = self._sessions.attempt(request, person.login, await self._factor_at_s(holder))
         try:
             is_right = await self._is_right(attempt, holder, form.get("code", ""))
         except TooManyAttemptsError:
@@ -217,17 +225,25 @@ class SecondFactorPages(Generic[P]):
         await end_factor(self._database, self._runtime(person), holder)
         return self._web.redirect(f"{self._own}?said=off")
 
-    async def _confirm(self, visit: Visit[P], person: P, code: str) -> Response:
+    async def _confirm(self, visit: Visit[P], person: P, attempt: Attempt, code: str) -> Response:
         say, holder = visit.view.say, _holder(person)
-        now_ms = await common_ms(self._database, int(self._web.now_s() * 1000))
-        codes = await confirm_factor(
-            self._database, self._runtime(person), self._sealer, holder, code, now_ms // 1000
-        )
+        now_s = await common_ms(self._database, int(self._web.now_s() * 1000)) // 1000
+        # No browser is known yet: none has shown a code of this factor.
+        counted = attempt._replace(kind=f"{attempt.kind} confirm", device="")
+        codes, problem, status = None, _WRONG_CODE, 403
+        try:
+            await count_attempt(self._database, counted, now_s, is_code=True)
+            codes = await confirm_factor(
+                self._database, self._runtime(person), self._sealer, holder, code, now_s
+            )
+        except TooManyAttemptsError:
+            problem, status = TOO_MANY, 429
         if codes is None:
             secret = await unconfirmed_secret(self._database, self._sealer, holder)
             if secret is None:
                 return self._web.redirect(self._own)
-            return self._setting_up(visit, holder, secret, say(_WRONG_CODE), 403)
+            return self._setting_up(visit, holder, secret, say(problem), status)
+        await forget_attempts(self._database, counted)
         # All sessions have ended, those of other browsers too: this one gets another.
         cookie = await start_session(self._database, person.kind, person.id, self._web.now_s())
         visit = Visit(cookie, person, view=visit.view)
@@ -244,6 +260,7 @@ class SecondFactorPages(Generic[P]):
         ]
         response = self._web.page(visit, say("The second factor is on"), blocks)
         self._sessions.remember(response, visit)
+        self._sessions.remember_device(response, person.login, now_s)
         return response
 
     def _setting_up(

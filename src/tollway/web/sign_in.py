@@ -65,11 +65,12 @@ class Visit(Generic[P]):
 
 
 class _Device(msgspec.Struct, frozen=True, array_like=True):
-    """A browser that has signed in with a login."""
+    """A browser that has signed in with a login, and of which second factor it has shown a code."""
 
     area: str
     login: str
     number: str
+    factor_at_s: int = 0
 
 
 class Sessions(Generic[P]):
@@ -112,26 +113,32 @@ class Sessions(Generic[P]):
         return self.visitor()
 
     async def sign_in(
-        self, response: Response, attempt: Attempt, who: StoredPassword, now_s: float
+        self,
+        response: Response,
+        attempt: Attempt,
+        who: StoredPassword,
+        now_s: float,
+        factor_at_s: int = 0,
     ) -> None:
         """Starts a session, and remembers that this browser has signed in with this login."""
         started = await start_session(self._database, who.kind, who.subject_id, now_s)
         self.remember(response, Visit(started))
         if not attempt.device:
-            device = _Device(self.area.name, attempt.login, secrets.token_hex(16))
-            self._set_cookie(
-                response, self._device_cookie, self._device_signer.sign(device), _DEVICE_S
-            )
+            self.remember_device(response, attempt.login, factor_at_s)
 
     async def sign_out(self, visit: Visit[P], now_s: float) -> Visit[P]:
         await end_session(self._database, visit.cookie, now_s)
         return self.visitor()
 
-    def attempt(self, request: Request, login: str) -> Attempt:
-        """What an attempt to sign in is counted under."""
+    def attempt(self, request: Request, login: str, factor_at_s: int | None = None) -> Attempt:
+        """What an attempt to sign in is counted under. For codes of the second factor that was
+        confirmed then, only a browser that has shown one of its codes is known: a thief of the
+        password may have collected others before."""
         login = folded_login(login)
         read = self._device_signer.read(request.cookies.get(self._device_cookie, ""), _Device)
         is_known = read is not None and (read.area, read.login) == (self.area.name, login)
+        if read is not None and factor_at_s is not None:
+            is_known = is_known and read.factor_at_s == factor_at_s
         forwarded_for = request.headers.get("x-forwarded-for", "").encode()
         peer = UNKNOWN if request.client is None else request.client.host
         address = client_address(peer, forwarded_for, self._proxies)
@@ -144,6 +151,11 @@ class Sessions(Generic[P]):
 
     def remember(self, response: Response, visit: Visit[P]) -> None:
         self._set_cookie(response, self._cookie, visit.cookie, LIFETIME_S)
+
+    def remember_device(self, response: Response, login: str, factor_at_s: int) -> None:
+        device = _Device(self.area.name, folded_login(login), secrets.token_hex(16), factor_at_s)
+        signed = self._device_signer.sign(device)
+        self._set_cookie(response, self._device_cookie, signed, _DEVICE_S)
 
     def _set_cookie(self, response: Response, name: str, value: str, lifetime_s: int) -> None:
         response.set_cookie(

@@ -49,6 +49,8 @@ _KEPT_MAX = 500_000
 _KEPT_OF_LIST = 64
 # How long after a read of a server's counts they are read again, if they changed meanwhile.
 _LEARN_AGAIN_S = 1.0
+# Of how many lists the time of that read is noted.
+_NOTED_MAX = 5_000
 
 _List = tuple[str, int]
 
@@ -230,6 +232,9 @@ class ClaimPages:
         now_s = monotonic()
         if key in self._known or now_s - self._learnt_s.get(key, -inf) < self._learn_again_s:
             return False
+        # Callers can ask for any number of lists that do not exist.
+        if len(self._learnt_s) >= _NOTED_MAX:
+            self._learnt_s.clear()
         self._learnt_s[key] = now_s
         rows = await self._database.fetch_all(
             self._all_hours, wanted_sid=sid, wanted_type=claim_type

@@ -78,7 +78,11 @@ _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
 class _CarriersRead(NamedTuple):
-    """The carriers that were read in one transaction: the waybills of a batch have few."""
+    """The carriers that were read in one transaction: the waybills of a batch have few.
+
+    It holds the transaction, even after its end, until the next one issues a waybill: otherwise a
+    new one could have the address of the old one, and be taken for it.
+    """
 
     transaction: Transaction
     found: dict[str, LinkedCarrier | None]
@@ -147,6 +151,10 @@ class WaybillHandler:
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
         """The waybill that was issued before, free of charge, with the same answer."""
+        changing_until_s = stored.waybill.changing_until_s
+        if changing_until_s is not None:
+            wait_s = max(1, changing_until_s - self._runtime.at_s())
+            raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)

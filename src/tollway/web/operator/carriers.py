@@ -1,6 +1,7 @@
 """Carriers, their pools of numbers, and waybills with their labels: printed again, cancelled."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
@@ -24,7 +25,7 @@ from tollway.ledger.holds import open_holds
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Block, Cell, Columns, Facts, Field, Form, Link, Notice, Picture
 from tollway.web.operator.attention import FEW_NUMBERS, SOON_DAYS
-from tollway.web.operator.tables import plain_table
+from tollway.web.operator.tables import plain_table, record
 from tollway.web.wording import grouped, sentence, sentences
 
 PATH = "/operator/carriers"
@@ -47,11 +48,35 @@ async def show_carriers(context: Context) -> Response:
 async def _carriers_page(context: Context, *first: Block) -> Response:
     say, database = context.say, context.database
     carriers = await list_carriers(database)
-    paces = await numbers_a_day(database, int(context.now_s))
-    links = {each.wp_code for each in await list_links(database)}
     pools = await list_pools(database)
+    known = await _carriers_table(context, carriers, pools)
+    own = [
+        [Cell(each.wp_code, "mono"), Cell(each.owner_id or ""), *_pool_cells(context, each, None)]
+        for each in pools
+        if each.owner_id is not None
+    ]
+    own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
+    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
+    waybills = plain_table(
+        context,
+        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
+        "",
+        say("Newest waybills"),
+    )
+    forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
+    blocks = [*first, known, *(of_shops if own else ()), forms]
+    return context.page(say("Carriers"), [*blocks, *await _holds(context), waybills])
+
+
+async def _carriers_table(
+    context: Context, carriers: Sequence[Carrier], pools: list[Pool]
+) -> Block:
+    say = context.say
+    paces = await numbers_a_day(context.database, int(context.now_s))
+    links = {each.wp_code for each in await list_links(context.database)}
     shared = {each.wp_code: each for each in pools if each.owner_id is None}
-    known = plain_table(
+    return plain_table(
         context,
         sentences("Carrier", "Name", "Delivers", "Numbers from", "Left", "Taken", "Lasts until"),
         [
@@ -72,21 +97,11 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
         ],
         "tollway carrier add CODE NAME",
     )
-    own = [
-        [Cell(each.wp_code, "mono"), Cell(each.owner_id or ""), *_pool_cells(context, each, None)]
-        for each in pools
-        if each.owner_id is not None
-    ]
-    own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
-    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
-    waybills = plain_table(
-        context,
-        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
-        "",
-        say("Newest waybills"),
-    )
-    loading = Form(
+
+
+def _numbers_form(context: Context, carriers: Sequence[Carrier]) -> Form:
+    say = context.say
+    return Form(
         f"{PATH}/numbers",
         say("Load numbers"),
         [
@@ -102,9 +117,6 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
         title=say("Load numbers"),
         is_folded=True,
     )
-    forms = Columns([loading, carrier_form(context, None)])
-    blocks = [*first, known, *(of_shops if own else ()), forms]
-    return context.page(say("Carriers"), [*blocks, *await _holds(context), waybills])
 
 
 def shown_area(context: Context, area: ServiceArea) -> str:
@@ -247,14 +259,23 @@ async def show_waybill(context: Context) -> Response:
     if waybill.request_id:
         href = address("/operator/request", id=waybill.request_id)
         facts.append((say("Request"), Cell(waybill.request_id, "mono", href)))
-    label = address(f"{WAYBILL}/label", **named, kind="png", preview="1")
+    label = address(f"{WAYBILL}/label", **named)
     blocks: list[Block] = [
         Columns(
             [
                 Facts(facts, say("Details")),
                 Picture(say("Label"), label, f"{waybill.wp_code} {number}"),
             ]
-        )
+        ),
+        Form(
+            f"{WAYBILL}/label",
+            say("Print"),
+            [Field("kind", say("Format"), "select", choices=[(k, k.upper()) for k in _TYPES])],
+            hidden=named,
+            title=say("Print the label"),
+            note=say("After that its receiver cannot be changed."),
+            is_line=True,
+        ),
     ]
     if waybill.state == "issued":
         blocks.append(
@@ -272,26 +293,28 @@ async def show_waybill(context: Context) -> Response:
         f"{waybill.wp_code} {number}",
         blocks,
         crumbs=[Link(say("Carriers"), PATH)],
-        actions=[
-            Link(
-                say("Print again: {kind}", kind=kind.upper()),
-                address(f"{WAYBILL}/label", **named, kind=kind),
-            )
-            for kind in ("pdf", "png", "zpl")
-        ],
     )
 
 
 _TYPES = {"pdf": "application/pdf", "png": "image/png", "zpl": "text/plain"}
 
 
-async def waybill_label(context: Context) -> Response:
-    kind = context.query("kind")
-    kind = kind if kind in _TYPES else "png"
-    vault = context.services.vault
+async def show_label(context: Context) -> Response:
+    """The label to look at, which leaves the waybill as it is."""
+    return await _drawn(context, await _waybill(context), "png")
+
+
+async def print_act(context: Context) -> Response:
+    kind = context.form.get("kind", "")
     stored = await _waybill(context)
-    if not context.query("preview"):
-        (stored,) = await print_waybills(context.database, [stored], context.runtime)
+    (stored,) = await print_waybills(context.database, [stored], context.runtime)
+    of = stored.waybill
+    await record(context, "waybill print", f"account {of.account_id}", {"number": of.number})
+    return await _drawn(context, stored, kind if kind in _TYPES else "png")
+
+
+async def _drawn(context: Context, stored: StoredWaybill, kind: str) -> Response:
+    vault = context.services.vault
 
     def drawn() -> bytes:
         label = label_of(stored.own_print_data(vault), vault.label_signer)
