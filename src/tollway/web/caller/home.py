@@ -48,7 +48,7 @@ async def show_home(context: Context) -> Response:
     balances = await list_balances(database, account.id)
     tokens = await list_tokens(database, account.id)
     since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
-    used = await usage_of_account(database, account.id, DAY_S, since_s)
+    used = await usage_of_account(database, account.id, since_s, context.web.zone)
     blocks: list[Block] = []
     if account.closed_at_s is not None:
         blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
