@@ -12,6 +12,9 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import WITH_COMPANIONS
 
+# Said of each loop over an export's file.
+FILE_NOTE = "A file that breaks off is read on after the last record that arrived."
+
 
 class Parameter(NamedTuple):
     """One parameter of a request. `kind` is text, texts, requests, whole, day or moment."""

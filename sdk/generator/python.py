@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from sdk.generator.model import (
+    FILE_NOTE,
     Described,
     Parameter,
     codes,
@@ -226,13 +227,10 @@ def _file_loop(each: Described, *, is_async: bool) -> str:
     return (
         f"\n    def {each.method}(self, *, {', '.join(map(_parameter, each.parameters))})"
         f" -> {iterator}[{each.loop.record}]:\n"
-        f"{_docstring(f'{each.operation.title}: all its records. {_FILE_NOTE}', each.parameters)}"
+        f"{_docstring(f'{each.operation.title}: all its records. {FILE_NOTE}', each.parameters)}"
         f"        return self._each(file_pages(self._core, {constant}, {each.loop.record}, "
         f"{each.loop.key!r}, {values}))\n"
     )
-
-
-_FILE_NOTE = "A file that breaks off is read on after the last record that arrived."
 
 
 def _parameter(each: Parameter) -> str:

@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from sdk.generator.model import (
+    FILE_NOTE,
     Described,
     Parameter,
     codes,
@@ -250,7 +251,7 @@ def _loop(each: Described) -> str:
 
 def _file_loop(each: Described) -> str:
     assert each.loop is not None
-    text = f"{each.operation.title}: all its records. {_FILE_NOTE}"
+    text = f"{each.operation.title}: all its records. {FILE_NOTE}"
     return "".join(
         [
             *_comment(textwrap.wrap(text, 90), "  "),
@@ -263,9 +264,6 @@ def _file_loop(each: Described) -> str:
             "    return this.each(pages);\n  }\n",
         ]
     )
-
-
-_FILE_NOTE = "A file that breaks off is read on after the last record that arrived."
 
 
 def _comment(lines: Sequence[str], indent: str) -> list[str]:

@@ -1,6 +1,7 @@
 """How long the stages of some calls took: chosen, written, found and dropped again."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,33 @@ def test_times_are_found_by_their_account_alone_and_dropped_after_days(
         return first, other, await stage_times(database, "acc_timed", old)
 
     assert store.do(work) == ({"route": 3, "settle": 2100}, {}, {})
+
+
+def test_a_call_that_ends_during_a_write_is_written_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_timings, "_WRITE_AFTER_S", 0)
+    stages = [StageTime("route", 3)]
+    first, second = an_id(_NOW_MS), an_id(_NOW_MS + 1)
+
+    async def work(database: Database) -> dict[str, int]:
+        is_writing, may_end = asyncio.Event(), asyncio.Event()
+        write = database.write
+
+        async def gated(work: Any) -> Any:
+            is_writing.set()
+            await may_end.wait()
+            return await write(work)
+
+        monkeypatch.setattr(database, "write", gated)
+        timings = CallTimings(database)
+        timings.add("acc_timed", first, stages)
+        running = timings._running
+        assert running is not None
+        await is_writing.wait()
+        timings.add("acc_timed", second, stages)
+        may_end.set()
+        await running
+        return await stage_times(database, "acc_timed", second)
+
+    assert store.do(work) == {"route": 3}

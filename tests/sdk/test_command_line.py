@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import stat
+import time
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,27 @@ def test_an_export_is_paid_once_and_its_file_goes_on_where_it_broke_off(
     assert sorted(each.name for each in tmp_path.glob("orders*")) == ["orders.jsonl"]
 
 
+def test_an_export_that_is_too_old_is_not_paid_again_unasked(
+    signed_in: Caller, world: Gateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    begun, partial = Path(f"{file}.export"), Path(f"{file}.part")
+    window = {"owner_id": SHOP.id, "start_time": "2020-01-01", "end_time": "2040-01-01"}
+    begun.write_text(json.dumps([window, "old", time.time() - 23.5 * 3600]))
+    partial.write_text('{"order_sn": "1"}\n')
+    before = credits_left(world.store, signed_in)
+    with pytest.raises(SystemExit):
+        main(["download", "orders", str(file), *(f"--{k}={v}" for k, v in window.items())])
+    assert f"older than a day: delete {begun} to pay for a new one" in capsys.readouterr().err
+    assert partial.exists() and credits_left(world.store, signed_in) == before
+
+
 def test_labels_are_saved_one_or_many(
-    signed_in: Caller, world: Gateway, today: date, tmp_path: Path
+    signed_in: Caller,
+    world: Gateway,
+    today: date,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     request = good_request(BY_NAME["waybills"], today)
     with Client(signed_in.token, world.base_url) as client:
@@ -106,6 +126,8 @@ def test_labels_are_saved_one_or_many(
     ):
         main(["label", str(tmp_path / name), *wanted])
         assert (tmp_path / name).read_bytes().startswith(start)
+        said = "1 label in" if len(wanted) == 1 else "2 labels in"
+        assert said in capsys.readouterr().err
 
 
 def test_the_balance_says_what_is_left_and_what_calls_cost(

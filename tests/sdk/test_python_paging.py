@@ -124,6 +124,28 @@ class _CuttingTransport(httpx.HTTPTransport):
         return response if self.files > 2 else _cut(response, response.read(), self.files)
 
 
+class _ChangingTransport(_CuttingTransport):
+    """Changes the order after which the file is asked for, the first two times."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        self.changed: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        after = request.url.params.get("after")
+        if after is not None and len(self.changed) < 2:
+            self.changed.append(after)
+            number = int(after.removeprefix("order-"))
+            change = {"order_status": 2, "updated_at": START_MS + 1}
+            put_orders(self._store, _orders(range(number, number + 1), **change))
+        response = httpx.HTTPTransport.handle_request(self, request)
+        if request.url.path.endswith("/file"):
+            self.files += 1
+            return _cut(response, response.read(), 1) if self.files == 1 else response
+        return response
+
+
 class _AsyncCuttingTransport(httpx.AsyncHTTPTransport):
     files = 0
 
@@ -173,3 +195,29 @@ def test_an_export_that_breaks_off_is_read_on_and_each_order_comes_once(
             return [each.order_sn async for each in client.iter_orders_export(**of)]
 
     assert asyncio.run(in_asyncio()) == expected
+
+
+def test_an_export_is_read_on_also_if_the_last_orders_changed_since(
+    shop: Gateway, tmp_path: Path
+) -> None:
+    put_orders(shop.store, _orders(range(2500)))
+    caller = new_shopper(shop.store)
+    window = {"start_time": START_MS, "end_time": START_MS + 2500 * _MINUTE_MS}
+    expected = [f"order-{n:06}" for n in reversed(range(2500))]
+    transport = _ChangingTransport(shop.store)
+    with Client(caller.token, shop.base_url, http=httpx.Client(transport=transport)) as client:
+        made = client.orders_export(owner_id=OWNER, **window)
+        of = {"owner_id": OWNER, "export_id": made.export_id}
+        found = [each.order_sn for each in client.iter_orders_export(**of)]
+        assert found == expected and len(set(transport.changed)) == 2
+
+        file = tmp_path / "orders.jsonl"
+        lines = [json.dumps({"order_sn": each}) + "\n" for each in expected]
+        Path(f"{file}.part").write_text("".join(lines[: 1 + expected.index(transport.changed[0])]))
+        count = download(
+            lambda after: client.iter_orders_export(**of, after=after), file, "order_sn"
+        )
+    saved = [json.loads(line)["order_sn"] for line in file.read_text("utf-8").splitlines()]
+    # A changed order comes with the cursor of the export, and no longer with its file.
+    assert saved == [each for each in expected if each not in transport.changed]
+    assert count == 2498

@@ -290,6 +290,56 @@ def test_ten_thousand_orders_are_given_once_each_while_others_arrive_and_change(
 
 
 @pytest.mark.sqlite
+def test_a_file_is_read_on_after_a_changed_record_and_waits_for_its_reader(run: Run) -> None:
+    script = """
+    const { createGzip } = await import("node:zlib");
+    const line = (name) => JSON.stringify({ order_sn: name }) + "\\n";
+    const lines = (...names) => names.map(line).join("");
+    const packed = async (first, second) => {
+      const gzip = createGzip();
+      gzip.write(first);
+      await new Promise((done) => gzip.flush(done));
+      const start = gzip.read();
+      gzip.end(second);
+      return [start, Buffer.concat(await gzip.toArray())];
+    };
+    const asked = [];
+    let cut;
+    const send = async (url, { signal }) => {
+      const after = new URL(url).searchParams.get("after");
+      asked.push(after);
+      if (after === "c") {
+        const refusal = { code: 100, msg: "It changed.", msec: 1, time: 1, data: {} };
+        return new Response(JSON.stringify(refusal));
+      }
+      const [start, end] = after === null
+        ? await packed(lines("a", "b", "c"), lines("d"))
+        : await packed(lines("d"), lines("e"));
+      const body = new ReadableStream({
+        start(controller) {
+          cut = (reason) => controller.error(reason);
+          signal.addEventListener("abort", () => cut(signal.reason));
+          controller.enqueue(start);
+          const finish = () => { controller.enqueue(end); controller.close(); };
+          if (after !== null) setTimeout(finish, 1500);
+        },
+      });
+      return new Response(body, { headers: { "content-type": "application/gzip" } });
+    };
+    const options = { token: "t", baseUrl: "http://x", fetch: send, timeoutMs: 1000 };
+    const client = new tollway.Client(options);
+    const found = [];
+    for await (const order of client.iterOrdersExport({ owner_id: "1", export_id: "1" })) {
+      found.push(order.order_sn);
+      if (order.order_sn === "c") cut("cut");
+      // For longer than the gateway may be silent.
+      if (order.order_sn === "d") await new Promise((done) => setTimeout(done, 2000));
+    }
+    print([found, asked]);"""
+    assert run(script) == [[["a", "b", "c", "d", "e"], [None, "c", "b"]]]
+
+
+@pytest.mark.sqlite
 def test_long_numbers_stay_exact_and_texts_as_they_are(package: Path, run: Run) -> None:
     script = """
     const { readJson } = await import("./node_modules/tollway-client/dist/json.js");

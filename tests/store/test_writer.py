@@ -67,10 +67,15 @@ def test_work_that_awaits_something_foreign_fails_clearly_and_leaves_nothing(
     async def work(database: OpenDatabase) -> None:
         async def foreign(transaction: Transaction) -> None:
             await transaction.execute(ADD, product_id="a")
-            await asyncio.sleep(0)
+            try:
+                await asyncio.sleep(0)
+            finally:
+                ended.append("foreign")
 
-        with pytest.raises(RuntimeError, match="awaited something other than its transaction"):
+        ended: list[str] = []
+        with pytest.raises(RuntimeError, match="must not wait") as raised:
             await database.write(foreign)
+        assert raised.value and ended == ["foreign"]
         assert await stored(database) == 0
         assert await database.write(adds("a")) == 1
 

@@ -326,6 +326,8 @@ def test_an_operator_resets_the_factor_of_another_and_the_trail_says_so(
     set_up(other, operator)
     page = other.open("/operator/second-factors").text
     row = next(each for each in page.split("<tr>") if who.login in each)
+    chinese = other.client.get("/operator/second-factors", headers={"Accept-Language": "zh"}).text
+    assert "成员" in next(each for each in chinese.split("<tr>") if who.login in each)
     found = re.search(r'href="([^"]*/reset\?[^"]*)"', row)
     assert found is not None
     assert operator.id not in "".join(re.findall(r'href="([^"]*/reset\?[^"]*)"', page))

@@ -8,6 +8,7 @@ implementation for both.
 import json
 import random
 import uuid
+from collections import deque
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -21,6 +22,8 @@ _FIRST_DELAY_S = 0.5
 _DELAY_MAX_S = 20.0
 # From a proxy in front of the gateway.
 _PASSING = (429, 502, 503, 504)
+# From how many lines of a file, at most, it is tried to go on.
+_LINES_BACK_MAX = 30
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,12 @@ class Core:
         self, operation: Operation, values: Mapping[str, Any], took: Callable[[bytes], str]
     ) -> Generator[Any, Any, None]:
         """Yields the lines of a file of gzip JSON Lines as pages. One that breaks off is asked for
-        again after its last whole line, of which `took` says the name."""
+        again after its last whole line, of which `took` says the name.
+
+        A line whose record changed since the export is refused as that, and is no longer in the
+        file: then it is asked for after the line before."""
         values, attempt = dict(values), 0
+        given: deque[bytes] = deque(maxlen=_LINES_BACK_MAX)
         while True:
             delay_s = self._pacer.reserve(operation.name)
             if delay_s > 0:
@@ -150,9 +157,16 @@ class Core:
                 while not reading.is_whole:
                     outcome = yield Read()
                     if lines := reading.add(outcome):
+                        given.extend(lines)
                         values["after"], attempt = took(lines[-1]), 0
                         yield Page(lines)
                 return
+            except errors.ParameterError:
+                if len(given) < 2:
+                    raise
+                given.pop()
+                values["after"] = took(given[-1])
+                continue
             except errors.TollwayError as error:
                 if attempt >= self._retries or not _is_passing(error):
                     raise

@@ -27,7 +27,7 @@ _EXPORTS = {
     "orders": ("orders_export", "iter_orders_export", "order_sn"),
     "claims": ("coupon_claims_export", "iter_coupon_claims_export", "couponCode"),
 }
-# The gateway keeps exports and keys for a day.
+# The gateway keeps exports and keys for a day; an hour less, so that the file can still be read.
 _EXPORT_KEPT_S = 23 * 3600
 _NOT_OPTIONS = ("self", "idempotency_key", "headers")
 
@@ -156,7 +156,7 @@ def _export(given: argparse.Namespace, method: str) -> None:
             count = export(_counted(records), given.file)
         except ValueError as error:
             raise _UsageError(str(error)) from None
-    print(f"\r{count:,} records are in {given.file}.", file=sys.stderr)
+    print(f"\r{_number(count, 'record')} in {given.file}.", file=sys.stderr)
 
 
 def _download(given: argparse.Namespace, name: str) -> None:
@@ -173,7 +173,9 @@ def _download(given: argparse.Namespace, name: str) -> None:
         begun = file.with_name(f"{file.name}.export")
         # With the same key the same export is answered, which was paid once.
         made = getattr(client, method)(**parameters, idempotency_key=_key_of(begun, parameters))
-        print(f"{made.records:,} records, {made.withholding_money:,} paid.", file=sys.stderr)
+        print(
+            f"{_number(made.records, 'record')}, {made.withholding_money:,} paid.", file=sys.stderr
+        )
         of = {"export_id": made.export_id}
         if "owner_id" in parameters:
             of["owner_id"] = parameters["owner_id"]
@@ -181,17 +183,22 @@ def _download(given: argparse.Namespace, name: str) -> None:
             lambda after: _counted(getattr(client, loop)(**of, after=after)), file, key
         )
     begun.unlink()
-    print(f"\r{count:,} records are in {file}.", file=sys.stderr)
+    print(f"\r{_number(count, 'record')} in {file}.", file=sys.stderr)
 
 
 def _key_of(begun: Path, parameters: "dict[str, Any]") -> str:
-    """The key of an export that was begun before and can still be read, or else a new one."""
+    """The key of the export that was begun before, or else a new one."""
     if begun.exists():
         its_parameters, key, at_s = json.loads(begun.read_text(encoding="utf-8"))
         if its_parameters != parameters:
             raise _UsageError(f"{begun} is of another export: finish that one, or delete it.")
-        if time.time() < at_s + _EXPORT_KEPT_S:
-            return str(key)
+        if time.time() >= at_s + _EXPORT_KEPT_S:
+            its_file = begun.with_suffix("")
+            raise _UsageError(
+                f"The export of {its_file} is older than a day: "
+                f"delete {begun} to pay for a new one."
+            )
+        return str(key)
     key = str(uuid.uuid4())
     # Another export is of another moment: nothing of a former one's file may be in it.
     begun.with_suffix(".part").unlink(missing_ok=True)
@@ -214,7 +221,11 @@ def _label(given: argparse.Namespace) -> None:
         else:
             content = client.account.waybills_labels(object_ids=given.object_id).content
     file.write_bytes(base64.b64decode(content))
-    print(f"{len(given.object_id)} labels are in {file}.", file=sys.stderr)
+    print(f"{_number(len(given.object_id), 'label')} in {file}.", file=sys.stderr)
+
+
+def _number(count: int, of: str) -> str:
+    return f"{count:,} {of}" if count == 1 else f"{count:,} {of}s"
 
 
 def _counted(records: Iterator[Any]) -> Iterator[Any]:

@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Optional
 
+from tollway_client.errors import ParameterError
+
 _ROWS_AT_ONCE = 5000
 
 
@@ -92,7 +94,8 @@ def download(records_after: Callable[[Optional[str]], Iterator[Any]], path: Path
 
     `records_after` reads the export after the record that it is given, or from the first; `key` is
     the field that names a record. If it fails, also because the program was ended, calling it again
-    goes on after the last record that was saved.
+    goes on after the last record that was saved. If that one changed since the export, the file is
+    read from the first again, which is free.
 
         download(
             lambda after: client.iter_orders_export(
@@ -105,11 +108,23 @@ def download(records_after: Callable[[Optional[str]], Iterator[Any]], path: Path
     partial = path.with_name(f"{path.name}.part")
     last, count = _saved(partial)
     after = None if last is None else str(json.loads(last)[key])
+    try:
+        count += _append(records_after(after), partial)
+    except ParameterError:
+        if after is None:
+            raise
+        partial.unlink()
+        count = _append(records_after(None), partial)
+    partial.replace(path)
+    return count
+
+
+def _append(records: Iterator[Any], partial: Path) -> int:
+    count = 0
     with partial.open("a", encoding="utf-8") as file:
-        for record in records_after(after):
+        for record in records:
             file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
             count += 1
-    partial.replace(path)
     return count
 
 

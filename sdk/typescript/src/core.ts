@@ -2,6 +2,7 @@
 
 import {
   type Envelope,
+  ParameterError,
   RefusedError,
   ThrottledError,
   TollwayError,
@@ -18,6 +19,8 @@ const FIRST_DELAY_MS = 500;
 const DELAY_MAX_MS = 20_000;
 // From a proxy in front of the gateway.
 const PASSING = [429, 502, 503, 504];
+// From how many records of a file, at most, it is tried to go on.
+const RECORDS_BACK_MAX = 30;
 
 /** Where an operation is, and how its parameters travel. */
 export interface Operation {
@@ -100,7 +103,8 @@ export class Core {
 
   /**
    * The records of an export's file. One that breaks off is asked for again after the last record
-   * that arrived, which `key` names.
+   * that arrived, which `key` names. One that changed since the export is refused as that, and is no
+   * longer in the file: then it is asked for after the record before.
    */
   protected async *file<T>(
     operation: Operation,
@@ -109,17 +113,25 @@ export class Core {
     options: CallOptions = {},
   ): AsyncGenerator<Page<T>> {
     let values = request;
+    let given: T[] = [];
     for (let attempt = 0; ; attempt += 1) {
       await wait(this.pacer.reserve(operation.name), options.signal);
       try {
         for await (const records of recordsOf<T>(await this.open(operation, values, options))) {
-          values = { ...values, after: records[records.length - 1]?.[key] };
+          given = [...given, ...records].slice(-RECORDS_BACK_MAX);
+          values = { ...values, after: given[given.length - 1]?.[key] };
           attempt = 0;
           yield { records };
         }
         return;
       } catch (error) {
         options.signal?.throwIfAborted();
+        if (error instanceof ParameterError && given.length > 1) {
+          given.pop();
+          values = { ...values, after: given[given.length - 1]?.[key] };
+          attempt = 0;
+          continue;
+        }
         if (attempt >= this.retries || !isPassing(error)) throw error;
         await wait(delayMs(attempt, error), options.signal);
       }
@@ -135,9 +147,8 @@ export class Core {
     const silence = new AbortController();
     const giveUp = (): void => silence.abort(new Error("There was no answer in time."));
     let timer = setTimeout(giveUp, this.timeoutMs);
-    const close = (): void => clearTimeout(timer);
-    const heard = (): void => {
-      clearTimeout(timer);
+    const disarm = (): void => clearTimeout(timer);
+    const arm = (): void => {
       timer = setTimeout(giveUp, this.timeoutMs);
     };
     const [url, init] = requestOf(this.baseUrl, operation, values, this.headers);
@@ -149,10 +160,10 @@ export class Core {
       if (response.headers.get("content-type") !== "application/gzip" || response.body === null) {
         throw refused(envelopeOf(response, await response.text()), response);
       }
-      heard();
-      return { body: response.body, heard, close };
+      disarm();
+      return { body: response.body, arm, disarm };
     } catch (cause) {
-      close();
+      disarm();
       if (options.signal?.aborted || cause instanceof TollwayError) throw cause;
       throw new TransportError(`No answer: ${String(cause)}`, { cause });
     }

@@ -3,11 +3,11 @@
 import { TransportError } from "./errors.js";
 import { readJson } from "./json.js";
 
-/** A file that is being read. `heard` is called for each piece that arrives. */
+/** A file that is being read. A read has to end in time while it is armed. */
 export interface OpenedFile {
   body: ReadableStream<Uint8Array>;
-  heard: () => void;
-  close: () => void;
+  arm: () => void;
+  disarm: () => void;
 }
 
 /** Unpacks a file of gzip JSON Lines. Throws TransportError if it breaks off. */
@@ -21,17 +21,19 @@ export async function* recordsOf<T>(file: OpenedFile): AsyncGenerator<T[]> {
   let rest = "";
   try {
     for (;;) {
+      // Not while the caller works on the records that it has.
+      file.arm();
       const { done, value } = await reader.read().catch((cause: unknown) => {
         throw new TransportError(`The file broke off: ${String(cause)}`, { cause });
       });
+      file.disarm();
       if (done) return;
-      file.heard();
       const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
       if (lines.length > 0) yield lines.map((line) => readJson(line) as T);
     }
   } finally {
-    file.close();
+    file.disarm();
     // Also if the loop ends in the middle. A stream that failed cannot be cancelled.
     await reader.cancel().catch(() => undefined);
   }

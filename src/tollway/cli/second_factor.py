@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tollway.cli.command import Session, add_group, command
@@ -10,7 +11,7 @@ from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import argument
 from tollway.identity.passwords import folded_login
 from tollway.identity.people import MEMBER, OPERATOR
-from tollway.identity.second_factor import list_factors, reset_factor
+from tollway.identity.second_factor import ListedFactor, list_factors, reset_factor
 from tollway.ledger import LedgerError
 
 commands = typer.Typer()
@@ -25,10 +26,19 @@ class Who(StrEnum):
     OWNER = "owner"
 
 
+def _who(factor: ListedFactor) -> Who:
+    """An owner is a shop or a user, and no two owners have the same login."""
+    return Who(factor.kind) if factor.kind in (OPERATOR, MEMBER) else Who.OWNER
+
+
 @command(factors, "list")
 async def list_(session: Session) -> Output:
     """List who has a second factor."""
-    found = await list_factors(await session.open())
+    found = [
+        # By the word that `reset` takes.
+        msgspec.structs.replace(each, kind=_who(each).value)
+        for each in await list_factors(await session.open())
+    ]
     table = Table(
         ("kind", "login", "since", "recovery codes left"),
         [(each.kind, each.login, Time(each.confirmed_at_s), each.recovery_codes) for each in found],
@@ -46,8 +56,7 @@ async def reset(
     """Take a lost second factor away: the password alone signs in again."""
     database = await session.open()
     for each in await list_factors(database):
-        kind = each.kind if each.kind in (OPERATOR, MEMBER) else Who.OWNER
-        if (kind, each.login) == (who, folded_login(login)):
+        if (_who(each), each.login) == (who, folded_login(login)):
             await reset_factor(database, session.runtime, each.holder)
             return Output(each, f"{each.login} signs in without a code now.")
     raise LedgerError(

@@ -2,8 +2,15 @@
 the reference, and in the sandbox."""
 
 from tollway.contract.decoding import declared_fields
+from tollway.contract.language import Phrase
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason, Refusal
+
+# The ends of windows, as operations name them.
+_WINDOWS = {
+    "start": ("startTime", "start_time", "from_date"),
+    "end": ("endTime", "end_time", "to_date"),
+}
 
 
 def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
@@ -12,9 +19,9 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "field": "name",
         "other": "name",
         "known": "name",
-        "expected": "another value",
-        "problem": "it is empty",
-        "part": "request",
+        "expected": Phrase("another value", "其他值"),
+        "problem": Phrase("it is empty", "为空"),
+        "part": Phrase("request", "请求"),
         "limit": 10,
         "limit_s": 10,
         "left": 0,
@@ -22,15 +29,15 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "today": "2026-01-01",
         "allowed": operation.method,
         "fields": "name",
-        "owner": "shop",
+        "owner": Phrase("shop", "店铺"),
         "start": "startTime",
         "end": "endTime",
         "span_s": 700_000,
         "operations": operation.name,
         "address": "203.0.113.7",
         "most": 100,
-        "unit": "calls",
-        "why": "its label was printed",
+        "unit": Phrase("calls", "调用次数"),
+        "why": Phrase("its label was printed", "面单已打印"),
         "wait_s": 60,
     }
     fields = declared_fields(operation.request_type)
@@ -50,10 +57,3 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
     if reason is Reason.BODY_TOO_LARGE:
         values["limit"] = operation.body_max_bytes
     return Refusal(reason, **values)
-
-
-# The ends of windows, as operations name them.
-_WINDOWS = {
-    "start": ("startTime", "start_time", "from_date"),
-    "end": ("endTime", "end_time", "to_date"),
-}

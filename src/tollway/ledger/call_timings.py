@@ -88,8 +88,10 @@ class CallTimings:
 
     async def _write_later(self) -> None:
         try:
-            await asyncio.sleep(_WRITE_AFTER_S)
-            await self._write()
+            # Calls that are added during a write start no task of their own.
+            while self._waiting:
+                await asyncio.sleep(_WRITE_AFTER_S)
+                await self._write()
         except StoreError as error:
             logger.warning("the times of some calls are lost: %s", error)
         finally:

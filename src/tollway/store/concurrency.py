@@ -79,8 +79,10 @@ class SingleFlight(Generic[T]):
 def run_at_once(work: Awaitable[T]) -> T:
     """Runs async work that need not wait for anything, without a task: what an embedded database
     does, by itself or in a transaction."""
+    running = cast(Coroutine[Any, Any, T], work)
     try:
-        cast(Coroutine[Any, Any, T], work).send(None)
+        running.send(None)
     except StopIteration as finished:
         return cast(T, finished.value)
-    raise RuntimeError("work in a transaction awaited something other than its transaction")
+    running.close()
+    raise RuntimeError("work that must not wait awaited something")

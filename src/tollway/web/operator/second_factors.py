@@ -9,6 +9,7 @@ from tollway.web.pages import PageError
 from tollway.web.wording import sentences
 
 PATH = "/operator/second-factors"
+_KINDS = {each: each for each in sentences("operator", "member", "shop", "user")}
 
 
 async def show_factors(context: Context) -> Response:
@@ -19,7 +20,7 @@ async def show_factors(context: Context) -> Response:
         reset = address(f"{PATH}/reset", kind=each.kind, id=each.subject_id)
         rows.append(
             [
-                Cell(each.kind),
+                Cell(say(_KINDS[each.kind])),
                 Cell(each.login, "mono"),
                 context.time(each.confirmed_at_s),
                 context.number(each.recovery_codes),
