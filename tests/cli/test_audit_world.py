@@ -15,6 +15,7 @@ from tests.support.stores import Store
 from tests.support.waybills import request as waybill_request
 from tollway.audit.report import CHECKS
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
+from tollway.operations.product_analysis.demo import fill_figures
 from tollway.operations.waybills.demo import WP_CODE
 
 CALLS_OF_EACH = 2
@@ -85,6 +86,7 @@ FREE = (
     "(SELECT min(number) FROM waybill_number "
     "WHERE is_taken = 0 AND wp_code = (SELECT wp_code FROM waybill LIMIT 1))"
 )
+NEWEST_DAY = "day = (SELECT max(day) FROM product_day)"
 ONE_USE = "request_id = (SELECT min(request_id) FROM consent_use)"
 COPIED = "account_id, owner_id, wp_code, state, asked_at_s, issued_at_s, fingerprints, sealed"
 COPY_OF_WAYBILL = (
@@ -181,6 +183,28 @@ SABOTAGE = {
         "WHERE hour = (SELECT max(hour) FROM coupon_claim_hour)",
         {"claims_miscounted"},
     ),
+    "a figure of a product is raised": (
+        f"UPDATE product_figure SET visitors = visitors + 1 WHERE {NEWEST_DAY} "
+        "AND name = (SELECT max(name) FROM product_figure)",
+        {"day_parts_differ"},
+    ),
+    "a source of a product is deleted": (
+        f"DELETE FROM product_figure WHERE {NEWEST_DAY} "
+        "AND name = (SELECT min(name) FROM product_figure)",
+        {"day_parts_differ"},
+    ),
+    "the keywords of a product are answered as search terms": (
+        f"UPDATE product_day_parts SET searches = keywords WHERE {NEWEST_DAY}",
+        {"day_parts_differ"},
+    ),
+    "the parts of a day are deleted": (
+        f"DELETE FROM product_day_parts WHERE {NEWEST_DAY}",
+        {"day_parts_missing"},
+    ),
+    "the figures of a day are deleted": (
+        f"DELETE FROM product_figure WHERE {NEWEST_DAY}",
+        {"day_parts_left"},
+    ),
 }
 
 
@@ -257,3 +281,13 @@ def test_orders_that_their_counts_do_not_know_are_named(
     breaches = tollway("audit", "--json").json["breaches"]
     assert {breach["name"] for breach in breaches} == {"orders_miscounted"}
     assert len(breaches) >= 2
+
+
+def test_every_day_of_a_product_is_compared(tollway: Command, world: Store, today: date) -> None:
+    """Of more figures than are read at once."""
+    world.do(lambda database: fill_figures(database, products=1, days=100, last=today))
+    assert tollway("audit").status == 0
+    world.run("UPDATE product_day_parts SET sources = keywords")
+    breaches = tollway("audit", "--json").json["breaches"]
+    days = [day for (day,) in world.run("SELECT day FROM product_day ORDER BY day")]
+    assert [int(each["difference"].partition(", day ")[2][:8]) for each in breaches] == days

@@ -4,28 +4,16 @@ import time
 
 from tests.cli.conftest import Command
 from tests.cli.test_trail import acts_of
-from tests.support.ledger import RUNTIME
+from tests.support.second_factors import new_factor
 from tests.support.stores import Store
-from tollway.identity.second_factor import (
-    STEP_S,
-    Holder,
-    begin_factor,
-    code_at,
-    confirm_factor,
-    find_factor,
-)
+from tollway.identity.second_factor import STEP_S, Holder, find_factor
 from tollway.store.database import Database
-from tollway.store.sealing import Sealer
 
 
 def test_a_lost_second_factor_is_reset(tollway: Command, ledger_store: Store) -> None:
     async def set_up(database: Database) -> None:
-        now_s, sealer = int(time.time()), Sealer({1: bytes(32)}, 1)
         for kind in ("operator", "shop"):
-            holder = Holder(kind, "1", "ada")
-            secret = await begin_factor(database, sealer, holder)
-            code = code_at(secret, now_s // STEP_S)
-            assert await confirm_factor(database, RUNTIME, sealer, holder, code, now_s)
+            await new_factor(database, Holder(kind, "1", "ada"), int(time.time()) // STEP_S)
 
     ledger_store.do(set_up)
     listed = tollway("second-factor", "list", "--json").json

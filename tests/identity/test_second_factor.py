@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ledger import RUNTIME
+from tests.support.second_factors import SEALER, new_factor
 from tests.support.stores import Store
 from tollway.identity import second_factor
 from tollway.identity.second_factor import (
@@ -24,10 +25,8 @@ from tollway.identity.second_factor import (
 from tollway.ledger import LedgerError
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database
-from tollway.store.sealing import Sealer
 
 _numbers = count(1)
-_SEALER = Sealer({1: bytes(32)}, 1)
 
 
 # The vectors of appendix B, of whose eight digits a device shows the last six.
@@ -56,10 +55,8 @@ async def _with_factor(database: Database) -> tuple[Holder, bytes, list[str], in
     """A person with a second factor that was confirmed at a step of time."""
     number = next(_numbers)
     holder, step = Holder("shop", f"{number}", f"shop{number}"), int(time.time()) // STEP_S
-    secret = await begin_factor(database, _SEALER, holder)
-    code = code_at(secret, step)
-    codes = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
-    assert codes is not None and len(set(codes)) == RECOVERY_CODES
+    secret, codes = await new_factor(database, holder, step)
+    assert len(set(codes)) == RECOVERY_CODES
     return holder, secret, codes, step
 
 
@@ -69,7 +66,7 @@ def test_a_code_counts_around_its_half_minute_and_only_once(new_store: Store) ->
 
         async def used(of_step: int, at_step: int) -> bool:
             code = code_at(secret, of_step)
-            return await use_code(database, _SEALER, holder, code, at_step * STEP_S)
+            return await use_code(database, SEALER, holder, code, at_step * STEP_S)
 
         assert not await used(step, step)  # It confirmed the factor.
         assert not await used(step + 10, step + 8)
@@ -87,7 +84,7 @@ def test_one_code_at_the_same_moment_is_accepted_once(new_store: Store) -> None:
         holder, secret, codes, step = await _with_factor(database)
         for typed in (code_at(secret, step + 1), codes[0]):
             tries = (
-                use_code(database, _SEALER, holder, typed, step * STEP_S + STEP_S) for _ in range(5)
+                use_code(database, SEALER, holder, typed, step * STEP_S + STEP_S) for _ in range(5)
             )
             assert sorted(await asyncio.gather(*tries)) == [False] * 4 + [True]
 
@@ -99,13 +96,13 @@ def test_a_recovery_code_is_read_as_people_type_it_and_is_of_one_person(new_stor
         holder, _, codes, step = await _with_factor(database)
         other, _, _, _ = await _with_factor(database)
         now_s = step * STEP_S
-        assert not await use_code(database, _SEALER, other, codes[0], now_s)
+        assert not await use_code(database, SEALER, other, codes[0], now_s)
         typed = f" {codes[0].upper().replace('-', ' ')} "
-        assert await use_code(database, _SEALER, holder, typed, now_s)
+        assert await use_code(database, SEALER, holder, typed, now_s)
         found = await find_factor(database, holder.kind, holder.subject_id)
         assert found is not None and found.recovery_codes == RECOVERY_CODES - 1
         for wrong in ("", "-", "1234567", "１２３４５６", "x" * 6):
-            assert not await use_code(database, _SEALER, holder, wrong, now_s)
+            assert not await use_code(database, SEALER, holder, wrong, now_s)
 
     new_store.do(work)
 
@@ -113,13 +110,13 @@ def test_a_recovery_code_is_read_as_people_type_it_and_is_of_one_person(new_stor
 def test_a_factor_that_was_not_confirmed_is_not_asked_for(new_store: Store) -> None:
     async def work(database: Database) -> None:
         holder, step = Holder("shop", "9", "nine"), int(time.time()) // STEP_S
-        first = await begin_factor(database, _SEALER, holder)
-        second = await begin_factor(database, _SEALER, holder)
+        first = await begin_factor(database, SEALER, holder)
+        second = await begin_factor(database, SEALER, holder)
         assert await find_factor(database, "shop", "9") is None
-        assert not await use_code(database, _SEALER, holder, code_at(second, step), step * STEP_S)
+        assert not await use_code(database, SEALER, holder, code_at(second, step), step * STEP_S)
         for secret, is_right in ((first, False), (second, True), (second, False)):
             code = code_at(secret, step)
-            made = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+            made = await confirm_factor(database, RUNTIME, SEALER, holder, code, step * STEP_S)
             assert (made is not None) == is_right
 
     new_store.do(work)
@@ -133,7 +130,7 @@ def test_a_factor_that_is_on_compares_no_code_to_confirm_it(
         compared: list[object] = []
         monkeypatch.setattr(second_factor, "_step", lambda *given: compared.append(given))
         code = code_at(secret, step + 1)
-        made = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+        made = await confirm_factor(database, RUNTIME, SEALER, holder, code, step * STEP_S)
         assert made is None and not compared
 
     new_store.do(work)
@@ -149,13 +146,13 @@ def test_a_factor_that_is_confirmed_meanwhile_keeps_its_codes_or_loses_both(
 
     async def other(database: Database) -> None:
         if act == "begin":
-            await begin_factor(database, _SEALER, holder)
+            await begin_factor(database, SEALER, holder)
         else:
             await end_factor(database, RUNTIME, holder)
 
     async def work(database: Database) -> None:
         step = int(time.time()) // STEP_S
-        secret = await begin_factor(database, _SEALER, holder)
+        secret = await begin_factor(database, SEALER, holder)
         others: list[asyncio.Task[None]] = []
 
         async def recorded(*given: object) -> None:
@@ -165,7 +162,7 @@ def test_a_factor_that_is_confirmed_meanwhile_keeps_its_codes_or_loses_both(
 
         monkeypatch.setattr(second_factor, "record_act", recorded)
         code = code_at(secret, step)
-        codes = await confirm_factor(database, RUNTIME, _SEALER, holder, code, step * STEP_S)
+        codes = await confirm_factor(database, RUNTIME, SEALER, holder, code, step * STEP_S)
         assert codes is not None
         (outcome,) = await asyncio.gather(*others, return_exceptions=True)
         found = await find_factor(database, holder.kind, holder.subject_id)
@@ -174,10 +171,10 @@ def test_a_factor_that_is_confirmed_meanwhile_keeps_its_codes_or_loses_both(
             assert found is not None and found.recovery_codes == RECOVERY_CODES
         else:
             assert outcome is None and found is None
-            again = await begin_factor(database, _SEALER, holder)
+            again = await begin_factor(database, SEALER, holder)
             await confirm_factor(
-                database, RUNTIME, _SEALER, holder, code_at(again, step), step * STEP_S
+                database, RUNTIME, SEALER, holder, code_at(again, step), step * STEP_S
             )
-            assert not await use_code(database, _SEALER, holder, codes[0], step * STEP_S)
+            assert not await use_code(database, SEALER, holder, codes[0], step * STEP_S)
 
     new_store.do(work)

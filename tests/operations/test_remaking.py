@@ -1,19 +1,28 @@
 """Ready records: they are the answer without what is each call's own, and can be made again."""
 
+import asyncio
 from datetime import date
 from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
 from tests.support.gateway import Gateway
 from tests.support.orders import sealer_of
 from tests.support.stores import Store
+from tollway.audit.check import Breach
+from tollway.audit.product_analysis import DAY_PARTS
+from tollway.intake.loading import store_records
 from tollway.operations.catalogue import BY_NAME, SUBJECTS
+from tollway.operations.product_analysis.ready import remake_all
+from tollway.operations.product_analysis.schema import product_day_parts, product_figure
+from tollway.operations.product_analysis.storage import FigureLoader, FigureRow
 from tollway.operations.remaking import Remade, remake
 from tollway.operations.subject import Subject
-from tollway.store.database import Database
+from tollway.store.database import Database, Transaction
+from tollway.store.query import Query
 
 READY = [each for each in SUBJECTS if each.ready is not None]
 
@@ -65,6 +74,68 @@ def test_records_that_were_made_by_other_rules_are_replaced_beside_the_traffic(
         assert ask(gateway, operation, caller.token, asked).data == right
     finally:
         gateway.stop()
+
+
+def test_parts_of_a_products_day_are_made_again_beside_the_traffic(
+    world: Store, today: date
+) -> None:
+    operation, caller = BY_NAME["product_analysis"], all_operations_caller(world)
+    before = sorted(world.run("SELECT * FROM product_day_parts"))
+    assert len(before) == 2
+    assert world.do(remake_all) == Remade(2, 0)
+    gateway = Gateway(world)
+    try:
+        asked = good_request(operation, today)
+        world.run("UPDATE product_day_parts SET sources = keywords")
+        wrong = ask(gateway, operation, caller.token, asked).data
+        world.run("DELETE FROM product_day_parts WHERE day = (SELECT min(day) FROM product_day)")
+        world.run(
+            "INSERT INTO product_day_parts SELECT 'none', day, sources, keywords, searches "
+            "FROM product_day_parts"
+        )
+        assert world.do(remake_all) == Remade(3, 3)
+        assert sorted(world.run("SELECT * FROM product_day_parts")) == before
+        right = ask(gateway, operation, caller.token, asked).data
+    finally:
+        gateway.stop()
+    assert wrong["trafficSource"] == wrong["keywords"] == right["keywords"]
+    assert right["trafficSource"] not in ([], wrong["trafficSource"])
+
+
+WAITING = Query(
+    text(
+        "SELECT FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+)
+
+
+@pytest.mark.postgresql
+def test_parts_are_not_made_again_of_figures_that_a_load_is_just_changing(world: Store) -> None:
+    def source(visitors: int) -> FigureRow:
+        return product_figure, ("busy", 20260101, "source", "x", visitors, 1, 1, 1)
+
+    async def work(database: Database) -> list[Breach]:
+        await store_records(database, FigureLoader(), [source(10)])
+        await database.write_statement(Query(product_day_parts.update().values(keywords=b"[1]")))
+        is_stored, may_commit = asyncio.Event(), asyncio.Event()
+
+        async def load(transaction: Transaction) -> None:
+            await FigureLoader().store(transaction, [source(20)])
+            is_stored.set()
+            await may_commit.wait()
+
+        loading = asyncio.create_task(database.write(load))
+        await is_stored.wait()
+        remaking = asyncio.create_task(remake_all(database))
+        async with asyncio.timeout(30):
+            while not remaking.done() and not await database.fetch_all(WAITING):
+                pass
+        may_commit.set()
+        await asyncio.gather(loading, remaking)
+        return (await DAY_PARTS.run(database, 0))[1]
+
+    assert world.do(work) == []
 
 
 @pytest.mark.parametrize("name", ["orders", "coupon_claims", "promotion_material"])

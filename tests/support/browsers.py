@@ -7,6 +7,10 @@ import httpx
 
 from tests.support.consent import PASSWORD
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
+from tests.support.stores import Store
+from tollway.identity.people import Invitation, ensure_operator, new_link
+from tollway.store.database import Database
 
 HEADERS = {
     "content-security-policy": (
@@ -53,3 +57,20 @@ class Browser:
 
     def sign_in(self, login: str, password: str = PASSWORD) -> httpx.Response:
         return self.send("/owner/sign-in", login=login, password=password)
+
+
+def operator_link(store: Store) -> str:
+    """What signs the first operator in once."""
+
+    async def work(database: Database) -> Invitation:
+        first = await ensure_operator(database, RUNTIME)
+        return await new_link(database, RUNTIME, first.id)
+
+    return store.do(work).link
+
+
+def shown_secret(page: str) -> str:
+    """What a page shows once, such as a new token."""
+    found = re.search(r'<div class="secret"><code id="[^"]*">([^<]+)</code>', page)
+    assert found is not None
+    return html.unescape(found[1])

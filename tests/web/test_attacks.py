@@ -4,12 +4,11 @@ import time
 
 import pytest
 
-from tests.support.browsers import Browser
+from tests.support.browsers import Browser, operator_link
 from tests.support.consent import PASSWORD, new_asker, new_person
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller
 from tests.support.stores import Store
-from tests.web.test_operator import operator_link
 from tollway.identity.people import Role, invite, set_person_password
 from tollway.ledger.entries import top_up
 

@@ -15,12 +15,12 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, sync_playwright
 
+from tests.support.browsers import operator_link
 from tests.support.consent import PASSWORD, ask, new_asker, new_person
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
 from tests.web.test_caller import new_member
-from tests.web.test_operator import operator_link
 from tollway.ledger.accounts import open_account
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 

@@ -8,11 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.browsers import Browser
+from tests.support.browsers import Browser, shown_secret
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.stores import Store
-from tests.web.test_operator import shown_secret
 from tollway.identity.people import Invitation, Role, invite
 from tollway.ledger.clients import sweep_client_tokens
 

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.browsers import Browser
+from tests.support.browsers import Browser, operator_link, shown_secret
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
-from tollway.identity.people import Role, ensure_operator, invite, new_link
+from tollway.identity.people import Role, invite
 from tollway.ledger.accounts import open_account
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import first_id, time_of
@@ -19,27 +19,6 @@ from tollway.ledger.usage import DAY_S, roll_up, usage_of_account
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.database import Database
 from tollway.telemetry.metrics import Metrics
-
-
-def operator_link(store: Store) -> str:
-    async def work(database):  # type: ignore[no-untyped-def]
-        first = await ensure_operator(database, RUNTIME)
-        return await new_link(database, RUNTIME, first.id)
-
-    return store.do(work).link
-
-
-@pytest.fixture
-def operator(store: Store, browser: Browser) -> Browser:
-    browser.open(f"/operator/enter?link={operator_link(store)}")
-    assert "Overview" in browser.send("/operator/enter").text
-    return browser
-
-
-def shown_secret(page: str) -> str:
-    found = re.search(r'<div class="secret"><code id="[^"]*">([^<]+)</code>', page)
-    assert found is not None
-    return html.unescape(found[1])
 
 
 def test_a_link_signs_in_once_and_only_when_its_form_is_sent(

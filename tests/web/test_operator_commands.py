@@ -1,19 +1,12 @@
 """What a command does to an account, an operation, a carrier or a source, a page can do too."""
 
 import time
-from typing import Any
 
-import pytest
-import typer
-from typer.core import TyperGroup
-
-from tests.support.browsers import Browser
+from tests.support.browsers import Browser, shown_secret
+from tests.support.commands import all_commands
 from tests.support.ledger import Caller
 from tests.support.stores import Store
 from tests.support.waybills import new_carrier
-from tests.web.test_operator import operator_link, shown_secret
-from tollway.cli.lazy import LazyCommand
-from tollway.cli.main import app
 from tollway.web.operator.pages import PAGES
 
 _ACCOUNT, _CARRIER, _SHOP = "/operator/account", "/operator/carrier", "/operator/shop"
@@ -87,25 +80,9 @@ _TERMINAL_ONLY = {
 }
 
 
-def _commands(command: Any, name: str = "") -> set[str]:
-    if isinstance(command, LazyCommand):
-        command = command.load()
-    if not isinstance(command, TyperGroup):
-        return {name}
-    inner = command.commands.items()
-    return {each for word, of in inner for each in _commands(of, f"{name} {word}".strip())}
-
-
 def test_every_command_has_a_page_or_needs_a_terminal() -> None:
-    assert _commands(typer.main.get_command(app)) == {*_PAGE_OF, *_TERMINAL_ONLY}
+    assert all_commands().keys() == {*_PAGE_OF, *_TERMINAL_ONLY}
     assert set(_PAGE_OF.values()) <= {each.path for each in PAGES}
-
-
-@pytest.fixture
-def operator(store: Store, browser: Browser) -> Browser:
-    browser.open(f"/operator/enter?link={operator_link(store)}")
-    browser.send("/operator/enter")
-    return browser
 
 
 def confirmed(operator: Browser, path: str, **fields: str) -> str:

@@ -17,7 +17,6 @@ from tests.support.ledger import RUNTIME
 from tests.support.orders import order
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
-from tests.web.test_operator import operator_link
 from tollway.intake.rejects import keep_rejects, sealed_reject
 from tollway.store.database import StoreError
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, note_run
@@ -30,13 +29,6 @@ from tollway.web.operator.data import import_act
 from tollway.web.uploads import Upload
 
 LARGE_BYTES = 12_000_000
-
-
-@pytest.fixture
-def operator(store: Store, browser: Browser) -> Browser:
-    browser.open(f"/operator/enter?link={operator_link(store)}")
-    browser.send("/operator/enter")
-    return browser
 
 
 def _until(operator: Browser, path: str, text: str) -> str:

@@ -20,6 +20,7 @@ from tollway.audit.holds import (
 )
 from tollway.audit.ledger import BALANCES, UnitFigures, unit_figures
 from tollway.audit.orders import ORDER_CHANGES, ORDER_DAYS, ORDER_HOURS, ORDERS_ONCE
+from tollway.audit.product_analysis import DAY_PARTS
 from tollway.audit.trail import TRAIL
 from tollway.audit.usage import USAGE
 from tollway.audit.waybill_charges import WAYBILL_CHARGES, WAYBILLS_PAID
@@ -55,6 +56,7 @@ CHECKS = (
     ORDER_DAYS,
     CODES_ONCE,
     CLAIM_HOURS,
+    DAY_PARTS,
     TRAIL,
     USAGE,
 )

@@ -76,9 +76,15 @@ async def remake(session: Session) -> Output:
     await note_act(database, session.runtime, "records remake begin", subject)
     found = []
     for each in SUBJECTS:
-        if each.ready is not None and each.records is not None:
+        if each.records is None:
+            continue
+        if each.ready is not None:
             made = await remake_ready(database, sealer, each.ready)
-            found.append((each.records.name, made.read, made.changed))
+        elif each.remake is not None:
+            made = await each.remake(database)
+        else:
+            continue
+        found.append((each.records.name, made.read, made.changed))
     columns = ("records", "read", "changed")
     value = [dict(zip(columns, each, strict=True)) for each in found]
     await note_act(database, session.runtime, "records remake", subject, value)

@@ -1,11 +1,12 @@
 """`tollway reconcile` and `tollway hold`: waybills without an answer, and credits that are held."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.reconciling import Reconciler
+from tollway.carriers.reconciling import Finding, Reconciler
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import LimitOption, option
@@ -13,6 +14,7 @@ from tollway.cli.waybill import vault_of
 from tollway.ledger.holds import open_holds
 from tollway.ledger.trail import note_act
 from tollway.store.clock import common_ms
+from tollway.store.database import Database
 
 commands = typer.Typer()
 holds = add_group(commands, "hold")
@@ -51,22 +53,30 @@ async def reconcile(
         reconciler = Reconciler(database, remotes, vault, session.runtime)
         if decide is None:
             findings = await reconciler.settle_all()
-            settled = [
-                {
-                    "carrier": each.waybill.wp_code,
-                    "order": each.waybill.order_sn,
-                    "outcome": each.outcome,
-                    "number": each.number,
-                }
-                for each in findings
-                if not each.is_waiting
-            ]
-            if settled:
-                await note_act(database, session.runtime, "reconcile", "waybills", settled)
+            await _note_settled(database, session, findings)
         else:
             findings = [await reconciler.decide(decide, carrier, number, session.runtime)]
     finally:
         await remotes.close()
+    return _output(findings)
+
+
+async def _note_settled(database: Database, session: Session, findings: Sequence[Finding]) -> None:
+    settled = [
+        {
+            "carrier": each.waybill.wp_code,
+            "order": each.waybill.order_sn,
+            "outcome": each.outcome,
+            "number": each.number,
+        }
+        for each in findings
+        if not each.is_waiting
+    ]
+    if settled:
+        await note_act(database, session.runtime, "reconcile", "waybills", settled)
+
+
+def _output(findings: Sequence[Finding]) -> Output:
     table = Table(
         ("carrier", "order", "shop", "asked", "outcome", "number"),
         [

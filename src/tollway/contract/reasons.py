@@ -377,6 +377,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
     """
 
     def __init__(self, reason: Reason, *, data: object = None, **values: object) -> None:
+        # The attribute behind `name`, which is looked up in Python.
         super().__init__(reason._name_)
         self.reason = reason
         self.data = data

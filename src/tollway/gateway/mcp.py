@@ -44,22 +44,16 @@ _INSTRUCTIONS = (
     "costs. Failed calls cost nothing. An answer with code 302 has a link that the shop's owner "
     "must open to approve."
 )
+_ENDPOINTS = {each.name: each for each in ACCOUNT_OPERATIONS}
 # What goes with the operations, under the names of its tools. Those of a waybill take the objectId
 # of the answer that issued it.
 _MORE_TOOLS: dict[str, Operation] = {
     "orders_by_number": ORDERS_BY_NUMBER,
-    **{
-        tool: operation
-        for operation in ACCOUNT_OPERATIONS
-        for tool, name in (
-            ("waybill_state", "account_waybills"),
-            ("waybill_label", "account_waybills_label"),
-            ("waybill_receiver", "account_waybills_receiver"),
-            ("waybill_cancel", "account_waybills_cancel"),
-            ("balance", "account_balance"),
-        )
-        if operation.name == name
-    },
+    "balance": _ENDPOINTS["account_balance"],
+    "waybill_state": _ENDPOINTS["account_waybills"],
+    "waybill_label": _ENDPOINTS["account_waybills_label"],
+    "waybill_cancel": _ENDPOINTS["account_waybills_cancel"],
+    "waybill_receiver": _ENDPOINTS["account_waybills_receiver"],
 }
 
 

@@ -10,7 +10,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query
+from tollway.store.query import Query, contains_pattern
 from tollway.store.schema.accounts import account
 from tollway.store.schema.ledger import balance
 from tollway.store.versions import directory_changed
@@ -98,9 +98,8 @@ async def list_accounts(reader: Reader) -> list[Account]:
 
 async def search_accounts(reader: Reader, text: str, after: str, most: int) -> list[Account]:
     """Accounts whose name contains a text, or with this id, by name; those after a name."""
-    escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = await reader.fetch_all(
-        _PAGE, pattern=f"%{escaped}%", wanted=text, after=after, most=most
+        _PAGE, pattern=contains_pattern(text), wanted=text, after=after, most=most
     )
     return [Account(*row) for row in rows]
 

@@ -20,7 +20,7 @@ from tollway.intake.loading import RecordKind
 from tollway.ledger.charges import Act
 from tollway.ledger.runtime import Runtime
 from tollway.operations.demo_data import DemoPart
-from tollway.operations.remaking import ReadyRecords
+from tollway.operations.remaking import ReadyRecords, Remade
 from tollway.settings import Settings
 from tollway.store.database import Database, Transaction
 from tollway.store.months import Month
@@ -101,12 +101,14 @@ class Companion:
 @dataclass(frozen=True)
 class Subject:
     """One operation, its handler, its records, how they are made ready, how long they are kept,
-    its demo data, and its companions."""
+    its demo data, and its companions. What is ready of several records together is made again by
+    `remake`."""
 
     operation: Operation
     make_handler: Callable[[Services], Handler]
     records: RecordKind | None = None
     ready: ReadyRecords | None = None
+    remake: Callable[[Database], Awaitable[Remade]] | None = None
     retained: Retained | None = None
     demo: DemoPart | None = None
     companions: tuple[Companion, ...] = ()

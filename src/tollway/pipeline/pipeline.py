@@ -100,7 +100,7 @@ class _Route:
     def __init__(self, stages: tuple[Stage, ...], enveloper: Enveloper) -> None:
         self.stages = stages
         self.enveloper = enveloper
-        # Those of a call without any of their headers, which the others let pass.
+        # The stages of a call that has none of these headers: the left-out ones would do nothing.
         self.usual = tuple(each for each in stages if not isinstance(each, _FOR_HEADERS))
 
         # The same for a call whose stages are timed, if any of its kind is.
@@ -121,6 +121,31 @@ def _timed(stage: Stage) -> Stage:
         return stage(call)
 
     return run
+
+
+def _account_route(
+    parts: Parts, authenticate: Authenticate, throttle: Throttle, enveloper: Enveloper
+) -> _Route:
+    account = AccountParts(
+        parts.database,
+        parts.links,
+        Runtime(),
+        parts.settings.zone,
+        parts.vault,
+        parts.remotes,
+        Addresses(parts.settings.webhook_internal_hosts.split(",")),
+        style_of(parts.settings),
+        parts.settings.call_timeout_s,
+    )
+    stages = (
+        Route(ACCOUNT_OPERATIONS),
+        authenticate,
+        throttle,
+        PermitAccount(),
+        Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
+        PerformAccount(make_handlers(account), throttle),
+    )
+    return _Route(stages, enveloper)
 
 
 class Pipeline:
@@ -170,32 +195,11 @@ class Pipeline:
         self._by_path |= {
             each.path: self._to_batch for each in WITH_COMPANIONS if each.batch_of is not None
         }
-        account = AccountParts(
-            parts.database,
-            parts.links,
-            Runtime(),
-            parts.settings.zone,
-            parts.vault,
-            parts.remotes,
-            Addresses(parts.settings.webhook_internal_hosts.split(",")),
-            style_of(parts.settings),
-            parts.settings.call_timeout_s,
-        )
         # Neither the account API nor asking for a receipt costs anything.
-        self._to_account = _Route(
-            (
-                Route(ACCOUNT_OPERATIONS),
-                self.authenticate,
-                throttle,
-                PermitAccount(),
-                Decode(ACCOUNT_OPERATIONS, parts.settings.zone),
-                PerformAccount(make_handlers(account), throttle),
-            ),
-            Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
-        )
+        free = Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped)
+        self._to_account = _account_route(parts, self.authenticate, throttle, free)
         self._to_receipt = _Route(
-            (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)),
-            Enveloper(throttle, parts.recorder, _record_nothing, mapped=mapped),
+            (RouteReceipt(), self.authenticate, throttle, ReadReceipt(parts.database)), free
         )
 
     def run(self, call: Call) -> Progress:

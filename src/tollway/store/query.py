@@ -17,7 +17,16 @@ from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 # INSERT with ON CONFLICT, for both dialects: SQLite's loads in a quarter of the time.
-__all__ = ["CompiledQuery", "Insert", "Query", "Steps", "StepsQuery", "insert", "upsert"]
+__all__ = [
+    "CompiledQuery",
+    "Insert",
+    "Query",
+    "Steps",
+    "StepsQuery",
+    "contains_pattern",
+    "insert",
+    "upsert",
+]
 
 _PLAIN_WORD = re.compile("[a-z0-9_]*")
 
@@ -111,6 +120,12 @@ class StepsQuery(Query):
     ) -> None:
         super().__init__(statement)
         self.steps = steps
+
+
+def contains_pattern(text: str) -> str:
+    """What LIKE finds a text by, in lower case, with a backslash as the escape."""
+    escaped = text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
 
 
 def upsert(table: Table) -> Query:

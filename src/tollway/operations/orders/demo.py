@@ -66,12 +66,21 @@ class _Parts(NamedTuple):
     tag_name: str | None
 
 
-# All of a draw's row that is the same on every day: the time of day, the end of the number, how
-# long until it must ship; what is sealed; the ready order before the number, up to the times, and
-# after them; and the columns in three runs.
-_Form = tuple[
-    int, str, int, bytes, bytes, bytes, bytes, tuple[object, ...], int, tuple[object, ...]
-]
+class _Form(NamedTuple):
+    """All of a draw's row that is the same on every day."""
+
+    time_ms: int
+    number_end: str
+    ship_ms: int
+    to_seal: bytes
+    # The ready order: before the number, up to the times, and after them.
+    head: bytes
+    middle: bytes
+    end: bytes
+    # Columns that follow each other in a row.
+    goods: tuple[object, ...]
+    pay_fen: int
+    remarked: tuple[object, ...]
 
 
 class RowMaker:
@@ -100,17 +109,16 @@ class RowMaker:
 
     def _day(self, day: MadeDay, forms: Sequence[_Form], change_no: int) -> Iterator[OrderRow]:
         owner_id, begins_ms, start, status, changed_ms = day[:5]
-        numbers = [start + form[1] for form in forms]
+        numbers = [start + form.number_end for form in forms]
         sealed = self._sealer.seal_many(
             [
-                (form[3], receiver_context(owner_id, number))
+                (form.to_seal, receiver_context(owner_id, number))
                 for form, number in zip(forms, numbers, strict=True)
             ]
         )
         for form, number, its_sealed in zip(forms, numbers, sealed, strict=True):
-            time_ms, _, ship_ms, _, head, middle, end, goods, pay_fen, remarked = form
-            confirm_ms = begins_ms + time_ms
-            last_ship_ms = confirm_ms + ship_ms
+            confirm_ms = begins_ms + form.time_ms
+            last_ship_ms = confirm_ms + form.ship_ms
             change_no += 1
             times = b'%d,"confirm_time":%d' % (last_ship_ms, confirm_ms)
             row = (
@@ -119,13 +127,13 @@ class RowMaker:
                 number,
                 confirm_ms + changed_ms,
                 status,
-                *goods,
+                *form.goods,
                 last_ship_ms,
-                pay_fen,
-                *remarked,
+                form.pay_fen,
+                *form.remarked,
                 change_no,
                 its_sealed,
-                b"".join((head, number.encode(), middle, times, end)),
+                b"".join((form.head, number.encode(), form.middle, times, form.end)),
             )
             # The class's own constructor takes three times as long.
             yield tuple.__new__(OrderRow, row)
@@ -143,7 +151,7 @@ class RowMaker:
             draw.pieces,
             draw.ship_days != SHIP_DAYS,
         )
-        return (
+        return _Form(
             draw.time_ms,
             draw.number_end,
             draw.ship_days * DAY_MS,

@@ -5,6 +5,7 @@ from tollway.operations.demo_data import DemoPart
 from tollway.operations.product_analysis.demo import fill, world_records
 from tollway.operations.product_analysis.handler import ProductAnalysisHandler
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
+from tollway.operations.product_analysis.ready import remake_all
 from tollway.operations.product_analysis.storage import FigureLoader
 from tollway.operations.subject import Services, Subject
 from tollway.store.sealing import Sealer
@@ -26,5 +27,6 @@ SUBJECT = Subject(
         help="Load products and their daily figures; loading a file again changes nothing.",
         make_loader=_loader,
     ),
+    remake=remake_all,
     demo=DemoPart(fill, world_records),
 )

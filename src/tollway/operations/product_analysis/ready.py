@@ -1,41 +1,46 @@
 """The parts of a product's day as they are answered: encoded when they are stored, and not with
 every call."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from functools import partial
 from itertools import groupby, islice
-from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any
 
-from sqlalchemy import Integer, String, bindparam, cast, column, select, values
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    cast,
+    column,
+    exists,
+    func,
+    select,
+    tuple_,
+    values,
+)
 
 from tollway.contract.envelope import encode_data
 from tollway.operations.product_analysis.operation import KeywordEntry, SearchEntry, TrafficEntry
 from tollway.operations.product_analysis.schema import product_day_parts, product_figure
-from tollway.store.database import Row, Transaction
+from tollway.operations.remaking import Remade
+from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.many_rows import upserts
 from tollway.store.query import Query
+from tollway.store.versions import figures_changed
 
 _RATE_FLOOR = 0.01
-_ASKED_AT_ONCE = 32
+_ASKED_AT_ONCE = 64
 
 ProductDay = tuple[str, int]
 _NO_DAY: ProductDay = ("", 0)
 
 
-class PartFigures(NamedTuple):
-    """The share of one source, keyword or search term in a day's figures."""
-
-    product_id: str
-    day: int
-    kind: str
-    name: str
-    visitors: int
-    buyers: int
-    pieces_ordered: int
-    page_views: int
-
-
-_of_day, _by_name, _by_visitors = itemgetter(0, 1), attrgetter("name"), attrgetter("visitors")
+_of_day, _by_name, _by_visitors = itemgetter(0, 1), itemgetter(3), itemgetter(4)
 _asked = (
     values(column("product_id", String), column("day", Integer))
     # A server takes parameters in such a list for texts.
@@ -47,68 +52,115 @@ _asked = (
     )
     .cte("asked")
 )
-_PARTS = Query(
-    select(*(product_figure.c[name] for name in PartFigures._fields))
-    .join_from(
-        _asked,
-        product_figure,
-        (product_figure.c.product_id == _asked.c.product_id)
-        & (product_figure.c.day == _asked.c.day),
+
+
+def _of_asked(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
+    is_asked = (table.c.product_id == _asked.c.product_id) & (table.c.day == _asked.c.day)
+    return select(*columns).join_from(_asked, table, is_asked)
+
+
+_key = (product_figure.c.product_id, product_figure.c.day)
+_FIGURES = Query(_of_asked(product_figure, *product_figure.c).order_by(*_key))
+_HOW_MANY = Query(_of_asked(product_figure, *_key, func.count()).group_by(*_key))
+_PARTS = Query(_of_asked(product_day_parts, *product_day_parts.c))
+_last = tuple_(bindparam("last_product", type_=String), bindparam("last_day", type_=Integer))
+_NEXT_DAYS = Query(
+    select(*_key).where(tuple_(*_key) > _last).distinct().order_by(*_key).limit(_ASKED_AT_ONCE)
+)
+_parts_key = (product_day_parts.c.product_id, product_day_parts.c.day)
+_has_no_figures = ~exists().where(_key[0] == _parts_key[0], _key[1] == _parts_key[1])
+_WITHOUT_FIGURES = Query(select(*_parts_key).where(_has_no_figures).limit(_ASKED_AT_ONCE))
+_REMOVE = Query(
+    product_day_parts.delete().where(
+        *(column == bindparam(f"old_{column.name}") for column in _parts_key), _has_no_figures
     )
-    .order_by(product_figure.c.product_id, product_figure.c.day)
 )
 
 
-async def remake_parts(transaction: Transaction, days: Iterable[ProductDay]) -> None:
-    """Makes what is answered of these days' parts again; all of them are stored by now."""
+async def make_parts(transaction: Transaction, figures: Iterable[Row]) -> None:
+    """Makes what is answered of the days of these figures, which are stored by now. A day that has
+    others besides is read again."""
+    coming: defaultdict[ProductDay, list[Row]] = defaultdict(list)
+    for row in figures:
+        coming[row[:2]].append(row)
+    stored = {row[:2]: row[2] for row in await _read(transaction, _HOW_MANY, coming)}
+    whole = {day: parts for day, parts in coming.items() if len(parts) == stored[day]}
+    made = [(*day, *_ready(parts)) for day, parts in whole.items()]
+    await transaction.put_rows(upserts(product_day_parts), made)
+    await remake_parts(transaction, coming.keys() - whole.keys())
+
+
+async def remake_parts(transaction: Transaction, days: Collection[ProductDay]) -> int:
+    """Makes what is answered of these days from what is stored; returns how many changed."""
+    return await transaction.put_rows(upserts(product_day_parts), await _made(transaction, days))
+
+
+async def remake_all(database: Database) -> Remade:
+    """Makes the parts of all days again that are not what they would be now, and removes those of
+    days without figures."""
+    result, last = Remade(), _NO_DAY
+    while rows := await database.fetch_long(_NEXT_DAYS, last_product=last[0], last_day=last[1]):
+        days: list[ProductDay] = [row[:2] for row in rows]
+        result.read += len(days)
+        stored = {row[:2]: row[2:] for row in await _read(database, _PARTS, days)}
+        made = await _made(database, days)
+        if changed := [row[:2] for row in made if row[2:] != stored.get(row[:2])]:
+            result.changed += await database.write(partial(_remake, changed))
+        last = days[-1]
+    while left := await database.fetch_long(_WITHOUT_FIGURES):
+        result.read += len(left)
+        result.changed += await database.write(partial(_remove, [row[:2] for row in left]))
+    return result
+
+
+async def _remake(days: Collection[ProductDay], transaction: Transaction) -> int:
+    # As in a load, before the figures are read: one that is not finished yet is waited for.
+    await figures_changed(transaction)
+    return await remake_parts(transaction, days)
+
+
+async def _remove(days: Collection[ProductDay], transaction: Transaction) -> int:
+    await figures_changed(transaction)
+    return await transaction.execute_many(_REMOVE, days)
+
+
+async def _made(reader: Reader, days: Collection[ProductDay]) -> list[Row]:
+    found = await _read(reader, _FIGURES, days)
+    return [(*day, *_ready(parts)) for day, parts in groupby(found, _of_day)]
+
+
+async def _read(reader: Reader, query: Query, days: Iterable[ProductDay]) -> list[Row]:
+    """The rows of these days, those of one day together."""
+    found: list[Row] = []
     waiting = iter(days)
     while asked := list(islice(waiting, _ASKED_AT_ONCE)):
         # The query has a fixed number of parameters.
         asked.extend([_NO_DAY] * (_ASKED_AT_ONCE - len(asked)))
         products = {f"product_{n}": product_id for n, (product_id, _) in enumerate(asked)}
         numbers = {f"day_{n}": day for n, (_, day) in enumerate(asked)}
-        found = map(PartFigures._make, await transaction.fetch_all(_PARTS, **products, **numbers))
-        made = [(*key, *_ready(parts)) for key, parts in groupby(found, _of_day)]
-        await transaction.put_rows(upserts(product_day_parts), made)
+        found += await reader.fetch_all(query, **products, **numbers)
+    return found
 
 
-def _ready(parts: Iterable[PartFigures]) -> Row:
+def _ready(parts: Iterable[Row]) -> Row:
     """The encoded lists of a day: its sources, keywords and search terms."""
+    sources: list[TrafficEntry] = []
+    keywords: list[KeywordEntry] = []
+    searches: list[SearchEntry] = []
     # The busiest first; the name only to make the order certain.
     ordered = sorted(sorted(parts, key=_by_name), key=_by_visitors, reverse=True)
-    return (
-        encode_data([_traffic(part) for part in ordered if part.kind == "source"]),
-        encode_data([_keyword(part) for part in ordered if part.kind == "keyword"]),
-        encode_data([_search(part) for part in ordered if part.kind == "search"]),
-    )
+    # One loop, since a load may have hundreds of thousands of parts.
+    for _, _, kind, name, visitors, buyers, pieces, views in ordered:
+        index = rate(buyers, visitors) or _RATE_FLOOR
+        if kind == "source":
+            sources.append(TrafficEntry(name, buyers, pieces, visitors, index))
+        elif kind == "keyword":
+            keywords.append(KeywordEntry(name, buyers, pieces, visitors, index, views))
+        else:
+            searches.append(SearchEntry(name, visitors, index, buyers))
+    return encode_data(sources), encode_data(keywords), encode_data(searches)
 
 
 def rate(buyers: int, visitors: int) -> float:
     """Buyers per hundred visitors, two decimals; in whole numbers, so that halves go up exactly."""
     return (20_000 * buyers + visitors) // (2 * visitors) / 100 if visitors else 0.0
-
-
-def _rate_index(part: PartFigures) -> float:
-    found = rate(part.buyers, part.visitors)
-    return found if found > _RATE_FLOOR else _RATE_FLOOR
-
-
-def _traffic(part: PartFigures) -> TrafficEntry:
-    return TrafficEntry(
-        part.name, part.buyers, part.pieces_ordered, part.visitors, _rate_index(part)
-    )
-
-
-def _keyword(part: PartFigures) -> KeywordEntry:
-    return KeywordEntry(
-        part.name,
-        part.buyers,
-        part.pieces_ordered,
-        part.visitors,
-        _rate_index(part),
-        part.page_views,
-    )
-
-
-def _search(part: PartFigures) -> SearchEntry:
-    return SearchEntry(part.name, part.visitors, _rate_index(part), part.buyers)

@@ -7,7 +7,7 @@ from operator import itemgetter
 from sqlalchemy import Table
 
 from tollway.intake.record_fields import fen_of
-from tollway.operations.product_analysis.ready import remake_parts
+from tollway.operations.product_analysis.ready import make_parts
 from tollway.operations.product_analysis.records import (
     DayRecord,
     KeywordRecord,
@@ -42,17 +42,19 @@ class FigureLoader:
         rows: defaultdict[Table, list[Row]] = defaultdict(list)
         for table, row in records:
             rows[table].append(row)
-        changed = 0
+        changed, figures = 0, list[Row]()
         for table, its_rows in rows.items():
             # Of several records of the same thing the last one counts. Keys come first in a row.
             key = itemgetter(*range(len(table.primary_key)))
             newest = dict(zip(map(key, its_rows), its_rows, strict=True))
-            changed += await transaction.put_rows(upserts(table), list(newest.values()))
+            newest_rows = list(newest.values())
+            changed += await transaction.put_rows(upserts(table), newest_rows)
+            if table is product_figure:
+                figures = newest_rows
         if changed:
-            # Before the parts are read: of two loads at once, the later one reads those of both.
+            # Before the parts are made: of two loads at once, the later one finds those of both.
             await figures_changed(transaction)
-            of_parts = {row[:2]: None for row in rows[product_figure]}
-            await remake_parts(transaction, of_parts)
+            await make_parts(transaction, figures)
         return changed
 
 

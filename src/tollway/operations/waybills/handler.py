@@ -78,7 +78,11 @@ _NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
 
 
 class _CarriersRead(NamedTuple):
-    """The carriers that were read in one transaction: the waybills of a batch have few."""
+    """The carriers that were read in one transaction: the waybills of a batch have few.
+
+    It holds the transaction, even after its end, until the next one issues a waybill: otherwise a
+    new one could have the address of the old one, and be taken for it.
+    """
 
     transaction: Transaction
     found: dict[str, LinkedCarrier | None]

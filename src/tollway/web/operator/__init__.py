@@ -9,6 +9,7 @@ attention.py     the alarms of the overview
 shops.py         shops, users and consents
 shop.py          one shop, and the acts on it
 clients.py       the clients of an account
+tokens.py        the tokens of an account
 carrier.py       one carrier, and the acts on it
 carriers.py      carriers, pools of numbers, waybills with their labels
 data.py          imports and sources

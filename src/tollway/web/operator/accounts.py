@@ -16,11 +16,10 @@ from tollway.ledger.accounts import (
 )
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
 from tollway.ledger.permissions import Permission, grant, list_permissions, revoke_grant
-from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
+from tollway.ledger.tokens import list_tokens
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import (
-    asked_limits,
     balance_figures,
     entries_table,
     token_form,
@@ -267,39 +266,6 @@ async def permission_act(context: Context) -> Response:
         for name in held.intersection(names):
             await revoke_grant(context.database, account.id, name, context.runtime)
     return context.go(ONE, id=account.id, said="permission")
-
-
-async def token_act(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    kind = "test" if context.form.get("kind") == "test" else "live"
-    days = context.optional_number("days", say("Days"))
-    issued = await issue_token(
-        context.database,
-        context.runtime,
-        account.id,
-        kind=kind,
-        label=context.form.get("label", "")[:100],
-        lifetime_s=None if days is None else days * DAY_S,
-        limits=asked_limits(context),
-    )
-    shown = Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
-    return await account_page(context, account, shown)
-
-
-async def revoke_act(context: Context) -> Response:
-    say, account = context.say, await find_wanted(context)
-    tokens = {each.id: each for each in await list_tokens(context.database, account.id)}
-    token = tokens.get(context.form.get("token", ""))
-    if token is None:
-        raise PageError(404, "There is no such token", "It may be revoked already.")
-    name = token.label or token.start
-    asked = context.ask_once(
-        say("Revoke the token {name}? Calls with it are refused at once.", name=name), say("Revoke")
-    )
-    if asked is not None:
-        return asked
-    await revoke_token(context.database, context.runtime, token.id)
-    return context.go(ONE, id=account.id, said="revoked")
 
 
 async def close_act(context: Context) -> Response:

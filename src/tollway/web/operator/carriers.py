@@ -1,6 +1,7 @@
 """Carriers, their pools of numbers, and waybills with their labels: printed again, cancelled."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
@@ -47,11 +48,35 @@ async def show_carriers(context: Context) -> Response:
 async def _carriers_page(context: Context, *first: Block) -> Response:
     say, database = context.say, context.database
     carriers = await list_carriers(database)
-    paces = await numbers_a_day(database, int(context.now_s))
-    links = {each.wp_code for each in await list_links(database)}
     pools = await list_pools(database)
+    known = await _carriers_table(context, carriers, pools)
+    own = [
+        [Cell(each.wp_code, "mono"), Cell(each.owner_id or ""), *_pool_cells(context, each, None)]
+        for each in pools
+        if each.owner_id is not None
+    ]
+    own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
+    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
+    waybills = plain_table(
+        context,
+        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
+        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
+        "",
+        say("Newest waybills"),
+    )
+    forms = Columns([_numbers_form(context, carriers), carrier_form(context, None)])
+    blocks = [*first, known, *(of_shops if own else ()), forms]
+    return context.page(say("Carriers"), [*blocks, *await _holds(context), waybills])
+
+
+async def _carriers_table(
+    context: Context, carriers: Sequence[Carrier], pools: list[Pool]
+) -> Block:
+    say = context.say
+    paces = await numbers_a_day(context.database, int(context.now_s))
+    links = {each.wp_code for each in await list_links(context.database)}
     shared = {each.wp_code: each for each in pools if each.owner_id is None}
-    known = plain_table(
+    return plain_table(
         context,
         sentences("Carrier", "Name", "Delivers", "Numbers from", "Left", "Taken", "Lasts until"),
         [
@@ -72,21 +97,11 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
         ],
         "tollway carrier add CODE NAME",
     )
-    own = [
-        [Cell(each.wp_code, "mono"), Cell(each.owner_id or ""), *_pool_cells(context, each, None)]
-        for each in pools
-        if each.owner_id is not None
-    ]
-    own_titles = sentences("Carrier", "Pool of", "Left", "Taken", "Lasts until")
-    of_shops = [plain_table(context, own_titles, own, "", say("Pools of single shops"))]
-    waybills = plain_table(
-        context,
-        sentences("When", "Carrier", "Number", "State", "Order", "Shop or user"),
-        [_waybill_row(context, each) for each in await list_waybills(database, None, PAGE_ROWS)],
-        "",
-        say("Newest waybills"),
-    )
-    loading = Form(
+
+
+def _numbers_form(context: Context, carriers: Sequence[Carrier]) -> Form:
+    say = context.say
+    return Form(
         f"{PATH}/numbers",
         say("Load numbers"),
         [
@@ -102,9 +117,6 @@ async def _carriers_page(context: Context, *first: Block) -> Response:
         title=say("Load numbers"),
         is_folded=True,
     )
-    forms = Columns([loading, carrier_form(context, None)])
-    blocks = [*first, known, *(of_shops if own else ()), forms]
-    return context.page(say("Carriers"), [*blocks, *await _holds(context), waybills])
 
 
 def shown_area(context: Context, area: ServiceArea) -> str:

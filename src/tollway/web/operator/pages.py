@@ -17,6 +17,7 @@ from tollway.web.operator import (
     shop,
     shops,
     system,
+    tokens,
 )
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
@@ -57,8 +58,8 @@ PAGES = (
     PageSpec(f"{accounts.ONE}/ledger.csv", accounts.ledger_csv),
     PageSpec(f"{accounts.ONE}/top-up", act=accounts.top_up_act),
     PageSpec(f"{accounts.ONE}/permission", act=accounts.permission_act),
-    PageSpec(f"{accounts.ONE}/token", act=accounts.token_act),
-    PageSpec(f"{accounts.ONE}/token/revoke", accounts.revoke_act, accounts.revoke_act),
+    PageSpec(f"{accounts.ONE}/token", act=tokens.issue_act),
+    PageSpec(f"{accounts.ONE}/token/revoke", tokens.revoke_act, tokens.revoke_act),
     PageSpec(f"{accounts.ONE}/invite", act=accounts.invite_act),
     PageSpec(clients.CLIENTS, clients.show_clients),
     PageSpec(f"{clients.CLIENTS}/add", act=clients.add_act),
