@@ -50,11 +50,13 @@ INSERT INTO entry (account_id, unit, number, kind, amount, balance_after, at_ms,
 SELECT {owner}, '{unit}', {number}, 'charge', -1, 1000000, {at_ms}, 'product_analysis',
     {request_id}, 'tok_load', NULL
 FROM {series}"""
-# Sums of usage as the gateway makes them, in the time zone of its days; minutes of the last hours.
+# Sums of usage as the gateway makes them, days by their date in its time zone; minutes of the last
+# hours.
 USAGE_SQL = """
 INSERT INTO usage (span_s, start_s, account_id, unit, operation, calls, amount)
-SELECT {span}, (at_ms / 1000 + 28800) / {span} * {span} - 28800, account_id, unit, operation,
-    count(*), -sum(amount)
+SELECT {span}, (at_ms / 1000 + 28800) / {span} * {span}
+    - CASE WHEN {span} = 86400 THEN 0 ELSE 28800 END, account_id, unit, operation, count(*),
+    -sum(amount)
 FROM entry WHERE at_ms > {since_ms} GROUP BY 2, account_id, unit, operation"""
 CURSORS_SQL = """
 INSERT INTO usage_cursor (account_id, unit, number, skipped)

@@ -134,7 +134,8 @@ class Settings:
     body_timeout_s: int = _setting(10, "a slower request body is refused", least=1)
     webhook_internal_hosts: str = _setting(
         "",
-        "hosts, separated by commas, that webhooks may go to although they are internal",
+        "hosts, separated by commas, that webhooks, and carriers connected on a page, may have "
+        "although they are internal",
         may_be_empty=True,
     )
     push_max_bytes: int = _setting(8_388_608, "a larger push is refused", least=1024, most=2**30)

@@ -213,6 +213,9 @@ def test_the_cores_are_short_where_a_thread_waits_for_one(
     monkeypatch.setattr(core_shortage, "_COUNTED", counted)
     monkeypatch.setattr(core_shortage, "_READ_S", 0)
     assert not cores.is_short(), "not counted"
+    for unreadable in ("", "1", "none none"):
+        counted.write_text(unreadable)
+        assert not cores.is_short()
     found = []
     for waited_ns in (0, 10**12, 10**12):
         counted.write_text(f"1 {waited_ns} 1")

@@ -4,6 +4,8 @@ import html
 import re
 import time
 from datetime import date, timedelta
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +16,11 @@ from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.stores import Store
 from tollway.identity.people import Invitation, Role, invite
 from tollway.ledger.clients import sweep_client_tokens
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database, StoreError
+from tollway.web.area import Context
+from tollway.web.caller.home import alert_act
+from tollway.webhooks.watching import list_alerts
 
 
 def new_member(store: Store, account_id: str, role: Role = Role.OWNER) -> Invitation:
@@ -53,7 +60,7 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     until = time.monotonic() + 20
     while "answered in" not in member.page and time.monotonic() < until:
         member.open(f"/account/request?id={request_id}")
-    assert re.search(r"<b>charge</b>.*?class=\"taken\">[\d.]+ ms<", member.page, re.DOTALL)
+    assert re.search(r"<b>charge</b>.*?class=\"taken\">[\d.,]+ m?s<", member.page, re.DOTALL)
     assert request_id in member.open("/account/ledger").text
     ledger = member.client.get("/account/ledger.csv?unit=calls:product_analysis").text
     log = member.client.get("/account/requests.csv").text
@@ -234,3 +241,24 @@ def test_a_member_sets_the_line_below_which_a_balance_is_reported(
     assert "Set now" not in member.send("/account/alert", unit=unit, below="0").text
     reader = entered(store, member, caller, Role.READER)
     assert 'action="/account/alert"' not in reader.open("/account").text
+
+
+def test_a_line_that_cannot_be_recorded_is_not_set(caller: Caller, store: Store) -> None:
+    class NoClock(Runtime):
+        def at_ms(self) -> int:
+            raise StoreError("The trail is gone.")
+
+    async def work(database: Database) -> list[tuple[str, int]]:
+        context = SimpleNamespace(
+            form={"unit": "credits"},
+            say=lambda text, **_: text,
+            whole_number=lambda *_: 7,
+            person=SimpleNamespace(account_id=caller.account_id),
+            database=database,
+            runtime=NoClock(by="member li"),
+        )
+        with pytest.raises(StoreError):
+            await alert_act(cast("Context", context))
+        return await list_alerts(database, caller.account_id)
+
+    assert store.do(work) == []

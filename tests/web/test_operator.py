@@ -15,7 +15,7 @@ from tollway.identity.people import Role, invite
 from tollway.ledger.accounts import open_account
 from tollway.ledger.refused_calls import RefusedCall, RefusedCallLog
 from tollway.ledger.request_log import first_id, time_of
-from tollway.ledger.usage import DAY_S, roll_up, usage_of_account
+from tollway.ledger.usage import roll_up, usage_of_account
 from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS
 from tollway.store.database import Database
 from tollway.telemetry.metrics import Metrics
@@ -159,7 +159,7 @@ def test_usage_is_what_the_entries_took_and_is_counted_once(
     async def used(database):  # type: ignore[no-untyped-def]
         while await roll_up(database, zone, int(time.time())):
             pass
-        return await usage_of_account(database, caller.account_id, DAY_S, 0)
+        return await usage_of_account(database, caller.account_id, 0, zone)
 
     for _ in range(2):
         found = store.do(used)

@@ -118,6 +118,11 @@ def test_a_carrier_is_added_changed_connected_and_disconnected(operator: Browser
     }
     assert operator.send("/operator/carrier/connect", **link | {"url": "x"}).status_code == 409
     operator.open(f"/operator/carrier?carrier={code}")
+    for host in ("127.0.0.1:9", "[::ffff:10.0.0.1]", "2130706433", "localhost"):
+        inside = link | {"url": f"http://{host}/link", "plain": "yes"}
+        refused = operator.send("/operator/carrier/connect", **inside)
+        assert refused.status_code == 409 and "internal" in refused.text, host
+        operator.open(f"/operator/carrier?carrier={code}")
     connected = operator.send("/operator/carrier/connect", **link).text
     assert "https://carrier.example/link" in connected and "sesame-123" not in connected
     assert "Ask the carrier" in connected

@@ -18,13 +18,15 @@ from tests.support.orders import order
 from tests.support.stores import Store
 from tests.support.waybills import issue, new_carrier, new_customer, request
 from tollway.intake.rejects import keep_rejects, sealed_reject
-from tollway.store.database import StoreError
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import newest_acts
+from tollway.store.database import Database, StoreError
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, note_run
 from tollway.store.nodes import Presence
 from tollway.store.open import open_sealer
 from tollway.store.sqlite.files import make_backup_folder
 from tollway.web.area import Context
-from tollway.web.jobs import Jobs, Progress
+from tollway.web.jobs import Jobs, Progress, Work
 from tollway.web.operator.data import import_act
 from tollway.web.uploads import Upload
 
@@ -131,6 +133,51 @@ def test_work_is_started_once_and_what_cannot_start_leaves_no_upload(store: Stor
     with pytest.raises(StoreError):
         asyncio.run(import_act(cast("Context", context)))
     assert upload.path is not None and not upload.path.exists()
+
+
+def test_the_beginning_of_an_import_is_recorded_before_its_first_record(store: Store) -> None:
+    async def work(database: Database) -> list[str]:
+        class AtOnce:
+            async def start(self, _: str, load_file: Work) -> bool:
+                async def progress(*_: int) -> None: ...
+
+                await load_file(progress)
+                return True
+
+        upload = Upload()
+        upload.begin_file(f"{time.time_ns()}.jsonl")
+        upload.end_file()
+        runtime = Runtime(by=f"operator {upload.name}")
+        services = SimpleNamespace(
+            jobs=AtOnce(),
+            database=database,
+            runtime=runtime,
+            vault=SimpleNamespace(sealer=open_sealer(store.url, store.key_file)),
+        )
+        context = SimpleNamespace(
+            upload=upload,
+            form={"kind": "orders"},
+            runtime=runtime,
+            database=database,
+            services=services,
+            go=lambda _: None,
+        )
+        await import_act(cast("Context", context))
+        return [each.act for each in await newest_acts(database, 2, of=runtime.by)]
+
+    assert store.do(work) == ["import", "import begin"]
+
+
+def test_a_file_that_cannot_be_read_is_named_as_it_was_uploaded(operator: Browser) -> None:
+    name = f"orders {time.time_ns()}.xlsx"
+    operator.open("/operator/data")
+    operator.client.post(
+        "/operator/data/import",
+        data={**operator.hidden(), "kind": "orders"},
+        files={"file": (name, b"no spreadsheet")},
+    )
+    page = _until(operator, "/operator/data", "is not a whole .xlsx file")
+    assert f"{name} is not a whole .xlsx file" in page and "tollway-upload" not in page
 
 
 def test_the_audit_runs_from_its_page_and_shows_its_result(operator: Browser) -> None:

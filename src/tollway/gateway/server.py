@@ -14,13 +14,15 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from granian.constants import HTTPModes, Interfaces, Loops
+from granian import loops
+from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.mp import MPServer, WorkerProcess
 
 from tollway.gateway.service_manager import Reporter
 from tollway.gateway.worker_group import WorkerGroup
+from tollway.gateway.worker_loop import new_worker_loop
 from tollway.settings import Settings, SettingsError
 from tollway.store.open import is_shared
 from tollway.telemetry.logs import configure_logging
@@ -40,6 +42,9 @@ _PAUSE_S = 1.0
 # Databases, logs, connections to carriers.
 _OTHER_FILES = 1024
 _STOPS = (signal.SIGTERM, signal.SIGINT)
+_LOOP = "tollway"
+
+loops.register(_LOOP)(new_worker_loop)
 
 logger = logging.getLogger("tollway.serving")
 
@@ -80,6 +85,10 @@ class GatewayServer(MPServer):
     def _respawn_workers(
         self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
     ) -> None:
+        if self.interrupt_signal:
+            # The stop came after the server had looked for one, and its wake-up was cleared.
+            self.main_loop_interrupt.set()
+            return
         for index in workers:
             # A worker that still runs is replaced on request.
             if (status := self.wrks[index].inner.exitcode) is not None:
@@ -129,7 +138,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "port": settings.port,
         "interface": Interfaces.ASGI,
         "workers": settings.workers,
-        "loop": Loops.uvloop,
+        "loop": _LOOP,
         # With HTTP/2 allowed, the server would wait for ever on a connection that sends nothing.
         "http": HTTPModes.http1,
         "websockets": False,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
+from tollway.gateway.worker_loop import is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Progress
 from tollway.settings import Settings
@@ -134,7 +135,8 @@ class Application:
                 await gateway.start()
             except (StoreUnavailableError, StoreBusyError) as error:
                 # A worker that is replaced during an outage waits for the end of it.
-                if not is_shared(self._settings.database) or os.getppid() != parent:
+                is_over = is_asked_to_stop() or os.getppid() != parent
+                if is_over or not is_shared(self._settings.database):
                     raise
                 logger.error("the gateway cannot start yet and tries again: %s", error)
                 await asyncio.sleep(_START_INTERVAL_S)

@@ -42,8 +42,10 @@ class RawRecord(NamedTuple):
         return source.decode(errors="backslashreplace").rstrip("\r\n")
 
 
-def read_records(path: Path) -> Iterator[RawRecord]:
-    """The records of a file; its name says how it is written."""
+def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
+    """The records of a file; its name says how it is written. Errors call it by `name`, if it was
+    uploaded under another."""
+    shown = name or path.name
     suffixes = [suffix.lower() for suffix in path.suffixes]
     is_packed = suffixes[-1:] == [".gz"]
     kind = "".join(suffixes[-2:-1] if is_packed else suffixes[-1:])
@@ -51,11 +53,11 @@ def read_records(path: Path) -> Iterator[RawRecord]:
         # Imported here: every command would pay for loading the library.
         from tollway.intake.spreadsheets import read_spreadsheet  # noqa: PLC0415
 
-        yield from read_spreadsheet(path)
+        yield from read_spreadsheet(path, name)
         return
     if kind not in _READERS:
         raise IntakeError(
-            f"{path.name} is neither .csv, .jsonl nor .json (each may end in .gz), "
+            f"{shown} is neither .csv, .jsonl nor .json (each may end in .gz), "
             "nor .xlsx: save it as one of these."
         )
     try:
@@ -63,9 +65,9 @@ def read_records(path: Path) -> Iterator[RawRecord]:
             content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file
             yield from _READERS[kind](as_utf8(content), file)
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise IntakeError(f"{path.name} is not a whole gzip file: pack it again.") from None
+        raise IntakeError(f"{shown} is not a whole gzip file: pack it again.") from None
     except OSError as error:
-        raise IntakeError(f"{path} cannot be read: {error.strerror}.") from None
+        raise IntakeError(f"{name or path} cannot be read: {error.strerror}.") from None
 
 
 def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:

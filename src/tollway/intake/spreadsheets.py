@@ -24,8 +24,8 @@ _EXACT_BELOW = 10**15
 _ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
 
 
-def read_spreadsheet(path: Path) -> Iterator[RawRecord]:
-    rows = _rows(path)
+def read_spreadsheet(path: Path, name: str = "") -> Iterator[RawRecord]:
+    rows = _rows(path, name)
     names = next(rows, [])
     columns = Columns([_text(name) for name in _without_end(names, 0)])
     size = path.stat().st_size
@@ -46,13 +46,14 @@ def _without_end(cells: list[object], least: int) -> list[object]:
     return cells
 
 
-def _rows(path: Path) -> Iterator[list[object]]:
+def _rows(path: Path, name: str) -> Iterator[list[object]]:
     """The rows of the first sheet. Whatever a broken file makes the library raise is one error."""
+    shown = name or path.name
     try:
         with ZipFile(path) as parts:
             besides = [part for part in parts.infolist() if not part.filename.startswith(_SHEETS)]
         if sum(part.file_size for part in besides) > _TEXTS_MAX_BYTES:
-            raise IntakeError(f"{path.name} is too large for a spreadsheet: save it as .csv.")
+            raise IntakeError(f"{shown} is too large for a spreadsheet: save it as .csv.")
         with _quiet():
             workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
         with closing(workbook):
@@ -65,9 +66,9 @@ def _rows(path: Path) -> Iterator[list[object]]:
     except (IntakeError, GeneratorExit):
         raise
     except OSError as error:
-        raise IntakeError(f"{path} cannot be read: {error.strerror}.") from None
+        raise IntakeError(f"{name or path} cannot be read: {error.strerror}.") from None
     except Exception as error:
-        raise IntakeError(f"{path.name} is not a whole .xlsx file: save it again.") from error
+        raise IntakeError(f"{shown} is not a whole .xlsx file: save it again.") from error
 
 
 def _next(rows: Iterator[tuple[object, ...]]) -> tuple[object, ...] | None:

@@ -24,7 +24,8 @@ class CoreShortage:
     def is_short(self) -> bool:
         now_s = monotonic()
         if now_s >= self._read_at_s + _READ_S:
-            with suppress(OSError):
+            # A container may hide the file, or show an empty one.
+            with suppress(OSError, ValueError, IndexError):
                 waited_s = int(_COUNTED.read_text(encoding="ascii").split()[1]) / 1e9
                 share = (waited_s - self._waited_s) / (now_s - self._read_at_s)
                 self._is_short = share >= _SHORT

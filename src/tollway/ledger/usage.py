@@ -3,15 +3,19 @@
 The entries of a balance are numbered without a gap, and a cursor says up to which number they are
 in the sums: each is counted once, whatever is interrupted. No call waits for it. The audit compares
 the sums with the entries.
+
+A sum by day is stored under its date, as if that were a day of UTC. So the days keep their dates if
+the time zone is set to another one later.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
-from sqlalchemy import BigInteger, Integer, and_, bindparam, func, or_, select, union_all
+from msgspec.structs import replace
+from sqlalchemy import BigInteger, Integer, and_, bindparam, func, literal, or_, select, union_all
 
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert
@@ -170,12 +174,19 @@ async def _add_balance(
 
 
 def starts(at_s: int, zone: ZoneInfo) -> tuple[tuple[int, int], ...]:
-    """The minute, hour and day that a time is in; a day begins at midnight in the zone."""
+    """The minute, hour and day that a time is in; the day is its date in the zone."""
     return (
         (MINUTE_S, at_s - at_s % MINUTE_S),
         (HOUR_S, at_s - at_s % HOUR_S),
-        (DAY_S, midnight_s(at_s, zone)),
+        (DAY_S, _date_s(datetime.fromtimestamp(at_s, zone).date())),
     )
+
+
+def _date_s(day: date) -> int:
+    return (day.toordinal() - _EPOCH) * DAY_S
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 def midnight_s(at_s: float, zone: ZoneInfo) -> int:
@@ -199,14 +210,20 @@ _TOP = Query(
 )
 _OF_ACCOUNT = Query(
     select(*(usage.c[name] for name in UsageSum.__struct_fields__))
-    .where(usage.c.account_id == bindparam("of_account"), *_of_span)
+    .where(
+        usage.c.account_id == bindparam("of_account"),
+        usage.c.span_s == DAY_S,
+        usage.c.start_s >= bindparam("since_s"),
+    )
     .order_by(usage.c.start_s)
 )
 
 
 # What the sums do not have yet is added by quarters of an hour, at which days begin in every zone.
 _QUARTER_S = 900
-_span_start, _span_end = (bindparam(name, type_=BigInteger) for name in ("start_s", "end_s"))
+_span_start, _span_end, _first, _last = (
+    bindparam(name, type_=BigInteger) for name in ("start_s", "end_s", "first_s", "last_s")
+)
 _quarter = (entry.c.at_ms // (_QUARTER_S * 1000) * _QUARTER_S).label("start_s")
 _late = (
     select(_quarter, entry.c.operation, entry.c.amount)
@@ -231,14 +248,13 @@ _late = (
 # One statement: no charge is in both parts, or in neither.
 _BY_DAY = Query(
     union_all(
-        select(usage.c.start_s, usage.c.operation, usage.c.calls, usage.c.amount).where(
+        select(literal(0), usage.c.start_s, usage.c.operation, usage.c.calls, usage.c.amount).where(
             usage.c.account_id == bindparam("of_account"),
             usage.c.span_s == DAY_S,
-            usage.c.start_s >= _span_start,
-            usage.c.start_s < _span_end,
+            usage.c.start_s.between(_first, _last),
         ),
         select(
-            _late.c.start_s, _late.c.operation, func.count(), -func.sum(_late.c.amount)
+            literal(1), _late.c.start_s, _late.c.operation, func.count(), -func.sum(_late.c.amount)
         ).group_by(_late.c.start_s, _late.c.operation),
     )
 )
@@ -249,11 +265,19 @@ async def usage_by_day(
 ) -> dict[tuple[date, str], tuple[int, int]]:
     """The calls and amounts that an account was charged, by day and operation, up to this moment.
     The cost does not grow with the calls."""
-    starts = {"start_s": day_start_s(first, zone), "end_s": day_start_s(last + _A_DAY, zone)}
-    rows = await database.fetch_long(_BY_DAY, account_id, of_account=account_id, **starts)
+    rows = await database.fetch_long(
+        _BY_DAY,
+        account_id,
+        of_account=account_id,
+        start_s=day_start_s(first, zone),
+        end_s=day_start_s(last + _A_DAY, zone),
+        first_s=_date_s(first),
+        last_s=_date_s(last),
+    )
     found: defaultdict[tuple[date, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for start_s, operation, calls, amount in rows:
-        key = datetime.fromtimestamp(start_s, zone).date(), operation or ""
+    for is_late, start_s, operation, calls, amount in rows:
+        day = datetime.fromtimestamp(start_s, zone if is_late else UTC).date()
+        key = day, operation or ""
         found[key] = found[key][0] + calls, found[key][1] + int(amount)
     return found
 
@@ -280,9 +304,14 @@ async def top_accounts(database: Database, span_s: int, since_s: int, most: int)
 
 
 async def usage_of_account(
-    reader: Reader, account_id: str, span_s: int, since_s: int
+    reader: Reader, account_id: str, since_s: int, zone: ZoneInfo
 ) -> list[UsageSum]:
-    rows = await reader.fetch_all(
-        _OF_ACCOUNT, of_account=account_id, of_span=span_s, since_s=since_s
-    )
-    return [UsageSum(*row) for row in rows]
+    """The sums of each day from the one of that moment on; a day begins at midnight in the zone."""
+    first = datetime.fromtimestamp(since_s, zone).date()
+    rows = await reader.fetch_all(_OF_ACCOUNT, of_account=account_id, since_s=_date_s(first))
+    found = (UsageSum(*row) for row in rows)
+    return [replace(each, start_s=_moved(each.start_s, zone)) for each in found]
+
+
+def _moved(date_s: int, zone: ZoneInfo) -> int:
+    return day_start_s(datetime.fromtimestamp(date_s, UTC).date(), zone)

@@ -46,18 +46,34 @@ class Addresses:
 
     async def resolve(self, url: "httpx.URL") -> str:
         """The IP address to connect to."""
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)
+            addresses = await _found(url.host)
         except OSError:
             raise AddressError("its host is not known") from None
-        addresses = [str(each[4][0]) for each in found]
         if not self._is_listed(url) and not all(map(_is_public, addresses)):
             raise AddressError("it leads to an internal address")
         return addresses[0]
 
+    async def leads_inside(self, url: str) -> bool:
+        """Whether an address leads to an internal one that is not listed, as far as is known."""
+        import httpx  # noqa: PLC0415
+
+        try:
+            parsed = httpx.URL(url)
+            if not parsed.host or self._is_listed(parsed):
+                return False
+            return not all(map(_is_public, await _found(parsed.host)))
+        except (httpx.InvalidURL, OSError, ValueError):
+            return False
+
     def _is_listed(self, url: "httpx.URL") -> bool:
         return url.host.lower() in self._internal
+
+
+async def _found(host: str) -> list[str]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
 
 
 def _is_public(text: str) -> bool:

@@ -5,7 +5,8 @@ They are found by looking, and recorded together with the mark that says so.
 
 from sqlalchemy import BigInteger, and_, bindparam, null, select
 
-from tollway.ledger.runtime import Runtime
+from tollway.ledger.runtime import UNATTENDED, Runtime
+from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, insert
 from tollway.store.schema.consent import consent
@@ -89,7 +90,9 @@ _CONSENTS = Query(
 )
 
 
-async def set_alert(database: Database, account_id: str, unit: str, below: int) -> None:
+async def set_alert(
+    database: Database, account_id: str, unit: str, below: int, runtime: Runtime = UNATTENDED
+) -> None:
     """Sets below which balance the account is notified; 0 ends it."""
     key = {"of_account": account_id, "of_unit": unit}
 
@@ -98,6 +101,8 @@ async def set_alert(database: Database, account_id: str, unit: str, below: int) 
             await transaction.execute(_SET, **key, limit=below)
         else:
             await transaction.execute(_UNSET, **key)
+        after = {"unit": unit, "below": below}
+        await record_act(transaction, runtime, "alert set", f"account {account_id}", after=after)
 
     await database.write(work)
 

@@ -8,7 +8,6 @@ from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
 from tollway.ledger.tokens import list_tokens
-from tollway.ledger.trail import note_act
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import balance_figures, headed, unit_name, usage_chart
@@ -49,7 +48,7 @@ async def show_home(context: Context) -> Response:
     balances = await list_balances(database, account.id)
     tokens = await list_tokens(database, account.id)
     since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
-    used = await usage_of_account(database, account.id, DAY_S, since_s)
+    used = await usage_of_account(database, account.id, since_s, context.web.zone)
     blocks: list[Block] = []
     if account.closed_at_s is not None:
         blocks.append(Notice(say("This account is closed: its ledger can only be read."), "bad"))
@@ -132,9 +131,7 @@ async def alert_act(context: Context) -> Response:
     if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
         raise PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
     own = account_id(context.person)
-    await set_alert(context.database, own, unit, below)
-    after = {"unit": unit, "below": below}
-    await note_act(context.database, context.runtime, "alert set", f"account {own}", after)
+    await set_alert(context.database, own, unit, below, context.runtime)
     return context.go(PATH)
 
 

@@ -84,7 +84,7 @@ async def account_page(context: Context, account: Account, *first: Block) -> Res
     said = say(_SAID.get(context.query("said"), ""))
     balances = await list_balances(database, account.id)
     since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
-    used = await usage_of_account(database, account.id, DAY_S, since_s)
+    used = await usage_of_account(database, account.id, since_s, context.web.zone)
     blocks: list[Block] = [*first]
     if said and not first:
         blocks.append(Notice(said, "good"))

@@ -36,6 +36,7 @@ from tollway.web.operator.tables import plain_table
 from tollway.web.pages import PageError
 from tollway.web.uploads import FILE_FIELD, Upload
 from tollway.web.wording import grouped, sentences
+from tollway.webhooks.addresses import Addresses
 
 _PROBLEMS_SHOWN = 5
 
@@ -156,6 +157,20 @@ def _connect_form(context: Context, code: str, link: CarrierLink | None) -> Form
     )
 
 
+async def _refuse_internal(context: Context, url: str) -> None:
+    """An address that was set at the terminal stays allowed when the page changes the rest."""
+    if url in {each.url for each in await list_links(context.database)}:
+        return
+    addresses = Addresses(context.services.settings.webhook_internal_hosts.split(","))
+    if await addresses.leads_inside(url):
+        raise PageError(
+            409,
+            "This address cannot be used",
+            "It leads to an internal machine: connect it at the terminal, or list its host in "
+            "webhook_internal_hosts.",
+        )
+
+
 async def connect_act(context: Context) -> Response:
     say, form, carrier = context.say, context.form, await _wanted(context)
     deadline_ms = context.whole_number("deadline_ms", say("Time to answer, ms"))
@@ -181,6 +196,7 @@ async def connect_act(context: Context) -> Response:
         protocol,
         form.get("template", "").strip(),
     )
+    await _refuse_internal(context, link.url)
     await connect(
         context.database,
         context.services.vault.sealer,
@@ -306,7 +322,7 @@ def _read_routes(upload: Upload) -> tuple[list[Route], list[str]]:
     if upload.path is None or not upload.name:
         return [], []
     found, problems = [], []
-    for record in read_records(upload.path):
+    for record in read_records(upload.path, upload.name):
         try:
             if record.values is None:
                 raise RouteError(record.problem.removesuffix("."))

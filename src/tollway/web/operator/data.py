@@ -137,7 +137,6 @@ async def import_act(context: Context) -> Response:
             upload.drop()
         raise PageError(400, "There is no file", "Choose a kind and a file.")
     services = context.services
-    after = {"kind": kind.name, "file": upload.name}
     started = False
     try:
         load_file = partial(_load, services, context.runtime, kind, upload)
@@ -147,7 +146,6 @@ async def import_act(context: Context) -> Response:
             upload.drop()
     if not started:
         raise PageError(409, "Another file is being loaded", "Wait until it is done.")
-    await record(context, "import begin", f"records {kind.name}", after)
     return context.go(PATH)
 
 
@@ -159,10 +157,13 @@ async def _load(
     assert path is not None
     # Their ids are made with it: without it, what a sealed record says cannot be guessed by trying.
     key = secrets.token_bytes(32)
+    begun = {"kind": kind.name, "file": upload.name}
     try:
+        await note_act(database, runtime, "import begin", f"records {kind.name}", begun)
         size = path.stat().st_size
         loader = kind.make_loader(sealer)
-        chunks = checked_chunks(loader, read_records(path), kind.chunk_records, _as_json)
+        records = read_records(path, upload.name)
+        chunks = checked_chunks(loader, records, kind.chunk_records, _as_json)
         total = LoadResult()
         while chunk := await asyncio.to_thread(lambda: list(islice(chunks, 1))):
             rejects = [

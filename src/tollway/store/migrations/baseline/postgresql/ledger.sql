@@ -415,7 +415,8 @@ CREATE TRIGGER operator_act_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON opera
 
 -- Usage ----------------------------------------------------------------------------------------
 
--- Sums of charges by minute, hour and day, made after their commit.
+-- Sums of charges by minute, hour and day, made after their commit. A day is stored under its date,
+-- as if that were a day of UTC, so that it keeps the date whatever time zone is set later.
 CREATE TABLE usage (
     span_s BIGINT NOT NULL,
     start_s BIGINT NOT NULL,
