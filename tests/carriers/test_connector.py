@@ -48,7 +48,7 @@ def test_what_the_carrier_refuses_is_passed_on_in_its_own_words(fake: FakeCarrie
     assert [line["event"] for line in fake.journal(order.ref.task_id)] == ["refused"]
     fake.misbehave("refuse", reason="", times=1)
     declined = ask(link_to(fake.url), lambda to: to.issue(order))
-    assert isinstance(declined, Declined) and "no reason" in declined.reason
+    assert isinstance(declined, Declined) and "no reason" in declined.said("en")
 
 
 @pytest.mark.parametrize(("fault", "numbers"), UNANSWERED)

@@ -157,7 +157,8 @@ def test_a_number_of_another_format_does_not_count(question: Any, number: str) -
 def test_a_refusal_is_cut_to_what_can_be_passed_on(question: Any) -> None:
     assert asked(question, Declined(" a\x00b\n")) == Declined("ab")
     assert len(asked(question, Declined("x" * 1000)).reason) == 200
-    assert "no reason" in asked(question, Declined("")).reason
+    assert "no reason" in asked(question, Declined("")).said("en")
+    assert "未说明原因" in asked(question, Declined("")).said("zh")
 
 
 @pytest.mark.parametrize("question", [issue, look_up, cancel])

@@ -132,6 +132,15 @@ def test_a_remote_carrier_has_the_new_receiver_first(
     refused = change(served, customer, object_id)
     assert reason(refused) == "WAYBILL_FINAL" and "已揽收" in refused.msg
     carrier.misbehave("none")
+    carrier.misbehave("refuse", message=UPDATE, reason="{0} {name}")
+    assert "{0} {name}" in change(served, customer, object_id).msg
+    carrier.misbehave("none")
+    carrier.misbehave("refuse", reason=" ")
+    assert "(The carrier refused, and gave no reason)" in change(served, customer, object_id).msg
+    chinese = {"Accept-Language": "zh"}
+    refused = issue(served, customer.token, request(wp_code), **chinese)
+    assert refused.data["errorMsg"] == "快递公司拒绝，且未说明原因。"
+    carrier.misbehave("none")
     assert "深圳市" in json.dumps(printed_data(served, customer, body), ensure_ascii=False)
     assert change(served, customer, object_id).code == 0
     assert [line["event"] for line in carrier.journal(object_id)][-1] == "updated"

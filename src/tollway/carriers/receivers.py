@@ -158,7 +158,9 @@ class ReceiverChanges:
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s) from None
         if isinstance(answer, Declined):
             await self._release(stored, reserved)
-            why = Phrase(answer.reason.rstrip(".。"), answer.reason.rstrip(".。"))
+            en, zh = (answer.said(each).rstrip(".。") for each in ("en", "zh"))
+            # The carrier's own text stays as it is, also if it has braces.
+            why = en if en == zh else Phrase(en, zh)
             raise Refusal(Reason.WAYBILL_FINAL, why=why)
         return await self._database.write(
             lambda tx: self._store(tx, stored, to, answer, until_s=reserved.until_s)

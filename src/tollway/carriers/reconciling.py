@@ -292,4 +292,4 @@ async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Way
     except ConnectorError as error:
         raise CarrierError(f"Waybill {of.number} is not cancelled: {error} Try again.") from None
     if isinstance(answer, Declined):
-        raise CarrierError(f"Carrier {of.wp_code} does not cancel {of.number}: {answer.reason}")
+        raise CarrierError(f"Carrier {of.wp_code} does not cancel {of.number}: {answer.said('en')}")

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from tollway.carriers.labels.print_data import Party, RoutingInfo
+from tollway.contract.language import Phrase
 
 
 class OrderRef(msgspec.Struct, frozen=True):
@@ -44,9 +45,13 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 class Declined(msgspec.Struct, frozen=True):
-    """The carrier says no; the reason is its own text, for the caller."""
+    """The carrier says no; the reason is its own text, for the caller, or ours if there is none."""
 
-    reason: str
+    reason: str | Phrase
+
+    def said(self, language: str) -> str:
+        reason = self.reason
+        return reason.fill(language, {}) if isinstance(reason, Phrase) else reason
 
 
 class Cancelled(msgspec.Struct, frozen=True):

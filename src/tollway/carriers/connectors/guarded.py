@@ -28,9 +28,14 @@ from tollway.carriers.connectors.connector import (
     UpdatingConnector,
 )
 from tollway.carriers.number_formats import number_problem
+from tollway.contract.language import Phrase
 
 _log = logging.getLogger("tollway.carriers")
 _REASON_MAX = 200
+_NO_REASON = Phrase("The carrier refused, and gave no reason.", "快递公司拒绝，且未说明原因。")
+_TAKES_NO_CHANGES = Phrase(
+    "This carrier takes no changes of a receiver.", "该快递公司不支持更改收件人。"
+)
 # A protocol keeps the deadline itself, since only it knows what was sent by then. This ends one
 # that does not, before the message is old enough to be given up.
 _DEADLINE_FACTOR = 1.25
@@ -76,7 +81,7 @@ class GuardedConnector:
     async def update(self, order: IssueOrder, number: str) -> Updated | Declined:
         inner = self._inner
         if not isinstance(inner, UpdatingConnector):
-            return Declined("This carrier takes no changes of a receiver.")
+            return Declined(_TAKES_NO_CHANGES)
         async with self._message("update"):
             answer = await inner.update(order, number)
             return answer if isinstance(answer, Updated) else _passed_on(answer)
@@ -113,5 +118,5 @@ class GuardedConnector:
 
 def _passed_on(answer: Declined) -> Declined:
     """The carrier's own words, as far as they are fit to be passed on."""
-    text = "".join(each for each in answer.reason if each.isprintable()).strip()
-    return Declined(text[:_REASON_MAX] or "The carrier refused, and gave no reason.")
+    text = "".join(each for each in answer.said("en") if each.isprintable()).strip()
+    return Declined(text[:_REASON_MAX] or _NO_REASON)

@@ -137,7 +137,9 @@ class WaybillHandler:
         waybill = self._pending(request, key, charge)
         if opened is None:
             return await self._from_pool(request, call, waybill, carrier, transaction)
-        return await self._from_carrier(request, waybill, carrier, opened, transaction, charge)
+        return await self._from_carrier(
+            request, call, waybill, carrier, opened, transaction, charge
+        )
 
     async def _find_carrier(self, transaction: Transaction, wp_code: str) -> LinkedCarrier | None:
         read = self._read
@@ -162,7 +164,8 @@ class WaybillHandler:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
         if stored.waybill.state == "pending":
             again = partial(self._issue, request, call)
-            return ActResult(b"", is_paid=False, then=partial(self._issuer.join, stored, again))
+            join = partial(self._issuer.join, stored, again, call.language)
+            return ActResult(b"", is_paid=False, then=join)
         answer = issued(stored.waybill, stored.print_data(self._vault))
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
@@ -207,6 +210,7 @@ class WaybillHandler:
     async def _from_carrier(
         self,
         request: WaybillRequest,
+        call: CallInfo,
         pending: Waybill,
         carrier: Carrier,
         opened: OpenedCarrierLink,
@@ -218,7 +222,7 @@ class WaybillHandler:
         draft = Draft(label, self._template_url(request))
         sealed = seal_draft(draft, self._vault, made.context)
         stored = self._stored(request, made, sealed)
-        return await self._issuer.begin(transaction, stored, carrier, opened, charge)
+        return await self._issuer.begin(transaction, stored, carrier, opened, charge, call.language)
 
     def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
         prints = self._vault.fingerprints(_content(request), made.context)

@@ -64,6 +64,7 @@ class RemoteIssuer:
         carrier: Carrier,
         opened: OpenedCarrierLink,
         charge: Charge,
+        language: str,
     ) -> ActResult:
         """Holds the price; the carrier is asked once that is committed."""
         if self._remotes.is_refusing(carrier.wp_code):
@@ -80,11 +81,16 @@ class RemoteIssuer:
         dated = replace(stored.waybill, asked_at_s=now_ms // 1000 + 1)
         stored = stored._replace(waybill=dated)
         await begin(transaction, stored, charge, now_ms + opened.link.settle_after_s * 1000)
-        ask = partial(self._ask, stored, connector, opened.link, began_s)
+        ask = partial(self._ask, stored, connector, opened.link, began_s, language)
         return ActResult(b"", is_paid=False, then=ask, is_held=True)
 
     async def _ask(
-        self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
+        self,
+        stored: StoredWaybill,
+        connector: Connector,
+        link: CarrierLink,
+        began_s: float,
+        language: str,
     ) -> Act:
         object_id = stored.waybill.object_id
         under_way: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
@@ -98,7 +104,7 @@ class RemoteIssuer:
             under_way.cancel()
         if isinstance(answer, OutcomeUnknownError):
             raise _silent(stored)
-        return partial(self._close, stored, answer)
+        return partial(self._close, stored, answer, language)
 
     async def _answer(
         self, stored: StoredWaybill, connector: Connector, link: CarrierLink, began_s: float
@@ -119,7 +125,12 @@ class RemoteIssuer:
             return error
 
     async def _close(
-        self, stored: StoredWaybill, answer: _Answer, transaction: Transaction, charge: Charge
+        self,
+        stored: StoredWaybill,
+        answer: _Answer,
+        language: str,
+        transaction: Transaction,
+        charge: Charge,
     ) -> ActResult:
         at_ms = await common_ms(transaction, self._runtime.at_ms())
         if isinstance(answer, Issued):
@@ -127,7 +138,7 @@ class RemoteIssuer:
         if isinstance(answer, Declined):
             # Not in the carrier's words, which may quote the receiver: the caller has those.
             await end_refused(transaction, stored, _DECLINED, at_ms)
-            return refused(stored.waybill.order_sn, answer.reason)
+            return refused(stored.waybill.order_sn, answer.said(language))
         await end_refused(transaction, stored, _NOT_SENT, at_ms)
         return ActResult(b"", is_paid=False, then=_unreachable)
 
@@ -159,7 +170,7 @@ class RemoteIssuer:
             captured=charge.amount,
         )
 
-    async def join(self, stored: StoredWaybill, again: Act) -> Act:
+    async def join(self, stored: StoredWaybill, again: Act, language: str) -> Act:
         """Waits for a waybill that another request has begun; `again` then looks once more."""
         under_way = self._under_way.get(stored.waybill.object_id)
         if under_way is not None:
@@ -167,7 +178,8 @@ class RemoteIssuer:
             if not under_way.cancelled():
                 answer = under_way.result()
                 if isinstance(answer, Declined):
-                    return partial(_say_refused, stored.waybill.order_sn, answer.reason)
+                    why = answer.said(language)
+                    return partial(_say_refused, stored.waybill.order_sn, why)
                 if isinstance(answer, NotSentError):
                     return await _unreachable()
                 if isinstance(answer, OutcomeUnknownError):
