@@ -1,5 +1,6 @@
 """What waits for a carrier, from the command line: settled, still waiting, overdue, cancelled."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from tests.support.fake_carrier import CANCEL, ISSUE, LOOK_UP, FakeCarrier
 from tests.support.remote import age_pending, ledger_of, left_pending
 from tests.support.stores import Store
 from tests.support.waybills import PRICE
+from tollway.carriers import CarrierError
+from tollway.carriers.carrier_links import CarrierLink, connect
+from tollway.store.open import open_sealer
 
 
 @pytest.fixture
@@ -92,3 +96,32 @@ def test_a_waybill_is_cancelled_at_its_carrier_first(
     events = [line["event"] for line in carrier.journal() if line["event"] != "refused"]
     assert events == ["issued", "cancelled"]
     assert carrier.received(ISSUE) == 1
+
+
+def test_a_carrier_with_a_doubtful_receiver_stays_until_the_operator_decides(
+    tollway: Command, ledger_store: Store, carrier: FakeCarrier
+) -> None:
+    _, body = left_pending(ledger_store, carrier, "cut_after_commit")
+    (finding,) = tollway("reconcile", "--json").json
+    wp_code, order = body["wp_code"], body["order_sn"]
+    decide = ("reconcile", "--decide", order, "--receiver-kept")
+    assert "No waybill of order" in tollway(*decide).err
+    # As after a change of its receiver without an answer, whose message may still arrive.
+    in_an_hour_s = int(time.time()) + 3600
+    ledger_store.run(f"UPDATE waybill SET changing_until_s = {in_an_hour_s}")
+    early = tollway(*decide)
+    assert early.status == 1 and "may still arrive" in early.err
+    ledger_store.run("UPDATE waybill SET changing_until_s = 0")
+    refused = tollway("carrier", "disconnect", wp_code)
+    assert refused.status == 1 and "--receiver-kept" in refused.err
+    other = CarrierLink(wp_code, "https://other.example", "TOLLWAY", "CODE", 1000, 60, 0)
+    sealer = open_sealer(ledger_store.url, ledger_store.key_file)
+    with pytest.raises(CarrierError, match="--receiver-kept"):
+        ledger_store.do(lambda db: connect(db, sealer, other, "secret"))
+    assert tollway(*decide, "--not-issued").status == 2
+    decided = tollway(*decide)
+    assert decided.status == 0 and finding["number"] in decided.out
+    (kept,) = ledger_store.run("SELECT changing_until_s FROM waybill")
+    assert kept[0] is None
+    assert "waybill decide" in tollway("trail", "show").out
+    assert tollway("carrier", "disconnect", wp_code).status == 0

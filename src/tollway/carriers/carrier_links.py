@@ -18,7 +18,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
 from tollway.store.query import Query, insert
-from tollway.store.schema.carriers import IS_PENDING, carrier, carrier_link, waybill
+from tollway.store.schema.carriers import IS_CHANGING, IS_PENDING, carrier, carrier_link, waybill
 from tollway.store.sealing import Sealer
 
 # The built-in protocols.
@@ -80,11 +80,11 @@ _PUT = Query(
     )
 )
 _DELETE = Query(carrier_link.delete().where(carrier_link.c.wp_code == bindparam("wanted")))
-_PENDING = Query(
-    select(func.count())
-    .select_from(waybill)
-    .where(waybill.c.wp_code == bindparam("wanted"), literal_column(IS_PENDING))
+_of_carrier = (
+    select(func.count()).select_from(waybill).where(waybill.c.wp_code == bindparam("wanted"))
 )
+_PENDING = Query(_of_carrier.where(literal_column(IS_PENDING)))
+_CHANGING = Query(_of_carrier.where(literal_column(IS_CHANGING)))
 
 
 async def connect(
@@ -192,6 +192,13 @@ async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
         raise CarrierError(
             f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
             "`tollway reconcile` first, because only this carrier knows."
+        )
+    row = await transaction.fetch_one(_CHANGING, wanted=wp_code)
+    if row is not None and row[0]:
+        raise CarrierError(
+            f"Carrier {wp_code} has not confirmed another receiver of {row[0]:,} waybills: have "
+            "the changes sent again, cancel the waybills, or find out which receiver it has and "
+            "run `tollway reconcile --decide ORDER --receiver-kept`."
         )
 
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, null
+from sqlalchemy import BigInteger, bindparam, literal_column, null
 
+from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
 from tollway.carriers.carriers import Carrier, find_carrier
 from tollway.carriers.connectors.connector import (
@@ -27,15 +28,22 @@ from tollway.carriers.labels.print_data import Label, Party, label_of, with_reci
 from tollway.carriers.pending import ref_of
 from tollway.carriers.routes import find_routing
 from tollway.carriers.vault import Fingerprints, Vault
-from tollway.carriers.waybills import PrintDataOfBoth, StoredWaybill, find_own
+from tollway.carriers.waybills import (
+    WHOLE,
+    PrintDataOfBoth,
+    StoredWaybill,
+    Waybill,
+    find_own,
+    stored_waybill,
+)
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.clock import common_ms
+from tollway.store.clock import common_ms, sure_ms
 from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
-from tollway.store.schema.carriers import waybill
+from tollway.store.schema.carriers import IS_CHANGING, waybill
 
 _NOT_SERVED = Phrase("the carrier does not deliver there", "该快递公司不派送该地区")
 _SERVED = Phrase("a province that it delivers to", "其派送的省份")
@@ -60,6 +68,9 @@ _RELEASE = Query(
     waybill.update()
     .where(*_its_key, waybill.c.changing_until_s == _until)
     .values(changing_until_s=bindparam("before_s", type_=BigInteger))
+)
+_IN_DOUBT = Query(
+    WHOLE.where(literal_column(IS_CHANGING), waybill.c.order_sn == bindparam("of_order"))
 )
 # In doubt, but no message can arrive any more.
 _IN_DOUBT_S = 0
@@ -242,3 +253,34 @@ class ReceiverChanges:
         before = stored.fingerprints
         new = self._vault.fingerprints(to.fields, stored.waybill.context, before.key_id)
         return Fingerprints(before.key_id, {**before.of, **new.of})
+
+
+async def decide_kept(
+    database: Database, order_sn: str, wp_code: str | None, runtime: Runtime
+) -> Waybill:
+    """Ends the doubt about a waybill's receiver: the operator learned that its carrier has the one
+    that is stored here."""
+
+    async def work(transaction: Transaction) -> Waybill:
+        rows = await transaction.fetch_all(_IN_DOUBT, of_order=order_sn)
+        found = [stored_waybill(row).waybill for row in rows]
+        found = [each for each in found if wp_code in (None, each.wp_code)]
+        if not found:
+            raise CarrierError(f"No waybill of order {order_sn} waits for another receiver.")
+        if len(found) > 1:
+            carriers = ", ".join(each.wp_code for each in found)
+            raise CarrierError(f"Several waybills of order {order_sn} wait ({carriers}): name one.")
+        (of,) = found
+        until_s = of.changing_until_s or 0
+        left_s = until_s - await sure_ms(transaction, runtime.at_ms()) // 1000
+        if left_s > 0:
+            raise CarrierError(f"The change may still arrive: try again in {left_s:,} s.")
+        values = {"of_account": of.account_id, "wanted": of.object_id}
+        # It finds none if the change was sent again meanwhile.
+        if not await transaction.execute(_RELEASE, **values, until_s=until_s, before_s=None):
+            raise CarrierError(f"Order {order_sn} is being changed again: try later.")
+        subject, after = f"account {of.account_id}", {"number": of.number, "receiver": "kept"}
+        await record_act(transaction, runtime, "waybill decide", subject, before=of, after=after)
+        return of
+
+    return await database.write(work)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.receivers import decide_kept
 from tollway.carriers.reconciling import Finding, Reconciler
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table, Time
@@ -34,6 +35,13 @@ async def reconcile(
     not_issued: Annotated[
         bool, option("With --decide: it issued none, and the credits are released.", "--not-issued")
     ] = False,
+    receiver_kept: Annotated[
+        bool,
+        option(
+            "With --decide: after a change without an answer, it has the receiver from before.",
+            "--receiver-kept",
+        ),
+    ] = False,
     carrier: Annotated[
         str | None, option("With --decide: its carrier, if several have one.", metavar="CODE")
     ] = None,
@@ -44,9 +52,15 @@ async def reconcile(
     is past its deadline and its carrier still does not say what became of it. Some carriers cannot
     be asked: find out by other means, and settle such a waybill with --decide.
     """
-    if (decide is None) != (number is None and not not_issued) or (number and not_issued):
-        raise UsageError("Name an order with --decide, and either --number or --not-issued.")
+    decisions = (number is not None) + not_issued + receiver_kept
+    if decisions != (decide is not None):
+        raise UsageError(
+            "Name an order with --decide, and one of --number, --not-issued and --receiver-kept."
+        )
     database = await session.open()
+    if decide is not None and receiver_kept:
+        kept = await decide_kept(database, decide, carrier, session.runtime)
+        return Output(kept, f"Waybill {kept.number} keeps its receiver, and has a label again.")
     remotes = Remotes()
     try:
         vault = await vault_of(session)

@@ -97,6 +97,7 @@ waybill = Table(
 # One that was cancelled or refused frees its key, so only those in force must be alone under it.
 IN_FORCE = "state IN ('pending', 'issued')"
 IS_PENDING = "state = 'pending'"
+IS_CHANGING = "state = 'issued' AND changing_until_s IS NOT NULL"
 Index(
     "waybill_natural_key",
     waybill.c.account_id,
@@ -114,6 +115,14 @@ Index(
     waybill.c.asked_at_s,
     sqlite_where=text(IS_PENDING),
     postgresql_where=text(IS_PENDING),
+)
+
+# Those whose carrier has not confirmed another receiver.
+Index(
+    "waybill_changing",
+    waybill.c.wp_code,
+    sqlite_where=text(IS_CHANGING),
+    postgresql_where=text(IS_CHANGING),
 )
 
 

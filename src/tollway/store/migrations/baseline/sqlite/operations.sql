@@ -306,3 +306,5 @@ CREATE INDEX waybill_asked ON waybill (asked_at_s, wp_code);
 CREATE UNIQUE INDEX waybill_natural_key ON waybill (account_id, owner_id, order_sn, wp_code)
     WHERE state IN ('pending', 'issued');
 CREATE INDEX waybill_pending ON waybill (asked_at_s) WHERE state = 'pending';
+CREATE INDEX waybill_changing ON waybill (wp_code)
+    WHERE state = 'issued' AND changing_until_s IS NOT NULL;
