@@ -7,10 +7,13 @@ raised.
 
 import inspect
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
 from granian._futures import _cbsched_aioschedule, _CBSchedulerAIO, _new_cbscheduler
+from granian.server.common import AbstractServer
 from granian.server.mp import MPServer, WorkerProcess
 
 from tests.docs.pages import ROOT
@@ -52,6 +55,30 @@ def test_what_is_read_and_changed_of_it_is_there() -> None:
     assert (server.interrupt_signal, server.respawned_wrks) == (False, {})
     # A worker's process is asked for its exit status.
     assert "self.inner = " in inspect.getsource(WorkerProcess._spawn)
+
+
+_SIGNALLED = """
+import signal
+from tollway.gateway.server import Wakeup
+
+wakeup = Wakeup()
+signal.signal(signal.SIGALRM, lambda *_: wakeup.set())
+for n in range(5_000):
+    signal.setitimer(signal.ITIMER_REAL, (n % 60 + 1) * 1e-6)
+    wakeup.clear()
+    wakeup.wait(0.001)
+wakeup.clear()
+assert not wakeup.wait(0)
+wakeup.set()
+assert wakeup.wait()
+"""
+
+
+def test_a_signal_may_come_at_any_moment_of_the_main_loop() -> None:
+    # The server sets its event in a signal handler, and clears it and waits for it in the thread
+    # that runs that handler: its own kind of event ends in a deadlock here.
+    assert "self.main_loop_interrupt = threading.Event()" in inspect.getsource(AbstractServer)
+    subprocess.run([sys.executable, "-c", _SIGNALLED], check=True, timeout=60)
 
 
 def test_the_scheduler_that_is_replaced_is_made_and_used_as_expected() -> None:

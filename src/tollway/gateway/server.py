@@ -3,13 +3,14 @@
 import gc
 import logging
 import mmap
+import os
 import resource
+import select
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,26 @@ loops.register(_LOOP)(new_worker_loop)
 logger = logging.getLogger("tollway.serving")
 
 
+class Wakeup:
+    """An event that a signal handler may set. A `threading.Event` would deadlock if the signal came
+    while its own thread is just within `wait` or `clear`, and so holds the event's lock."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLIN)
+
+    def set(self) -> None:
+        os.eventfd_write(self._descriptor, 1)
+
+    def clear(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._descriptor)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return bool(self._poll.poll(None if timeout_s is None else timeout_s * 1000))
+
+
 class GatewayServer(MPServer):
     """The HTTP server of a gateway: its workers know their number, are replaced when they die, and
     are drained before it stops.
@@ -62,7 +83,8 @@ class GatewayServer(MPServer):
         self._worker_group = worker_group
         self._drain_s = settings.drain_s
         self._is_asked_to_drain = False
-        self._is_hurried = threading.Event()
+        self._is_hurried = Wakeup()
+        self.main_loop_interrupt = Wakeup()  # type: ignore[assignment]
         self._replaced_at_s = float("-inf")
         self._reporter = Reporter(worker_group)
         self.on_startup(self._reporter.start)
