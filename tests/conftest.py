@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,6 +19,7 @@ from tests.support.engines import ENGINES, Engine, use
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
+from tests.support.postgresql import databases_of, drop
 from tests.support.scheduling import EngineScheduling
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
@@ -91,6 +93,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if left_s < len(session.items) * _A_TEST_S:
         sys.stderr.write(f"The tests begin after midnight in {ZONE}, in {left_s:.0f} s.\n")
         time.sleep(left_s)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    """The databases that a fixture makes go with it."""
+    made: list[str] = []
+    # Registered before its own, and therefore run after it.
+    fixturedef.addfinalizer(partial(drop, made))
+    with databases_of(made):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Those that a test makes itself go when all of its fixtures are over."""
+    made: list[str] = []
+    with databases_of(made):
+        result = yield
+    drop(made)
+    return result
 
 
 @pytest.hookimpl(optionalhook=True)
