@@ -53,6 +53,8 @@ os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 # No test speaks TLS to the world, and every HTTP client would load all authorities again.
 os.environ["SSL_CERT_DIR"] = str(_TESTS)
 os.environ.pop("SSL_CERT_FILE", None)
+# Nor to its own PostgreSQL, unless it says so: each connection would prepare for it first.
+os.environ["PGSSLMODE"] = "disable"
 use_cheap_passwords()
 
 # No deadline per example: on a shared machine it would measure the neighbours.
