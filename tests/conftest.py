@@ -21,6 +21,7 @@ from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
 from tests.support.postgresql import databases_of, drop
 from tests.support.scheduling import EngineScheduling
+from tests.support.server_files import use_memory
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
@@ -68,6 +69,12 @@ settings.load_profile("tollway")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=ENGINES, help="run the tests on one engine only")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Campaigns may fill a disk.
+    if config.option.markexpr == "not torture":
+        use_memory()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

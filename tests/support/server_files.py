@@ -18,12 +18,24 @@ _FOLDERS = "tollway-postgresql-"
 # A database is a thousand small files: made in memory, it takes a seventh of the processor's time.
 _MEMORY = Path("/dev/shm")
 _MEMORY_MIN = 4 * 2**30
+_root = [Path(tempfile.gettempdir())]
+
+
+def use_memory() -> None:
+    """From now on in this process, if there is plenty of it. Not for what measures a server, nor
+    for what fills it."""
+    with suppress(OSError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        (free_kib,) = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        free = min(free_kib * 1024, shutil.disk_usage(_MEMORY).free)
+        if free >= _MEMORY_MIN and os.access(_MEMORY, os.W_OK | os.X_OK):
+            _root[0] = _MEMORY
 
 
 def server_folder() -> Path:
     """A folder that a server may write to: not below pytest's, which other users may not enter."""
     _remove_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-", dir=_root()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-", dir=_root[0]))
     if os.geteuid() == 0:
         shutil.chown(folder, "nobody")
     return folder
@@ -52,18 +64,6 @@ def unprivileged(folder: Path) -> dict[str, object]:
     """PostgreSQL refuses to run as root."""
     who = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
     return {"cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}, **who}
-
-
-@cache
-def _root() -> Path:
-    """In memory, if there is plenty of it."""
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        (free_kib,) = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-        free = min(free_kib * 1024, shutil.disk_usage(_MEMORY).free)
-        if free >= _MEMORY_MIN and os.access(_MEMORY, os.W_OK | os.X_OK):
-            return _MEMORY
-    return Path(tempfile.gettempdir())
 
 
 @cache
