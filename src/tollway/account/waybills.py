@@ -132,6 +132,8 @@ async def _find_printed(
 ) -> Sequence[StoredWaybill]:
     """Some that are issued, whose receivers stay from now on."""
     found = [await _find_issued(parts, call, each) for each in object_ids]
+    for each in found:
+        each.refuse_erased()
     try:
         return await print_waybills(parts.database, found, parts.runtime)
     except CarrierError:
