@@ -81,6 +81,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "shop add": ("", ("880012001", "Green", "--login", "green", "--password-stdin")),
     "shop password": ("shop password link", ("green", "--link")),
     "shop sign-out": ("", ("green",)),
+    "shop erase-receivers": ("shop erase-receivers done", ("880012001", "--yes")),
     "consent grant": ("", ("acme", "shop", "880012001", "orders")),
     "source add": ("", ("market", "--shop", "880012001")),
     "source set": ("", ("market", "--shop", "880012002")),

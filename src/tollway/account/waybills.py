@@ -248,6 +248,7 @@ _LABEL_REASONS = (
     Reason.ITEM_UNKNOWN,
     Reason.NOT_AUTHORIZED,
     Reason.OPERATION_CLOSED,
+    Reason.RECEIVER_ERASED,
     Reason.WAYBILL_CHANGING,
 )
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -301,6 +302,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             Reason.ITEM_UNKNOWN,
             Reason.NOT_AUTHORIZED,
             Reason.WAYBILL_FINAL,
+            Reason.RECEIVER_ERASED,
             Reason.WAYBILL_CHANGING,
             Reason.CARRIER_UNREACHABLE,
         ),
