@@ -180,6 +180,7 @@ ACTS = {
     "/operator/shop/consent": "consent grant",
     "/operator/shop/password": "shop password link",
     "/operator/shop/sign-out": "shop sign-out",
+    "/operator/shop/erase": "shop erase-receivers",
     "/operator/carrier/add": "carrier add",
     "/operator/carrier/connect": "carrier connect",
     "/operator/carrier/disconnect": "carrier disconnect",
