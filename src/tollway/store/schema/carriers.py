@@ -23,7 +23,9 @@ carrier = Table(
     Column("number_format", String, nullable=False),
     Column("area_kind", String, nullable=False),
     Column("area_provinces", String, nullable=False),
-    CheckConstraint("area_kind IN ('all', 'only', 'except')", name="carrier_area_kind"),
+    CheckConstraint(
+        "area_kind = 'all' OR area_kind = 'only' OR area_kind = 'except'", name="carrier_area_kind"
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -87,7 +89,10 @@ waybill = Table(
     Column("changing_until_s", BigInteger),
     Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),
+    CheckConstraint(
+        "state = 'issued' OR state = 'pending' OR state = 'refused' OR state = 'cancelled'",
+        name="waybill_state",
+    ),
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
     Index("waybill_request", "request_id"),
