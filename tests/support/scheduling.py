@@ -36,4 +36,5 @@ class EngineScheduling(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _free_engine(self) -> str:
-        return "postgresql" if "sqlite" in self._engines.values() else "sqlite"
+        """The one that fewer processes have; tests on PostgreSQL take longer."""
+        return min(("postgresql", "sqlite"), key=list(self._engines.values()).count)
