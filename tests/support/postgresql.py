@@ -201,7 +201,7 @@ def _create(template: str) -> str:
 
 @contextmanager
 def locked(url: str, *tables: str, mode: str = "EXCLUSIVE") -> Iterator[None]:
-    """Nobody else can write to these tables meanwhile, nor read them in another mode."""
+    """No other process can write to these tables meanwhile, nor read them in another mode."""
     names = ", ".join(f'"{table}"' for table in tables)
     lock = f"LOCK TABLE {names} IN {mode} MODE NOWAIT"
     deadline_s = monotonic() + _TIMEOUT_S
