@@ -164,7 +164,7 @@ def codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Tab
         [
             [
                 Cell(str(each.value.code), "number"),
-                Cell(each.name, "mono"),
+                Cell(each.name, "code"),
                 Cell(sample_refusal(each, operation).message(view.language)),
                 Cell(str(each.value.status), "number"),
             ]
