@@ -7,6 +7,7 @@ be able to slow a page down.
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _HIDDEN = "***"
 _HIDDEN_DIGITS = "****"
@@ -66,6 +67,7 @@ _LATIN_DETAILS = frozenset(
 )
 _LATIN_SHORTEST = 3
 
+_DIGIT = re.compile("[0-9]")
 # What may be shown of the detail: which numbers it has, not the numbers.
 _DESIGNATOR = re.compile("([号號栋棟幢室楼樓层層弄座户戶期]|[单單]元)")
 
@@ -73,7 +75,10 @@ _DESIGNATOR = re.compile("([号號栋棟幢室楼樓层層弄座户戶期]|[单�
 def masked_address(address: str) -> str:
     """The areas, the road and the estate it begins with, and an outline of the rest."""
     text = address[:_ADDRESS_MAX].strip()
-    end = _places_end(text[:_PLACES_MAX])
+    # The names end before the first digit, and what the digit is decides nothing: so addresses on
+    # one road are alike, and an import has many of them.
+    found = _DIGIT.search(text, 0, _PLACES_MAX)
+    end = _places_end(text[:_PLACES_MAX] if found is None else f"{text[: found.start()]}0")
     return text[:end] + _outline(text[end:])
 
 
@@ -84,6 +89,7 @@ def _outline(detail: str) -> str:
     return "".join(pieces) if pieces[0] else _HIDDEN + "".join(pieces)
 
 
+@lru_cache(maxsize=4096)
 def _places_end(text: str) -> int:
     """Where the names of areas, roads and estates end that the text begins with."""
     end = begin = resume = 0
