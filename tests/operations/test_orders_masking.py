@@ -182,6 +182,9 @@ def _steps(work: Callable[[], object]) -> int:
         count += event == "opcode"
         return trace
 
+    # What was computed for the text before would hide what this one takes.
+    for each in vars(masking).values():
+        getattr(each, "cache_clear", lambda: None)()
     before = sys.gettrace()
     sys.settrace(trace)
     try:
