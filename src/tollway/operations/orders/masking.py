@@ -67,18 +67,20 @@ _LATIN_DETAILS = frozenset(
 )
 _LATIN_SHORTEST = 3
 
-_DIGIT = re.compile("[0-9]")
 # What may be shown of the detail: which numbers it has, not the numbers.
 _DESIGNATOR = re.compile("([号號栋棟幢室楼樓层層弄座户戶期]|[单單]元)")
 
 
 def masked_address(address: str) -> str:
     """The areas, the road and the estate it begins with, and an outline of the rest."""
-    text = address[:_ADDRESS_MAX].strip()
-    # The names end before the first digit, and what the digit is decides nothing: so addresses on
-    # one road are alike, and an import has many of them.
-    found = _DIGIT.search(text, 0, _PLACES_MAX)
-    end = _places_end(text[:_PLACES_MAX] if found is None else f"{text[: found.start()]}0")
+    # Which digits it has decides nothing: so most addresses on one road are alike, and computed
+    # once for all of an import.
+    return _masked_address(_DIGITS.sub("0", address[:_ADDRESS_MAX].strip()))
+
+
+@lru_cache(maxsize=4096)
+def _masked_address(text: str) -> str:
+    end = _places_end(text[:_PLACES_MAX])
     return text[:end] + _outline(text[end:])
 
 
@@ -89,7 +91,6 @@ def _outline(detail: str) -> str:
     return "".join(pieces) if pieces[0] else _HIDDEN + "".join(pieces)
 
 
-@lru_cache(maxsize=4096)
 def _places_end(text: str) -> int:
     """Where the names of areas, roads and estates end that the text begins with."""
     end = begin = resume = 0
