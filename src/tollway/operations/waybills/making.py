@@ -77,7 +77,7 @@ class WaybillMaker:
             owner_id=key.owner_id,
             order_sn=key.order_sn,
             wp_code=key.wp_code,
-            object_id=self._runtime.new_id("wb_"),
+            object_id=self._runtime.new_ordered_id("wb_"),
             state=state,
             number=number,
             price=charge.amount,

@@ -297,7 +297,7 @@ CREATE TABLE waybill (
     sealed BLOB NOT NULL,
     PRIMARY KEY (account_id, object_id),
     CONSTRAINT waybill_state CHECK (state IN ('pending', 'issued', 'refused', 'cancelled'))
-) WITHOUT ROWID;
+);
 CREATE UNIQUE INDEX waybill_object ON waybill (object_id);
 CREATE UNIQUE INDEX waybill_number_once ON waybill (number, wp_code);
 CREATE INDEX waybill_request ON waybill (request_id);
