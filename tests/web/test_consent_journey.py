@@ -15,14 +15,14 @@ from tests.support.consent import (
     ask,
     new_asker,
     new_person,
+    password_link,
 )
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest
-from tollway.consent.links import ConsentLinks, PasswordLinks
-from tollway.consent.owners import credential_of_login, set_password
-from tollway.store.database import Database
+from tollway.consent.links import ConsentLinks
+from tollway.consent.owners import set_password
 from tollway.store.keys import load_secret
 
 
@@ -280,20 +280,10 @@ def test_the_pages_follow_the_browsers_language(browser: Browser) -> None:
     assert "Sign in" in browser.open("/owner").text
 
 
-def password_link(store: Store, person: Person) -> str:
-    async def work(database: Database) -> str:
-        found = await credential_of_login(database, person.login)
-        assert found is not None
-        links = PasswordLinks(load_secret(Path(f"{store.path}.secret")), "")
-        return links.make(found, RUNTIME.at_s()).url
-
-    return store.do(work)
-
-
 def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
     gateway: Gateway, store: Store, person: Person, browser: Browser
 ) -> None:
-    link, new = password_link(store, person), "another long password"
+    link, new = password_link(store, person.login), "another long password"
     assert person.login in browser.open(link).text
     assert browser.send("/owner/password", password="short", again="short").status_code == 400
     assert browser.send("/owner/password", password=new, again=f"{new}!").status_code == 400
@@ -307,7 +297,7 @@ def test_an_owner_chooses_a_new_password_by_a_link_that_works_once(
 def test_a_password_link_that_was_changed_or_is_old_does_nothing(
     gateway: Gateway, store: Store, person: Person, browser: Browser
 ) -> None:
-    link = password_link(store, person)
+    link = password_link(store, person.login)
     assert browser.open(f"{link[:-3]}abc").status_code == 410
     assert browser.open("/owner/password").status_code == 410
     set_to = "a password set meanwhile"

@@ -112,7 +112,8 @@ class Operation:
     batch_of: "Operation | None" = None
     # Its price is taken as often as its work says: a dry run does the work too, which only reads.
     is_measured: bool = False
-    # It answers with a file, free of charge, and not with an envelope.
+    # It answers with a file of JSON Lines, free of charge, and not with an envelope; each line is a
+    # `response_type`.
     is_file: bool = False
     # A larger body is refused unread. The default holds every text of a usual request at its full
     # length, however it is escaped.

@@ -83,7 +83,7 @@ def web_routes(parts: Parts) -> list[Route]:
     factor = _second_factor(parts, web, sessions, OWNER_PATH)
     owner = OwnerPages(web, database, sessions, doorkeeper, factor, needs, titles)
     password_links = PasswordLinks(parts.secret, settings.public_address)
-    password = PasswordPages(web, database, password_links)
+    password = PasswordPages(web, database, password_links, factor)
     front = FrontPage(web, database, OPERATIONS, parts.is_ready, parts.demo)
 
     reference = ReferencePages(web, settings.public_address, parts.sandbox)

@@ -49,7 +49,7 @@ shop_order = Table(
     Column("change_no", BigInteger, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("ready", LargeBinary, nullable=False),
-    CheckConstraint("status IN (1, 2, 3)", name="shop_order_status"),
+    CheckConstraint("status BETWEEN 1 AND 3", name="shop_order_status"),
     CheckConstraint("remark_tag BETWEEN 1 AND 5", name="shop_order_remark_tag"),
     Index("shop_order_sn", "owner_id", "order_sn", unique=True),
     Index("shop_order_change", "owner_id", "change_no"),

@@ -23,7 +23,9 @@ carrier = Table(
     Column("number_format", String, nullable=False),
     Column("area_kind", String, nullable=False),
     Column("area_provinces", String, nullable=False),
-    CheckConstraint("area_kind IN ('all', 'only', 'except')", name="carrier_area_kind"),
+    CheckConstraint(
+        "area_kind = 'all' OR area_kind = 'only' OR area_kind = 'except'", name="carrier_area_kind"
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -86,13 +88,16 @@ waybill = Table(
     Column("changing_until_s", BigInteger),
     Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),
+    CheckConstraint(
+        "state = 'issued' OR state = 'pending' OR state = 'refused' OR state = 'cancelled'",
+        name="waybill_state",
+    ),
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
     Index("waybill_request", "request_id"),
     # The newest of all carriers.
-    # Not stored in its key: rows of this size would each need a page more in SQLite.
     Index("waybill_asked", "asked_at_s", "wp_code"),
+    # Not stored in its key: each row of this size would take a page more in SQLite.
 )
 # One that was cancelled or refused frees its key, so only those in force must be alone under it.
 IN_FORCE = "state IN ('pending', 'issued')"

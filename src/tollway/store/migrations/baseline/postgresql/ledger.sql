@@ -179,7 +179,9 @@ CREATE TABLE entry (
     request_id VARCHAR COLLATE "C",
     token_id VARCHAR COLLATE "C",
     note VARCHAR COLLATE "C",
-    CONSTRAINT entry_kind CHECK (kind IN ('top_up', 'correction', 'charge', 'hold', 'release'))
+    CONSTRAINT entry_kind CHECK (
+        kind = 'charge' OR kind = 'hold' OR kind = 'release' OR kind = 'top_up' OR kind = 'correction'
+    )
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX entry_request ON entry (request_id);
 
@@ -218,7 +220,7 @@ CREATE TABLE hold (
     key VARCHAR COLLATE "C",
     PRIMARY KEY (account_id, id),
     CONSTRAINT hold_amount CHECK (amount >= 0),
-    CONSTRAINT hold_state CHECK (state IN ('held', 'captured', 'released'))
+    CONSTRAINT hold_state CHECK (state = 'held' OR state = 'captured' OR state = 'released')
 );
 CREATE INDEX hold_request ON hold (request_id);
 CREATE INDEX hold_open ON hold (deadline_at_ms) WHERE state = 'held';
@@ -326,7 +328,9 @@ CREATE TABLE session (
     expires_at_s BIGINT NOT NULL,
     ended_at_s BIGINT,
     PRIMARY KEY (hash),
-    CONSTRAINT session_kind CHECK (kind IN ('shop', 'user', 'operator', 'member'))
+    CONSTRAINT session_kind CHECK (
+        kind = 'shop' OR kind = 'user' OR kind = 'operator' OR kind = 'member'
+    )
 );
 CREATE INDEX session_subject ON session (kind, subject_id);
 CREATE INDEX session_expiry ON session (expires_at_s);
@@ -354,7 +358,9 @@ CREATE TABLE person (
     removed_at_s BIGINT,
     PRIMARY KEY (id),
     CONSTRAINT person_kind CHECK (kind IN ('operator', 'member')),
-    CONSTRAINT person_role CHECK (role IN ('operator', 'owner', 'developer', 'reader'))
+    CONSTRAINT person_role CHECK (
+        role = 'operator' OR role = 'owner' OR role = 'developer' OR role = 'reader'
+    )
 );
 CREATE UNIQUE INDEX person_login ON person (kind, login) WHERE removed_at_s IS NULL;
 CREATE INDEX person_account ON person (account_id);
