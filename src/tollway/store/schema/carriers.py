@@ -59,8 +59,9 @@ waybill_number = Table(
 )
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number), `fingerprints` show whether
-# another request says the same. `refusal` is why the carrier issued nothing.
+# is its print data (while it is pending, its label without the number; nothing once its receiver is
+# erased), `fingerprints` show whether another request says the same. `refusal` is why the carrier
+# issued nothing.
 waybill = Table(
     "waybill",
     metadata,
