@@ -25,8 +25,9 @@ LONG_REMARK = "length(remark) > 250"
 # of listing (newest first, then order number), and a page is one run of neighbours in either
 # engine. `change_no` is larger than that of every change of the shop's orders before, so a caller
 # that reads in its order misses none. `sealed` holds the receiver's name, phone and detailed
-# address, and the remark as it was written; `remark` is what of it may be shown, and what is
-# searched. `ready` is the order as it is answered, masked and encoded, up to the price of the call.
+# address, and the remark as it was written, and is empty once they are erased; `remark` is what of
+# it may be shown, and what is searched. `ready` is the order as it is answered, masked and encoded,
+# up to the price of the call.
 shop_order = Table(
     "shop_order",
     metadata,
