@@ -8,7 +8,8 @@ A cache that is out of date is replaced, not emptied: a row that was read before
 arrives after it goes to the old cache, which is no longer read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
@@ -41,6 +42,13 @@ _FIND = Query(
 )
 
 
+class Rate(NamedTuple):
+    """How often a caller may call an operation in a second, and the key of the window for it."""
+
+    limit: int
+    key: tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A valid token and its account."""
@@ -52,6 +60,9 @@ class Caller:
     permissions: dict[str, Permission]
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
+    # What the stages have worked out for each operation: it is valid for as long as all else here.
+    prices: dict[str, int] = field(default_factory=dict, compare=False)
+    rates: dict[str, Rate] = field(default_factory=dict, compare=False)
 
 
 class Directory:
