@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import msgspec
 
+from tollway.contract.answer_fields import answer_fields
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
@@ -143,6 +144,16 @@ def members_of(hint: Any) -> tuple[Any, bool]:
         (inner,) = [each for each in get_args(hint) if each is not NoneType]
         return inner, True
     return hint, False
+
+
+def meanings_of(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """What each field of an answer means."""
+    found = {}
+    for field in answer_fields(kind):
+        text = "" if field.meaning is None else field.meaning.en
+        twin = f" The same as {field.other_spelling}." if field.other_spelling else ""
+        found[field.name] = f"{text}{twin}"
+    return found
 
 
 def codes() -> dict[str, int]:

@@ -13,6 +13,7 @@ from sdk.generator.model import (
     codes,
     described,
     described_files,
+    meanings_of,
     members_of,
     payload_types,
 )
@@ -48,7 +49,7 @@ def files() -> dict[str, str]:
 
 
 def _types(operations: Sequence[Operation], purpose: str) -> str:
-    tops = {each.response_type for each in operations}
+    tops = {each.response_type for each in operations if not each.is_file}
     lines = [
         _HEAD.format(purpose=purpose),
         "from dataclasses import dataclass\nfrom typing import Optional\n\n",
@@ -60,9 +61,13 @@ def _types(operations: Sequence[Operation], purpose: str) -> str:
         if (text := (kind.__doc__ or "").strip()) and not text.startswith(f"{kind.__name__}("):
             lines.append(f'    """{text}"""\n\n')
         hints = get_type_hints(kind)
+        meanings = meanings_of(kind)
         for field in msgspec.structs.fields(kind):
             default = "" if field.required else f" = {field.default!r}"
             lines.append(f"    {field.name}: {_python(hints[field.name])}{default}\n")
+            # Where editors look for it.
+            text = "\n    ".join(textwrap.wrap(meanings[field.name], 90))
+            lines.append(f'    """{text}"""\n')
     return "".join(lines)
 
 

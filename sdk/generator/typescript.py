@@ -13,6 +13,7 @@ from sdk.generator.model import (
     codes,
     described,
     described_files,
+    meanings_of,
     members_of,
     payload_types,
 )
@@ -67,8 +68,10 @@ def _types(operations: Sequence[Operation], purpose: str) -> str:
             lines += _comment(textwrap.wrap(text, 94), "")
         lines.append(f"export interface {kind.__name__} {{\n")
         hints = get_type_hints(kind)
+        meanings = meanings_of(kind)
         for field in msgspec.structs.fields(kind):
             mark = "" if field.required else "?"
+            lines += _comment(textwrap.wrap(meanings[field.name], 92), "  ")
             lines.append(f"  {field.name}{mark}: {_received(field.name, hints[field.name])};\n")
         lines.append("}\n")
     return "".join(lines)

@@ -1,8 +1,10 @@
 """The description of the operations: valid, and complete."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jsonschema_rs import Draft202012Validator
 from openapi_spec_validator import validate
 
 from tests.contract.test_reasons import CODES_LISTED
@@ -41,12 +43,57 @@ def test_every_code_of_an_operation_has_an_example(operation: Operation) -> None
     codes, listed = {each["code"] for each in examples.values()}, CODES_LISTED[operation.charged_as]
     # A batch has the others in the results of its requests.
     assert codes == listed or (operation.batch_of is not None and codes <= listed)
-    assert set(examples) == {"SUCCESS", *(reason.name for reason in operation.reasons)}
+    successes = {"DRY_RUN"} if operation.is_file else {"SUCCESS", "DRY_RUN"}
+    assert set(examples) == {*successes, *(reason.name for reason in operation.reasons)}
     assert all("{" not in example["msg"] for example in examples.values())
     # A name that was mistyped, and what it was taken for.
     if unknown := examples.get("PARAMETER_UNKNOWN"):
         words = unknown["msg"].replace(",", "").split()
         assert words[1] != words[words.index("but") + 1]
+
+
+def _media_of(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, response in described["responses"].items():
+        for kind, media in response["content"].items():
+            if kind != "application/gzip":
+                yield name, media
+    for kind, media in described.get("requestBody", {}).get("content", {}).items():
+        yield kind, media
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("mapped", [False, True])
+def test_every_example_is_there_and_fits_its_schema(mapped: bool) -> None:
+    document = openapi(WITH_COMPANIONS, "http://127.0.0.1:8080", mapped=mapped)
+    refer = {"components": document["components"]}
+
+    def check(schema: dict[str, Any], value: object, what: str) -> None:
+        error = next(Draft202012Validator({**schema, **refer}).iter_errors(value), None)
+        assert error is None, f"{what}: {error}"
+
+    for path, methods in document["paths"].items():
+        for described in methods.values():
+            for name, media in _media_of(described):
+                examples = [each["value"] for each in media.get("examples", {}).values()]
+                examples += [media["example"]] if "example" in media else []
+                has_fields = media["schema"].get("properties") != {}
+                assert examples and (all(examples) or not has_fields), f"{path} {name}"
+                for each in examples:
+                    check(media["schema"], each, f"{path} {name}")
+                    if each.get("code") == 0:
+                        assert each["data"], f"{path}: a success without data"
+            for each in described.get("parameters", []):
+                assert "example" in each or not each["required"], f"{path} {each['name']}"
+                if "example" in each:
+                    check(each["schema"], each["example"], f"{path} {each['name']}")
+
+
+@pytest.mark.sqlite
+def test_every_field_of_an_answer_has_a_meaning() -> None:
+    document = openapi(WITH_COMPANIONS, "http://127.0.0.1:8080", mapped=False)
+    for name, schema in document["components"]["schemas"].items():
+        for field, described in schema.get("properties", {}).items():
+            assert described.get("description"), f"{name}.{field}"
 
 
 @pytest.mark.parametrize("operation", WITH_COMPANIONS, ids=lambda operation: operation.name)

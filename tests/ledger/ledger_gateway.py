@@ -64,7 +64,9 @@ class Mortal:
     def plan(self, crash: Crash) -> None:
         self._commits, self.crash = 0, crash
 
-    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    async def write(
+        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
+    ) -> T:
         if self.is_dead:
             raise CrashedError
         self._commits += 1
@@ -77,7 +79,7 @@ class Mortal:
                 raise CrashedError
             return result
 
-        result = await self._inner.write(watched)
+        result = await self._inner.write(watched, may_be_lost=may_be_lost)
         if crash is not None:
             self.die()
             raise CrashedError

@@ -1,9 +1,7 @@
 """The TypeScript SDK: compiled, and run by Node against a real gateway."""
 
-import fcntl
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from datetime import date
@@ -34,36 +32,6 @@ _METHODS = {
     "orders": "orders",
 }
 Run = Callable[..., list[Any]]
-
-
-@pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `import "tollway-client"` finds the compiled package."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("the TypeScript SDK is tested where node and npm are installed")
-    base = tmp_path_factory.getbasetemp()
-    # The processes of a run share one.
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "typescript"
-    with Path(f"{folder}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            _compile(folder)
-    return folder
-
-
-def _compile(folder: Path) -> None:
-    inside = folder / "node_modules/tollway-client"
-    ignored = shutil.ignore_patterns("node_modules", "dist")
-    shutil.copytree(_SDK, inside, ignore=ignored)
-    command = ["npm", "ci", "--no-audit", "--no-fund"]
-    installed = subprocess.run(command, cwd=inside, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        shutil.rmtree(folder)
-        pytest.skip(f"npm cannot install the compiler: {installed.stderr[-300:]}")
-    done = subprocess.run(
-        ["npm", "run", "build"], cwd=inside, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture

@@ -99,6 +99,15 @@ def test_a_difference_in_sqlite_is_found(
     assert sqlite_schema(store.path) != declared_sqlite
 
 
+@pytest.mark.sqlite
+def test_no_insert_makes_a_table_to_compare_with(store: Store) -> None:
+    """SQLite makes one for `IN` with more than two values, in every statement."""
+    for table in ALL_TABLES:
+        values = ", ".join("1" * len(table.c))
+        steps = store.run(f"EXPLAIN INSERT INTO {table.name} VALUES ({values})")
+        assert "OpenEphemeral" not in {step[1] for step in steps}, table.name
+
+
 @pytest.fixture(scope="module")
 def declared_postgresql() -> str:
     url = new_database(is_migrated=False)

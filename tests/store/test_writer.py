@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import apsw
 import pytest
 from sqlalchemy import bindparam, func, select
 
+from tests.faults.disk import FaultyDisk
+from tests.power.disk import Step, Sync
 from tests.support.stores import Store
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import (
@@ -169,3 +172,31 @@ def test_every_commit_is_measured(store: Store) -> None:
     text = metrics.render().decode()
     assert "tollway_database_write_seconds_count 1.0" in text
     assert "tollway_database_read_seconds_count 1.0" in text
+
+
+@pytest.mark.sqlite
+def test_work_that_may_be_lost_does_not_wait_for_the_disk_and_the_next_takes_it_along(
+    tmp_path: Path,
+) -> None:
+    journal: list[Step] = []
+    store = Store(tmp_path / "tollway.db")
+    disk = FaultyDisk(store.path, journal)
+
+    async def syncs(database: OpenDatabase, name: str, *, may_be_lost: bool) -> int:
+        before = len(journal)
+        await database.write(adds(name), may_be_lost=may_be_lost)
+        return sum(isinstance(step.what, Sync) for step in journal[before:])
+
+    async def work(database: OpenDatabase) -> None:
+        # The first one begins the log, whose header is synced in any case.
+        await database.write(adds("first"))
+        assert await syncs(database, "a", may_be_lost=True) == 0
+        assert await syncs(database, "b", may_be_lost=False) > 0
+        assert await syncs(database, "c", may_be_lost=True) == 0
+        with pytest.raises(LookupError):
+            await database.write(adds("d", then=LookupError()), may_be_lost=True)
+        assert await syncs(database, "e", may_be_lost=False) > 0
+        assert isinstance(journal[-1].what, Sync)
+
+    with disk.in_use():
+        store.do(work)

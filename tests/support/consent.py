@@ -1,19 +1,22 @@
 """Users, grants and callers of promotion material, for tests."""
 
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.gateway import Gateway, Reply
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tollway.consent.grants import Grant, GrantRequest, give_grant
-from tollway.consent.owners import Owner, add_owner
+from tollway.consent.links import PasswordLinks
+from tollway.consent.owners import Owner, add_owner, credential_of_login
 from tollway.ledger.accounts import open_account
 from tollway.ledger.entries import list_balances, top_up
 from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.tokens import issue_token
 from tollway.operations.promotion_material.operation import PROMOTION_MATERIAL
 from tollway.store.database import Database
+from tollway.store.keys import load_secret
 
 PATH = PROMOTION_MATERIAL.path
 PASSWORD = "correct horse battery"
@@ -63,6 +66,18 @@ def new_person(store: Store, name: str = "林小满") -> Person:
     known = Owner("user", str(person.id), name, None, person.login, 0)
     store.do(lambda database: add_owner(database, RUNTIME, known, PASSWORD))
     return person
+
+
+def password_link(store: Store, login: str) -> str:
+    """The link that an operator makes for an owner who has forgotten the password."""
+
+    async def work(database: Database) -> str:
+        found = await credential_of_login(database, login)
+        assert found is not None
+        links = PasswordLinks(load_secret(Path(f"{store.path}.secret")), "")
+        return links.make(found, RUNTIME.at_s()).url
+
+    return store.do(work)
 
 
 def allow(store: Store, asker: Asker, person: Person, lifetime_s: int | None = 3600) -> Grant:

@@ -15,7 +15,7 @@ import zxingcpp
 from PIL import Image, ImageDraw
 
 from tests.support.browsers import Browser
-from tests.support.consent import PASSWORD, new_person
+from tests.support.consent import PASSWORD, new_person, password_link
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME, new_caller
 from tests.support.stores import Store
@@ -303,6 +303,22 @@ def test_a_link_sets_no_password_before_the_code(store: Store, browser: Browser)
     assert 'name="password"' not in browser.open(f"/operator/enter?link={made.link}").text
     assert browser.send("/operator/enter", password=PASSWORD).status_code == 409
     assert send_password(browser, who).status_code == 403
+
+
+def test_an_owners_link_sets_no_password_before_the_code(
+    store: Store, browser: Browser, other: Browser
+) -> None:
+    owner, new = new_owner(store), "another long password"
+    send_password(browser, owner)
+    device = set_up(browser, owner)
+    other.open(password_link(store, owner.login))
+    for code in ("", WRONG):
+        refused = other.send("/owner/password", password=new, again=new, code=code)
+        assert refused.status_code == 403 and "This code is wrong" in refused.text
+    assert is_in(browser, owner)
+    saved = other.send("/owner/password", password=new, again=new, code=device.next_code())
+    assert "Your new password is saved" in saved.text
+    assert not is_in(browser, owner)
 
 
 def test_the_database_has_neither_the_secret_nor_a_code(store: Store, browser: Browser) -> None:

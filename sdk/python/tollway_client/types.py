@@ -13,10 +13,15 @@ class TrafficEntry:
     """One traffic source."""
 
     pageName: str
+    """The source, keyword or search term."""
     payByrCntIndex: int
+    """Buyers who paid."""
     crtByrCntIndex: int
+    """Buyers who placed an order."""
     uvIndex: int
+    """Visitors."""
     payRateIndex: float
+    """Payment conversion rate in percent, two decimals; at least 0.01."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,17 @@ class KeywordEntry:
     """One keyword that brought visitors."""
 
     pageName: str
+    """The source, keyword or search term."""
     payByrCntIndex: int
+    """Buyers who paid."""
     crtByrCntIndex: int
+    """Buyers who placed an order."""
     uvIndex: int
+    """Visitors."""
     payRateIndex: float
+    """Payment conversion rate in percent, two decimals; at least 0.01."""
     pv: int
+    """Page views."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +47,13 @@ class SearchEntry:
     """One search term."""
 
     pageName: str
+    """The source, keyword or search term."""
     uvIndex: int
+    """Visitors."""
     payRateIndex: float
+    """Payment conversion rate in percent, two decimals; at least 0.01."""
     payByrCntIndex: int
+    """Buyers who paid."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +61,21 @@ class DailySeries:
     """Five parallel lists, oldest day first."""
 
     paymentConversionRate: list[float]
+    """Payment conversion rate of the day in percent; 0 without data."""
     date: list[str]
+    """The day, as MM-DD."""
     paymentAmount: list[float]
+    """Amount paid on the day, in yuan."""
     paidNum: list[int]
+    """Buyers who paid on the day."""
     visitorNum: list[int]
+    """Visitors of the day."""
 
 
 @dataclass(frozen=True)
 class DateData:
     data: DailySeries
+    """Five lists of 30 entries each, the oldest day first; the last is the queried date."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +83,29 @@ class ProductAnalysis(Payload):
     """The payload. The last three are sent for today only."""
 
     trafficSource: list[TrafficEntry]
+    """Where the visitors came from."""
     keywords: list[KeywordEntry]
+    """The keywords that brought visitors."""
     searchKeywords: list[SearchEntry]
+    """The search terms."""
     dateData: DateData
+    """The figures by day."""
     itemId: str
+    """Product id."""
     itemName: str
+    """Product name."""
     pic: str
+    """Address of its picture."""
     shopName: str
+    """Name of the shop. The same as shop_name."""
     shop_name: str
+    """Name of the shop. The same as shopName."""
     itemCltByrCnt: Optional[int] = None
+    """Collections; sent for today only."""
     payItmCnt: Optional[int] = None
+    """Pieces purchased; sent for today only."""
     itemCartCnt: Optional[int] = None
+    """Pieces added to cart; sent for today only."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +113,25 @@ class CouponRecord:
     """One claimed coupon; every field is a string."""
 
     couponTime: str
+    """When it was claimed, as yyyy-MM-dd HH:mm:ss."""
     money: str
+    """Its discount, in yuan."""
     minUseMoney: str
+    """The least amount that it can be used for, in yuan."""
     couponName: str
+    """Its name."""
     couponType: str
+    """Its type; WAIMAI_COUPON for food delivery."""
     couponCode: str
+    """Its id; no two are alike."""
     beginTime: str
+    """From when it is valid, in seconds since 1970."""
     endTime: str
+    """Until when it is valid, in seconds since 1970."""
     appKey: str
+    """The app that it was claimed in."""
     sid: str
+    """Channel user identifier."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +139,11 @@ class CouponClaims(Payload):
     """The payload."""
 
     total: int
+    """How many coupons were claimed in the window, on all pages."""
     dataList: list[CouponRecord]
+    """The claims of this page, the newest first."""
     withholding_money: int
+    """Credits that this call took; 0 for a repetition."""
 
 
 @dataclass(frozen=True)
@@ -105,25 +151,33 @@ class Benefit:
     """One benefit. Times are milliseconds; amounts are cents, all as strings."""
 
     entry_used_start_time: str
+    """From when it can be used, in milliseconds since 1970."""
     entry_used_end_time: str
+    """Until when it can be used, in milliseconds since 1970."""
     entry_condition: str
+    """The threshold, in fen."""
     entry_discount: str
+    """The amount off, in fen."""
 
 
 @dataclass(frozen=True)
 class Benefits:
     promotion_list: list[Benefit]
+    """The benefits."""
 
 
 @dataclass(frozen=True)
 class RecommendedItem:
     item_id: int
+    """Id of the item."""
     url: str
+    """Link of the item, with your promotion slot."""
 
 
 @dataclass(frozen=True)
 class RecommendedItems:
     recommend_item_list: list[RecommendedItem]
+    """The recommended items."""
 
 
 @dataclass(frozen=True)
@@ -131,14 +185,19 @@ class PaidCoupon:
     """Both are empty where the benefit is not a paid coupon."""
 
     item_id: str
+    """Id of the item to buy."""
     url: str
+    """Link of the item to buy."""
 
 
 @dataclass(frozen=True)
 class Extension:
     recommend_item_list: RecommendedItems
+    """A wrapper of the recommended items."""
     youjia_coupon_info: PaidCoupon
+    """The paid coupon; its fields are empty if it is none."""
     promotion_url: str
+    """Link of the benefit, with your promotion slot."""
 
 
 @dataclass(frozen=True)
@@ -146,28 +205,43 @@ class Material:
     """One material record."""
 
     promotion_type: str
+    """1 paid coupon, 2 public coupon, 3 affiliate-channel coupon, 4 category coupon."""
     condition_type: str
+    """The threshold: 1 an amount, 2 a number of pieces."""
     discount_type: str
+    """The discount: 1 an amount off, 2 a percentage."""
     total_count: int
+    """Its stock at first."""
     remain_count: int
+    """What is left of the stock."""
     display_start_time: str
+    """From when it is displayed, in milliseconds since 1970."""
     display_end_time: str
+    """Until when it is displayed, in milliseconds since 1970."""
     promotion_list: Benefits
+    """A wrapper of the benefits."""
     promotion_extend: Extension
+    """Items and links."""
     seller_id: str
+    """Seller id of the shop."""
     nick: str
+    """Nickname of the seller."""
     shop_title: str
+    """Name of the shop."""
     shop_picture_url: str
+    """Address of the shop's logo."""
 
 
 @dataclass(frozen=True)
 class Materials:
     map_data: list[Material]
+    """The material of this page; [] if there is none."""
 
 
 @dataclass(frozen=True)
 class Result:
     result_list: Materials
+    """A wrapper of the list."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +249,9 @@ class PromotionMaterial(Payload):
     """The payload."""
 
     withholding_money: int
+    """Credits that this call took; 0 for a repetition."""
     affiliate_sc_optimus_promotion_response: Result
+    """The result."""
 
 
 @dataclass(frozen=True)
@@ -183,13 +259,21 @@ class WaybillResult(Payload):
     """The payload. `code` is the carrier's verdict: 1 issued, 0 refused, for which see errorMsg."""
 
     orderSn: Optional[str]
+    """Order number of the request."""
     objectId: str
+    """Task id, unique: the other calls for a waybill take it as object_id."""
     printData: str
+    """What the label says, as a JSON text with its template and signature."""
     waybillCode: str
+    """Waybill number; empty if the carrier refused."""
     parentWaybillCode: Optional[str]
+    """Waybill number of the order's first parcel; null for a single parcel."""
     code: int
+    """The carrier's answer: 1 issued, 0 refused."""
     errorMsg: Optional[str]
+    """Why the carrier refused; null if it issued."""
     withholding_money: int
+    """Credits that this call took; 0 if refused or repeated."""
 
 
 @dataclass(frozen=True)
@@ -198,26 +282,47 @@ class OrderEntry:
     received; `remark_tag` 1 red, 2 yellow, 3 green, 4 blue or 5 purple."""
 
     receiver_name: str
+    """Receiver name, masked."""
     receiver_phone: str
+    """Receiver phone, masked."""
     province: str
+    """Receiver province."""
     city: str
+    """Receiver city."""
     town: str
+    """Receiver district."""
     receiver_address: str
+    """Receiver street address, its numbers masked. The same as address."""
     address: str
+    """Receiver street address, its numbers masked. The same as receiver_address."""
     order_sn: str
+    """Order number."""
     goods_name: str
+    """Name of the goods."""
     goods_img: str
+    """Address of their picture."""
     goods_spec: str
+    """Which variant of the goods."""
     is_pre_sale: bool
+    """Whether the goods are sold before they are in stock."""
     last_ship_time: int
+    """Until when to ship, in milliseconds since 1970."""
     confirm_time: int
+    """When the order was confirmed, in milliseconds since 1970."""
     remark: str
+    """Remark, its phone numbers masked; may be empty."""
     goods_count: int
+    """How many pieces."""
     pay_amount: float
+    """Amount paid, in yuan."""
     order_status: int
+    """1 to be shipped, 2 shipped, 3 received."""
     remark_tag: Optional[str]
+    """Flag: 1 red, 2 yellow, 3 green, 4 blue, 5 purple; null without one."""
     remark_tag_name: Optional[str]
+    """Text of the flag; null without one."""
     withholding_money: int
+    """Credits of the whole call, the same in each order; 0 in the file of an export."""
 
 
 @dataclass(frozen=True)
@@ -225,12 +330,19 @@ class OrderPage(Payload):
     """The payload."""
 
     content: list[OrderEntry]
+    """The orders of this page, the newest first."""
     page: int
+    """Page number; the first page is 0."""
     pageSize: int
+    """Orders per page, 1 to 100. The same as page_size."""
     page_size: int
+    """Orders per page, 1 to 100. The same as pageSize."""
     totalElements: int
+    """How many orders there are on all pages; exact. The same as total_elements."""
     total_elements: int
+    """How many orders there are on all pages; exact. The same as totalElements."""
     withholding_money: int
+    """Credits that this call took; 0 for a repetition."""
 
 
 @dataclass(frozen=True)
@@ -238,11 +350,17 @@ class Export(Payload):
     """An export that is paid. `cursor` is where orders_changed goes on from; null for claims."""
 
     export_id: str
+    """Its id, for the call that reads the file."""
     records: int
+    """How many records the file has; the price is taken for each started 100."""
     download_url: str
+    """Address of the file; send the same Authorization header."""
     expires_at: int
+    """Until when the file can be read, in seconds since 1970: a day."""
     cursor: Optional[str]
+    """The cursor from which orders_changed goes on after this export; null for claims."""
     withholding_money: int
+    """Credits that this call took; 0 for a repetition."""
 
 
 @dataclass(frozen=True)
@@ -251,12 +369,19 @@ class WaybillBatchItem:
     `waybill` is null unless the code is 0; `authorize_url` is there if the code is 302."""
 
     order_sn: Optional[str]
+    """Order number of the request; null if it has none."""
     request_id: str
+    """Id of this waybill's own call, and of its receipt."""
     code: int
+    """Code of the answer; 0 means success."""
     reason: str
+    """Name of the reason; SUCCESS with code 0."""
     msg: str
+    """What happened, in a sentence."""
     waybill: Optional[WaybillResult]
+    """As of waybill issuing; null unless the code is 0."""
     authorize_url: Optional[str]
+    """With code 302: where the owner can approve; null otherwise."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +389,9 @@ class WaybillBatch(Payload):
     """The results in the order of the request, and what all of them took together."""
 
     results: list[WaybillBatchItem]
+    """A result for each waybill, in the order of the request."""
     withholding_money: int
+    """Credits that all of them took together."""
 
 
 @dataclass(frozen=True)
@@ -272,8 +399,11 @@ class OrdersByNumber(Payload):
     """The orders in the order of the numbers asked for; `missing` are the numbers without one."""
 
     content: list[OrderEntry]
+    """The orders, in the order of the numbers."""
     missing: list[str]
+    """The numbers that no order of the shop has."""
     withholding_money: int
+    """Credits that this call took; 0 for a repetition."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +411,10 @@ class OrdersChanged(Payload):
     """The orders changed after the cursor, in the order of their changes."""
 
     content: list[OrderEntry]
+    """The orders that changed, in the order of their changes."""
     next_cursor: str
+    """The cursor of the next call; it does not expire."""
     has_more: bool
+    """Whether more orders have changed by now."""
     withholding_money: int
+    """Credits that this call took; 0 for a repetition."""

@@ -8,6 +8,7 @@ from sqlalchemy import Integer, bindparam, literal_column, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
+from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
@@ -60,7 +61,7 @@ class Waybill(msgspec.Struct, frozen=True):
 
 
 class StoredWaybill(NamedTuple):
-    """A waybill, and what is kept of its content."""
+    """A waybill, and what is kept of its content: nothing, once its receiver is erased."""
 
     waybill: Waybill
     fingerprints: Fingerprints
@@ -68,13 +69,26 @@ class StoredWaybill(NamedTuple):
 
     def print_data(self, vault: Vault) -> str:
         """What the caller gets: the carrier's own text where there is one."""
-        text = vault.open(self.sealed, self.waybill.context)
+        text = self._opened(vault)
         return _both(text).carrier if text.startswith(_BOTH) else text
 
     def own_print_data(self, vault: Vault) -> str:
         """The print data of this gateway, from which it draws labels."""
-        text = vault.open(self.sealed, self.waybill.context)
+        text = self._opened(vault)
         return _both(text).own if text.startswith(_BOTH) else text
+
+    def refuse_erased(self) -> None:
+        """Refuses a call that needs the receiver of a waybill whose receiver is erased."""
+        if not self.sealed:
+            raise Refusal(Reason.RECEIVER_ERASED, number=self.waybill.number or "")
+
+    def _opened(self, vault: Vault) -> str:
+        if not self.sealed:
+            raise CarrierError(
+                f"The receiver of waybill {self.waybill.number} was erased: it has no label any "
+                "more."
+            )
+        return vault.open(self.sealed, self.waybill.context)
 
 
 class PrintDataOfBoth(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from tollway.consent.grants import GrantRequest
-from tollway.consent.owners import Credential, Owner, credential_of
+from tollway.consent.owners import Credential, credential_of
 from tollway.store.database import Reader
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -147,7 +147,7 @@ class PasswordLinks:
         query = urlencode({"link": self._signer.sign(content)})
         return SignedLink(f"{self._address}{PASSWORD_PATH}?{query}", expires_at_s)
 
-    async def read(self, signed: str, reader: Reader, now_s: float) -> Owner | None:
+    async def read(self, signed: str, reader: Reader, now_s: float) -> Credential | None:
         """Whose password a link replaces; None if it was used, has expired, or never was one."""
         content = self._signer.read(signed, _PasswordContent)
         if content is None or content.expires_at_s <= now_s:
@@ -155,7 +155,7 @@ class PasswordLinks:
         found = await credential_of(reader, content.owner_kind, content.owner_id)
         if found is None or self._replaces(found) != content.replaces:
             return None
-        return found.owner
+        return found
 
     def _replaces(self, of: Credential) -> str:
         return self._signer.mac(of.password_hash.encode()).hex()[:32]

@@ -73,10 +73,12 @@ _PAGE_OF_TEXT = Query(
         )
     ).limit(bindparam("most", type_=Integer))
 )
-_SET_PASSWORD = Query(
-    owner.update()
-    .where(owner.c.login == bindparam("wanted"))
-    .values(password_hash=bindparam("new_hash"))
+_of_login = owner.update().where(owner.c.login == bindparam("wanted"))
+_SET_PASSWORD = Query(_of_login.values(password_hash=bindparam("new_hash")))
+_REPLACE_PASSWORD = Query(
+    _of_login.where(owner.c.password_hash == bindparam("replaced")).values(
+        password_hash=bindparam("new_hash")
+    )
 )
 
 
@@ -115,13 +117,22 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
 
 
 async def put_password(
-    database: Database, runtime: Runtime, login: str, password_hash: str
+    database: Database,
+    runtime: Runtime,
+    login: str,
+    password_hash: str,
+    replaced: str | None = None,
 ) -> Owner:
-    """The same, with a hash that was made off the event loop."""
+    """The same, with a hash that was made off the event loop; only instead of the `replaced` one,
+    if that is given."""
     wanted = folded_login(login)
+    values = {"wanted": wanted, "new_hash": password_hash}
+    query = _SET_PASSWORD
+    if replaced is not None:
+        query, values = _REPLACE_PASSWORD, {**values, "replaced": replaced}
 
     async def work(transaction: Transaction) -> Owner:
-        if not await transaction.execute(_SET_PASSWORD, wanted=wanted, new_hash=password_hash):
+        if not await transaction.execute(query, **values):
             raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
         found = await credential_of_login(transaction, wanted)
         assert found is not None

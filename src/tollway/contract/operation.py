@@ -112,7 +112,8 @@ class Operation:
     batch_of: "Operation | None" = None
     # Its price is taken as often as its work says: a dry run does the work too, which only reads.
     is_measured: bool = False
-    # It answers with a file, free of charge, and not with an envelope.
+    # It answers with a file of JSON Lines, free of charge, and not with an envelope; each line is a
+    # `response_type`.
     is_file: bool = False
     # A larger body is refused unread. The default holds every text of a usual request at its full
     # length, however it is escaped.
@@ -130,6 +131,8 @@ class Operation:
         has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
+        if self.consent is not None and self.consent.whose is OwnerKind.SHOP:
+            consent = (*consent, Reason.ANSWER_ERASED)
         file = (Reason.FILES_TOO_MANY,) if self.is_file else ()
         return (*_OF_ANY_CALL, *spellings, *body, *consent, *file, used_up, *self.own_reasons)
 

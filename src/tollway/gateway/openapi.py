@@ -4,75 +4,25 @@ It describes every operation with its parameters, its answers and an example for
 the requests for a receipt and for a token.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from tollway import __version__
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.examples import ALL_EXAMPLES, RECEIPT_EXAMPLE
 from tollway.account.operation import AccountOperation
+from tollway.contract.answer_fields import answer_fields
 from tollway.contract.decoding import DeclaredField, declared_fields
 from tollway.contract.operation import Encoding, Operation
-from tollway.contract.reasons import SUCCESS, Cause, Reason, Refusal
+from tollway.contract.reasons import Refusal
 from tollway.contract.receipt import RECEIPT_REASONS, RECEIPTS_PATH, Receipt
 from tollway.contract.sample_refusal import sample_refusal
+from tollway.gateway.openapi_responses import HEADERS, Json, Success, responses_of
 from tollway.gateway.token_request import GRANT_TYPE, TOKEN_PATH, TokenAnswer, Unobtained
-from tollway.operations.examples import EXAMPLE_DAY, EXAMPLES, Example
-
-Json = dict[str, Any]
-
-_HEADERS = {
-    "X-Request-Id": "Names this call; quote it to support.",
-    "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
-    "RateLimit": "What is left of it (r), and for how many seconds (t).",
-    "Retry-After": "After a 202: how many seconds to wait.",
-    "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
-    "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
-    "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
-    "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",
-}
-
-
-def responses_of(payload: Json, messages: Mapping[Reason, str], mapped: bool) -> Json:
-    """One response per HTTP status, with an example for every reason."""
-    responses: dict[str, Json] = {"200": _response("Every answer with the envelope.", payload)}
-    responses["200"]["content"]["application/json"]["examples"] = {
-        "SUCCESS": _example(SUCCESS, SUCCESS.message.en)
-    }
-    for reason, message in messages.items():
-        cause = reason.value
-        status = str(cause.status) if mapped else "200"
-        response = responses.setdefault(status, _response(f"Code {cause.code}.", payload))
-        media = response["content"]["application/json"]
-        media.setdefault("examples", {})[reason.name] = _example(cause, message)
-    return responses
-
-
-def _response(description: str, payload: Json) -> Json:
-    envelope = {
-        "type": "object",
-        "required": ["code", "msg", "msec", "time", "data"],
-        "properties": {
-            "code": {"type": "integer", "description": "0 means success."},
-            "msg": {"type": "string"},
-            "msec": {"type": "integer", "description": "Milliseconds the call took."},
-            "time": {"type": "integer", "description": "Seconds timestamp of the answer."},
-            "data": {"anyOf": [payload, {"type": "object"}]},
-        },
-    }
-    headers = {
-        name: {"description": meaning, "schema": {"type": "string"}}
-        for name, meaning in _HEADERS.items()
-    }
-    content: Json = {"application/json": {"schema": envelope}}
-    return {"description": description, "headers": headers, "content": content}
-
-
-def _example(cause: Cause, msg: str) -> Json:
-    envelope = {"code": cause.code, "msg": msg, "msec": 1, "time": 1_767_225_600, "data": {}}
-    return {"summary": f"Code {cause.code}", "value": envelope}
-
+from tollway.operations.examples import EXAMPLE_DAY, Example
+from tollway.pipeline.trials import DryRunAnswer
 
 _FORM_TYPES = ("multipart/form-data", "application/x-www-form-urlencoded")
 _DRY_RUN_PARAMETER = {
@@ -104,17 +54,18 @@ _KEY_PARAMETER = {
 _HEADER_PARAMETERS = (_KEY_PARAMETER, _DRY_RUN_PARAMETER, _OUTCOME_PARAMETER)
 
 
-def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Json:
+def describe_operation(operation: Operation, payload: Json, dry_run: Json, mapped: bool) -> Json:
     fields = declared_fields(operation.request_type)
-    example = EXAMPLES.get(operation.name)
-    headers = [] if isinstance(operation, AccountOperation) else [*_HEADER_PARAMETERS]
+    example = ALL_EXAMPLES.get(operation.name)
+    is_free = isinstance(operation, AccountOperation)
+    headers = [] if is_free else [*_HEADER_PARAMETERS]
     described: Json = {
         "operationId": operation.name,
         "summary": operation.title,
         **({"description": operation.note} if operation.note else {}),
         "parameters": headers,
         "responses": responses_of(
-            payload,
+            _successes(operation, example, payload, dry_run),
             {each: sample_refusal(each, operation).message("en") for each in operation.reasons},
             mapped,
         ),
@@ -122,28 +73,56 @@ def describe_operation(operation: Operation, payload: Json, mapped: bool) -> Jso
     if operation.encoding is Encoding.QUERY:
         described["parameters"] = [
             {"name": name, "in": "query", "required": required, "schema": schema}
-            | _example_of(example, name)
+            | _example_of(example, name, schema)
             for name, required, schema in _spellings(fields)
         ] + headers
     else:
         kinds = _FORM_TYPES if operation.encoding is Encoding.FORM else ("application/json",)
         media: Json = {"schema": parameters_schema(operation)}
         if example is not None:
-            media["example"] = dict(example.request(EXAMPLE_DAY))
+            media["example"] = _as_described(example.request(EXAMPLE_DAY), media["schema"])
         content = dict.fromkeys(kinds, media)
         described["requestBody"] = {"required": True, "content": content}
     if operation.is_file:
-        file = {"schema": {"type": "string", "format": "binary"}}
-        described["responses"]["200"]["content"]["application/gzip"] = file
-    if example is not None:
-        examples = described["responses"]["200"]["content"]["application/json"]["examples"]
-        examples["SUCCESS"]["value"]["data"] = msgspec.to_builtins(example.answer)
+        _describe_file(described["responses"], payload)
     return described
 
 
-def _example_of(example: Example | None, name: str) -> Json:
+def _successes(
+    operation: Operation, example: Example | None, payload: Json, dry_run: Json
+) -> list[Success]:
+    found = []
+    if not operation.is_file:
+        found.append(Success("SUCCESS", payload, None if example is None else example.answer))
+    if not isinstance(operation, AccountOperation):
+        cost = DryRunAnswer(True, operation.default_price, operation.balance_unit, 1000)
+        found.append(Success("DRY_RUN", dry_run, cost))
+    return found
+
+
+def _describe_file(responses: Json, line: Json) -> None:
+    file = {"schema": {"type": "string", "format": "binary"}}
+    response = responses.setdefault("200", {"description": "", "content": {}})
+    response["description"] = "A file of gzip JSON Lines, or an envelope."
+    response["content"]["application/gzip"] = {**file, "x-line-schema": line}
+
+
+def _example_of(example: Example | None, name: str, schema: Json) -> Json:
     request = {} if example is None else example.request(EXAMPLE_DAY)
-    return {"example": request[name]} if name in request else {}
+    return {"example": _typed(request[name], schema)} if name in request else {}
+
+
+def _as_described(request: Mapping[str, Any], schema: Json) -> Json:
+    return {name: _typed(value, schema["properties"][name]) for name, value in request.items()}
+
+
+def _typed(value: Any, schema: Json) -> Any:
+    """A value of an example as its schema has it: in a form a number is a text."""
+    if schema.get("type") == "integer" and isinstance(value, str):
+        return int(value)
+    if schema.get("type") == "array" and schema["items"].get("type") == "object":
+        return [_as_described(each, schema["items"]) for each in value]
+    return value
 
 
 def parameters_schema(operation: Operation) -> Json:
@@ -170,9 +149,10 @@ def describe_receipt(payload: Json, mapped: bool) -> Json:
                 "required": True,
                 "description": "The X-Request-Id of the call's answer.",
                 "schema": {"type": "string"},
+                "example": RECEIPT_EXAMPLE.request_id,
             }
         ],
-        "responses": responses_of(payload, messages, mapped),
+        "responses": responses_of([Success("SUCCESS", payload, RECEIPT_EXAMPLE)], messages, mapped),
     }
 
 
@@ -184,14 +164,24 @@ def describe_token(answer: Json) -> Json:
         "properties": {"grant_type": {"const": GRANT_TYPE}, **texts},
         "required": ["grant_type"],
     }
+    sent = {
+        "schema": form,
+        "example": {
+            "grant_type": GRANT_TYPE,
+            "client_id": "cli_8n3q6t9w2z5c",
+            "client_secret": "…",
+        },
+    }
     fields = {name: {"type": "string"} for name in ("error", "error_description")}
     error = {"type": "object", "properties": fields, "required": ["error"]}
+    issued = msgspec.to_builtins(TokenAnswer("tw_live_4k7m…", "Bearer", 3600))
+    media: Json = {"schema": answer, "example": issued}
     responses: dict[str, Json] = {
-        "200": {"description": "A token.", "content": {"application/json": {"schema": answer}}}
+        "200": {"description": "A token.", "content": {"application/json": media}}
     }
     for reason in Unobtained:
         fault = reason.value
-        media: Json = {"schema": error, "examples": {}}
+        media = {"schema": error, "examples": {}}
         response = {"description": "No token.", "content": {"application/json": media}}
         described = responses.setdefault(str(fault.status), response)
         described["content"]["application/json"]["examples"][reason.name] = {
@@ -202,7 +192,7 @@ def describe_token(answer: Json) -> Json:
         "summary": "A token for a client; free of charge",
         # The id and secret as HTTP Basic, or in the form.
         "security": [{"client_secret": []}, {}],
-        "requestBody": {"required": True, "content": {k: {"schema": form} for k in _FORM_TYPES}},
+        "requestBody": {"required": True, "content": dict.fromkeys(_FORM_TYPES, sent)},
         "responses": responses,
     }
 
@@ -226,12 +216,14 @@ def _spellings(fields: Sequence[DeclaredField]) -> list[tuple[str, bool, Json]]:
 def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> Json:
     """The whole document."""
     described = [*operations, *ACCOUNT_OPERATIONS]
-    types = [*(operation.response_type for operation in described), Receipt, TokenAnswer]
+    types: list[type[msgspec.Struct]] = [each.response_type for each in described]
+    types += [Receipt, TokenAnswer, DryRunAnswer]
     # Types of one name get longer names here, so each is referred to as it was named.
     references, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
-    *payloads, receipt, token = references
+    *payloads, receipt, token, dry_run = references
+    _describe_fields(components, types)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -243,7 +235,7 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         "servers": [{"url": base_url}],
         "security": [{"token": []}, {"client": []}],
         "paths": {
-            each.path: {each.method.lower(): describe_operation(each, payload, mapped)}
+            each.path: {each.method.lower(): describe_operation(each, payload, dry_run, mapped)}
             for each, payload in zip(described, payloads, strict=True)
         }
         | {
@@ -252,9 +244,28 @@ def openapi(operations: Sequence[Operation], base_url: str, *, mapped: bool) -> 
         },
         "components": {
             "schemas": components,
+            "headers": HEADERS,
             "securitySchemes": _security_schemes(base_url),
         },
     }
+
+
+def _describe_fields(components: dict[str, Json], types: Iterable[type[msgspec.Struct]]) -> None:
+    """Puts the meaning of each field into the schema of its type."""
+    left, seen = list(types), set[type[msgspec.Struct]]()
+    while left:
+        kind = left.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        fields = answer_fields(kind)
+        left += [each.inner for each in fields if each.inner is not None]
+        for component in components.values():
+            if component.get("title") != kind.__name__:
+                continue
+            for each in fields:
+                if each.meaning is not None and each.name in component.get("properties", {}):
+                    component["properties"][each.name]["description"] = each.meaning.en
 
 
 def _security_schemes(base_url: str) -> Json:

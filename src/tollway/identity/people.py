@@ -94,6 +94,11 @@ _SET_PASSWORD = Query(
     .where(person.c.id == bindparam("wanted"))
     .values(password_hash=bindparam("new_hash"))
 )
+_SET_FIRST_PASSWORD = Query(
+    person.update()
+    .where(person.c.id == bindparam("wanted"), person.c.password_hash.is_(None))
+    .values(password_hash=bindparam("new_hash"))
+)
 _REMOVE = Query(
     person.update()
     .where(person.c.id == bindparam("wanted"), _IN_FORCE)
@@ -219,17 +224,24 @@ async def open_link(reader: Reader, text: str, now_s: float) -> OpenedSignInLink
 async def use_link(
     database: Database, text: str, password_hash: str | None, now_s: float
 ) -> Person | None:
-    """Uses a link up; a password is set if one was chosen and may be. None if it does not hold."""
+    """Uses a link up, and sets the password if one was chosen; None if it does not hold, or may not
+    set one."""
 
     async def work(transaction: Transaction) -> Person | None:
         opened = await open_link(transaction, text, now_s)
-        if opened is None:
+        if opened is None or (password_hash is not None and not opened.may_choose_password):
             return None
         if not await transaction.execute(_USE_LINK, wanted=_hash(text), now_s=int(now_s)):
             return None
-        if password_hash is not None and opened.may_choose_password:
-            await _change_password(transaction, opened.person, password_hash, now_s)
-        return opened.person
+        found = opened.person
+        if password_hash is not None:
+            # Another link of the same person may be used at this moment: the first one counts.
+            if not await transaction.execute(
+                _SET_FIRST_PASSWORD, wanted=found.id, new_hash=password_hash
+            ):
+                return None
+            await end_sessions(transaction, found.kind, found.id, now_s)
+        return found
 
     return await database.write(work)
 
@@ -241,16 +253,10 @@ async def set_person_password(
     new_hash = hash_password(password)
 
     async def work(transaction: Transaction) -> None:
-        await _change_password(transaction, found, new_hash, now_s)
+        await transaction.execute(_SET_PASSWORD, wanted=found.id, new_hash=new_hash)
+        await end_sessions(transaction, found.kind, found.id, now_s)
 
     await database.write(work)
-
-
-async def _change_password(
-    transaction: Transaction, found: Person, new_hash: str, now_s: float
-) -> None:
-    await transaction.execute(_SET_PASSWORD, wanted=found.id, new_hash=new_hash)
-    await end_sessions(transaction, found.kind, found.id, now_s)
 
 
 async def remove_person(database: Database, runtime: Runtime, person_id: str) -> Person:

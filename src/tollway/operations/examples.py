@@ -44,6 +44,8 @@ _DAY_S = 86_400
 _EPOCH = date(1970, 1, 1)
 # The date of the documents that do not change from day to day.
 EXAMPLE_DAY = date(2026, 1, 31)
+# A test puts one of its own in its place.
+EXPORT_ID = "gAFh7Zq2"
 
 
 class Example(NamedTuple):
@@ -232,7 +234,7 @@ EXAMPLES: Mapping[str, Example] = {
             "start_time": "2026-01-01",
             "end_time": today.isoformat(),
         },
-        Export("gAFh…", 1042, "https://…", 1_769_918_400, "65a4b1c2d3e4f-9ae0daaf", 11),
+        Export(EXPORT_ID, 1042, "https://…", 1_769_918_400, "65a4b1c2d3e4f-9ae0daaf", 11),
     ),
     "coupon_claims_export": Example(
         lambda today: {
@@ -241,8 +243,14 @@ EXAMPLES: Mapping[str, Example] = {
             "sid": SIDS[0],
             "type": 4,
         },
-        Export("gAFh…", 205, "https://…", 1_769_918_400, None, 3),
+        Export(EXPORT_ID, 205, "https://…", 1_769_918_400, None, 3),
     ),
+    # The answer of a file is one of its lines.
+    "orders_export_file": Example(
+        lambda _: {"owner_id": SHOPS[0].owner_id, "export_id": EXPORT_ID},
+        msgspec.structs.replace(_ORDERS.content[0], withholding_money=0),
+    ),
+    "coupon_claims_export_file": Example(lambda _: {"export_id": EXPORT_ID}, _CLAIMS.dataList[0]),
     "orders_changed": Example(
         lambda _: {"owner_id": SHOPS[0].owner_id, "pageSize": 20},
         OrdersChanged(

@@ -114,8 +114,11 @@ class Database(Reader, Protocol):
 
     dialect: str
 
-    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Runs work in one transaction; returns only after its commit is durable.
+    async def write(
+        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
+    ) -> T:
+        """Runs work in one transaction; returns only after its commit is durable, unless it may be
+        lost: then a crash of the machine before the next durable commit may undo it.
 
         After a conflict with another transaction it is undone and run again: so it may change
         nothing but the database."""

@@ -3,7 +3,8 @@ most.
 
 A piece takes hardly longer than a commit of charges: one that took longer is followed by a smaller
 one. After each there is a pause three times as long, for all such work on a database together: so
-three quarters of the time are left to calls, however much there is to do.
+three quarters of the time are left to calls, however much there is to do. No piece waits for the
+disk: one that a crash undoes is done again by the next run.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class PieceBudget:
                 asked = self._piece
                 self._rows_left -= asked
                 piece = _Piece(work, asked)
-                done = await database.write(piece)
+                done = await database.write(piece, may_be_lost=True)
                 rows += done
                 if done < asked:
                     break

@@ -149,11 +149,12 @@ class Secret:
 
 @dataclass(frozen=True)
 class Code:
-    """Texts to copy: each with a name."""
+    """Texts to copy: each with a name, and folded behind it where there are many."""
 
     kind: ClassVar[str] = "code"
     title: str
     samples: Sequence[tuple[str, str]]
+    is_folded: bool = False
 
 
 @dataclass(frozen=True)

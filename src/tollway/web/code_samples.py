@@ -1,10 +1,12 @@
 """The same call in five languages, made from an operation's descriptor and a request."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Encoding, Operation
 
 Request = Mapping[str, Any]
@@ -12,8 +14,13 @@ Request = Mapping[str, Any]
 _METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 
 
+def token_in(operation: Operation) -> str:
+    """What stands for the caller's token in the samples."""
+    return "tw_live_…" if isinstance(operation, AccountOperation) else "tw_test_…"
+
+
 def samples_of(operation: Operation, request: Request, base: str) -> list[tuple[str, str]]:
-    """Each with the name of its language. A token is put in where it says tw_test_…"""
+    """Each with the name of its language."""
     return [
         ("curl", _curl(operation, request, base)),
         ("Python", _python(operation, request, base)),
@@ -23,61 +30,94 @@ def samples_of(operation: Operation, request: Request, base: str) -> list[tuple[
     ]
 
 
-def _curl(operation: Operation, request: Request, base: str) -> str:
-    head = 'curl -s -H "Authorization: Bearer tw_test_…"'
-    if operation.encoding is Encoding.QUERY:
-        return f'{head} \\\n  "{base}{operation.path}?{urlencode(request)}"'
-    if operation.encoding is Encoding.FORM:
-        fields = " ".join(f"-F {name}={value}" for name, value in request.items())
-        return f'{head} \\\n  {fields} \\\n  "{base}{operation.path}"'
-    body = json.dumps(request, ensure_ascii=False)
+def _address(operation: Operation, request: Request, base: str) -> str:
+    is_query = operation.encoding is Encoding.QUERY and request
     return (
-        f'{head} -H "Content-Type: application/json" \\\n'
-        f"  -d '{body}' \\\n  \"{base}{operation.path}\""
+        f"{base}{operation.path}{'?' if is_query else ''}{urlencode(request) if is_query else ''}"
     )
 
 
+def _curl(operation: Operation, request: Request, base: str) -> str:
+    head = f'curl -s -H "Authorization: Bearer {token_in(operation)}"'
+    address = f'"{_address(operation, request, base)}"'
+    if operation.is_file:
+        return f"{head} \\\n  {address} | gunzip"
+    if operation.encoding is Encoding.QUERY:
+        return f"{head} \\\n  {address}"
+    if operation.encoding is Encoding.FORM:
+        fields = " ".join(f"-F {shlex.quote(f'{name}={value}')}" for name, value in request.items())
+        return f"{head} \\\n  {fields} \\\n  {address}"
+    body = shlex.quote(json.dumps(request, ensure_ascii=False))
+    return f'{head} -H "Content-Type: application/json" \\\n  -d {body} \\\n  {address}'
+
+
+def _method(operation: Operation) -> str:
+    """The method of the Python SDK."""
+    if operation.is_file:
+        return f"iter_{operation.name.removesuffix('_file')}"
+    if isinstance(operation, AccountOperation):
+        return f"account.{operation.name.removeprefix('account_')}"
+    return _METHODS.get(operation.name, operation.name)
+
+
 def _python(operation: Operation, request: Request, base: str) -> str:
-    method = _METHODS.get(operation.name, operation.name)
     arguments = "".join(f"    {name}={value!r},\n" for name, value in request.items())
+    call = f"client.{_method(operation)}({f'{chr(10)}{arguments}' if arguments else ''})"
+    work = f"answer = {call}\nprint(answer)"
+    if operation.is_file:
+        work = f"for record in {call}:\n    print(record)"
     return (
         "from tollway_client import Client\n\n"
-        f'client = Client("tw_test_…", "{base}")\n'
-        f"answer = client.{method}(\n{arguments})\nprint(answer)\nclient.close()"
+        f'client = Client("{token_in(operation)}", "{base}")\n{work}\nclient.close()'
     )
 
 
 def _javascript(operation: Operation, request: Request, base: str) -> str:
-    first, *rest = _METHODS.get(operation.name, operation.name).split("_")
+    first, *rest = _method(operation).split("_")
     method = first + "".join(part.capitalize() for part in rest)
     sent = "".join(
         f"  {name}: {json.dumps(value, ensure_ascii=False)},\n" for name, value in request.items()
     )
+    call = f"client.{method}({f'{{{chr(10)}{sent}}}' if sent else ''})"
+    work = f"const answer = await {call};\nconsole.log(answer);"
+    if operation.is_file:
+        work = f"for await (const record of {call}) {{\n  console.log(record);\n}}"
     return (
         'import { Client } from "tollway-client";\n\n'
-        f'const client = new Client({{ token: "tw_test_…", baseUrl: "{base}" }});\n'
-        f"const answer = await client.{method}({{\n{sent}}});\nconsole.log(answer);"
+        f'const client = new Client({{ token: "{token_in(operation)}", baseUrl: "{base}" }});\n'
+        f"{work}"
     )
 
 
 def _php(operation: Operation, request: Request, base: str) -> str:
     values = "".join(f"    '{name}' => {_php_value(value)},\n" for name, value in request.items())
-    url, options = f"'{base}{operation.path}'", ""
-    types = ""
+    given = f"$request = [\n{values}];\n" if values else ""
+    url, options, types = f"'{base}{operation.path}'", "", ""
     if operation.encoding is Encoding.QUERY:
-        url += " . '?' . http_build_query($request)"
+        url += " . '?' . http_build_query($request)" if values else ""
     elif operation.encoding is Encoding.FORM:
         options = "    CURLOPT_POSTFIELDS => $request,\n"
     else:
-        options = "    CURLOPT_POSTFIELDS => json_encode($request),\n"
+        body = "json_encode($request)" if values else "'{}'"
+        options = f"    CURLOPT_POSTFIELDS => {body},\n"
         types = ", 'Content-Type: application/json'"
     return (
-        f"<?php\n$request = [\n{values}];\n$curl = curl_init({url});\ncurl_setopt_array($curl, [\n"
+        f"<?php\n{given}$curl = curl_init({url});\ncurl_setopt_array($curl, [\n"
         f"    CURLOPT_RETURNTRANSFER => true,\n{options}"
-        f"    CURLOPT_HTTPHEADER => ['Authorization: Bearer tw_test_…'{types}],\n]);\n"
-        "$answer = json_decode(curl_exec($curl), true);\n"
-        "if ($answer['code'] !== 0) {\n    exit($answer['msg']);\n}\nprint_r($answer['data']);"
+        f"    CURLOPT_HTTPHEADER => ['Authorization: Bearer {token_in(operation)}'{types}],\n]);\n"
+        f"{_PHP_FILE if operation.is_file else _PHP_ANSWER}"
     )
+
+
+_PHP_ANSWER = (
+    "$answer = json_decode(curl_exec($curl), true);\n"
+    "if ($answer['code'] !== 0) {\n    exit($answer['msg']);\n}\nprint_r($answer['data']);"
+)
+_PHP_FILE = (
+    "$file = curl_exec($curl);\n"
+    "if (curl_getinfo($curl, CURLINFO_CONTENT_TYPE) !== 'application/gzip') {\n"
+    "    exit($file);\n}\necho gzdecode($file);"
+)
 
 
 def _php_value(value: object) -> str:
@@ -85,29 +125,40 @@ def _php_value(value: object) -> str:
         return f"[{', '.join(f'{_php_value(k)} => {_php_value(v)}' for k, v in value.items())}]"
     if isinstance(value, list):
         return f"[{', '.join(map(_php_value, value))}]"
-    return str(value) if isinstance(value, int) else f"'{value}'"
+    if isinstance(value, int):
+        return str(value)
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
 
 
 def _java(operation: Operation, request: Request, base: str) -> str:
-    if operation.encoding is Encoding.QUERY:
-        url, sent = f"{base}{operation.path}?{urlencode(request)}", ".GET()"
-    elif operation.encoding is Encoding.FORM:
-        url, sent = (
-            f"{base}{operation.path}",
-            _java_post("application/x-www-form-urlencoded", urlencode(request)),
-        )
-    else:
-        url = f"{base}{operation.path}"
+    sent = ".GET()"
+    if operation.encoding is Encoding.FORM:
+        sent = _java_post("application/x-www-form-urlencoded", urlencode(request))
+    elif operation.encoding is Encoding.JSON:
         sent = _java_post("application/json", json.dumps(request, ensure_ascii=False))
+    imports = "import java.net.URI;\nimport java.net.http.*;\n"
+    handler = "ofString"
+    work = "        System.out.println(answer.body());\n"
+    if operation.is_file:
+        imports += "import java.util.zip.GZIPInputStream;\n"
+        handler = "ofInputStream"
+        work = (
+            '        if (answer.headers().firstValue("content-type").orElse("")'
+            '.equals("application/gzip")) {\n'
+            "            new GZIPInputStream(answer.body()).transferTo(System.out);\n"
+            "        } else {\n            answer.body().transferTo(System.err);\n        }\n"
+        )
     return (
-        "import java.net.URI;\nimport java.net.http.*;\n\npublic class Call {\n"
+        f"{imports}\npublic class Call {{\n"
         "    public static void main(String[] arguments) throws Exception {\n"
-        f'        var request = HttpRequest.newBuilder(URI.create("{url}"))\n'
-        '            .header("Authorization", "Bearer tw_test_…")\n'
+        "        var request = HttpRequest.newBuilder("
+        f'URI.create("{_address(operation, request, base)}"))\n'
+        f'            .header("Authorization", "Bearer {token_in(operation)}")\n'
         f"            {sent}\n            .build();\n"
         "        var answer = HttpClient.newHttpClient()\n"
-        "            .send(request, HttpResponse.BodyHandlers.ofString());\n"
-        "        System.out.println(answer.body());\n    }\n}"
+        f"            .send(request, HttpResponse.BodyHandlers.{handler}());\n"
+        f"{work}    }}\n}}"
     )
 
 

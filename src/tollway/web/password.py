@@ -6,13 +6,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.consent.links import PASSWORD_PATH, PasswordLinks
-from tollway.consent.owners import Owner, put_password
+from tollway.consent.owners import Credential, Owner, put_password
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
+from tollway.identity.second_factor import find_factor
+from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form
 from tollway.web.pages import PageError, Web
+from tollway.web.second_factor import SecondFactorPages, code_field
 from tollway.web.sign_in import Visit
 from tollway.web.wording import sentence
 
@@ -25,46 +28,68 @@ _WAIT_S = 3.0
 
 
 class PasswordPages:
-    """Shows the form, and takes the password. The link alone says whose it is."""
+    """Shows the form, and takes the password. The link says whose it is; an owner who has a second
+    factor needs a code too, so that a stolen link changes nothing."""
 
-    def __init__(self, web: Web[Owner], database: Database, links: PasswordLinks) -> None:
+    def __init__(
+        self,
+        web: Web[Owner],
+        database: Database,
+        links: PasswordLinks,
+        factor: SecondFactorPages[Owner],
+    ) -> None:
         self._web = web
         self._database = database
         self._links = links
+        self._factor = factor
         # A hash takes 64 MiB.
         self._hashing = BoundedSlots(1, "too many passwords at once")
 
     async def ask(self, request: Request, visit: Visit[Owner]) -> Response:
         link = request.query_params.get("link", "")
-        return self._form(visit, await self._owner(link), link)
+        return await self._form(visit, (await self._found(link)).owner, link)
 
     async def answer(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
         link, password = form.get("link", ""), form.get("password", "")
-        owner = await self._owner(link)
+        found = await self._found(link)
+        owner = found.owner
         if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
             problem = visit.view.say(
                 "It must have {least} to {most} characters.", least=PASSWORD_MIN, most=PASSWORD_MAX
             )
-            return self._form(visit, owner, link, problem)
+            return await self._form(visit, owner, link, 400, problem)
         if password != form.get("again", ""):
             problem = visit.view.say("The two are different. Type both again.")
-            return self._form(visit, owner, link, problem)
+            return await self._form(visit, owner, link, 400, problem)
+        if await self._needs_code(owner):
+            wrong = await self._factor.problem_with(request, owner, form.get("code", ""))
+            if wrong is not None:
+                return await self._form(visit, owner, link, wrong[0], visit.view.say(wrong[1]))
         async with self._web.aside(), self._hashing.taken(_WAIT_S):
             hashed = await asyncio.to_thread(hash_password, password)
-        # The link holds for the old password only, and may have been used meanwhile.
-        await self._owner(link)
         runtime = Runtime(now_s=self._web.now_s)
-        await put_password(self._database, runtime, owner.login, hashed)
+        try:
+            # The link holds for the old password only, and may have been used meanwhile.
+            await put_password(
+                self._database, runtime, owner.login, hashed, replaced=found.password_hash
+            )
+        except LedgerError:
+            raise PageError(*_UNUSABLE) from None
         return self._web.redirect("/owner?said=new-password")
 
-    async def _owner(self, link: str) -> Owner:
-        owner = await self._links.read(link, self._database, self._web.now_s())
-        if owner is None:
+    async def _found(self, link: str) -> Credential:
+        found = await self._links.read(link, self._database, self._web.now_s())
+        if found is None:
             raise PageError(*_UNUSABLE)
-        return owner
+        return found
 
-    def _form(self, visit: Visit[Owner], owner: Owner, link: str, problem: str = "") -> Response:
+    async def _needs_code(self, owner: Owner) -> bool:
+        return await find_factor(self._database, owner.kind, owner.id) is not None
+
+    async def _form(
+        self, visit: Visit[Owner], owner: Owner, link: str, status: int = 200, problem: str = ""
+    ) -> Response:
         say = visit.view.say
         fields = [
             Field(
@@ -77,6 +102,8 @@ class PasswordPages:
             )
             for name, label in (("password", say("New password")), ("again", say("Once more")))
         ]
+        if await self._needs_code(owner):
+            fields.append(code_field(say))
         asked = Form(
             PASSWORD_PATH,
             say("Save"),
@@ -85,5 +112,4 @@ class PasswordPages:
             note=say("For the login {login}. It ends your sessions.", login=owner.login),
             problem=problem,
         )
-        status = 400 if problem else 200
         return self._web.page(visit, say("Choose a new password"), [asked], status=status)

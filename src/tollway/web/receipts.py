@@ -38,6 +38,7 @@ _STOPPED_BY_REASON = {
     Reason.OWNER_UNKNOWN: "consent",
     Reason.NOT_AUTHORIZED: "consent",
     Reason.IDEMPOTENCY_KEY_REUSED: "replay",
+    Reason.ANSWER_ERASED: "replay",
     Reason.STORE_UNAVAILABLE: "settle",
     Reason.COMMIT_IN_DOUBT: "settle",
 }

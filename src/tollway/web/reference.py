@@ -3,32 +3,35 @@ language, with examples that can be tried in the sandbox."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tollway.account.endpoints import ACCOUNT_OPERATIONS
+from tollway.account.examples import ALL_EXAMPLES
 from tollway.consent.owners import Owner
-from tollway.contract.decoding import declared_fields
-from tollway.contract.operation import Operation, Unit
+from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.contract.sample_refusal import sample_refusal
-from tollway.operations.catalogue import BY_NAME, COMPANIONS, OPERATIONS, WITH_COMPANIONS
-from tollway.operations.examples import EXAMPLES
-from tollway.web.blocks import Block, Cell, Code, Column, Empty, Facts, Link, Table
-from tollway.web.code_samples import samples_of
+from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
+from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
+from tollway.web.code_samples import samples_of, token_in
 from tollway.web.pages import Page, Web
+from tollway.web.reference_parts import (
+    DOCS_PATH,
+    codes_of,
+    facts_of,
+    fields_of,
+    headers,
+    list_of,
+    page_of,
+    parameters_of,
+    refusals_of,
+    tried_fields,
+)
 from tollway.web.sign_in import Visit
-from tollway.web.wording import View, sentence
-
-DOCS_PATH = "/docs"
-_ENCODINGS = {
-    "query": sentence("in the query string"),
-    "form": sentence("as a form"),
-    "json": sentence("as JSON"),
-}
+from tollway.web.wording import sentence
 
 
 class SandboxRow(NamedTuple):
@@ -56,26 +59,26 @@ class ReferencePages:
             f"{DOCS_PATH}/sandbox": self._sandbox_page,
         }
         for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
-            found[_path(operation)] = self._operation_page(operation)
+            found[page_of(operation)] = self._operation_page(operation)
         return found
 
     async def _index(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
-        first, example = OPERATIONS[0], EXAMPLES.get(OPERATIONS[0].name)
+        first, example = OPERATIONS[0], ALL_EXAMPLES.get(OPERATIONS[0].name)
         blocks: list[Block] = [
-            _list_of(say("Operations"), OPERATIONS, visit.view),
-            _list_of(say("More calls on the same data"), COMPANIONS, visit.view),
-            _list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
+            list_of(say("Operations"), OPERATIONS, visit.view),
+            list_of(say("More calls on the same data"), COMPANIONS, visit.view),
+            list_of(say("Account API: free of charge"), ACCOUNT_OPERATIONS, visit.view),
         ]
         if example is not None:
             samples = samples_of(first, example.request(self._today()), self._base)
             blocks.insert(0, Code(say("Your first call, in the sandbox"), samples[:1]))
-        blocks.insert(1, _headers(visit.view))
+        blocks.insert(1, headers(visit.view))
         return self._page(visit, say("API reference"), blocks, lead=say(_LEAD))
 
     async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
-        table = _codes_of(list(Reason), OPERATIONS[0], visit.view)
+        table = codes_of(list(Reason), OPERATIONS[0], visit.view)
         return self._page(visit, say("Codes"), [table])
 
     async def _sandbox_page(self, _: Request, visit: Visit[Owner]) -> Response:
@@ -115,18 +118,19 @@ class ReferencePages:
 
     def _operation_page(self, operation: Operation) -> Page[Owner]:
         async def show(_: Request, visit: Visit[Owner]) -> Response:
-            view, example = visit.view, EXAMPLES.get(operation.name)
+            view, example = visit.view, ALL_EXAMPLES.get(operation.name)
             say = view.say
-            blocks: list[Block] = [_facts_of(operation, view), _parameters_of(operation, view)]
+            blocks: list[Block] = [facts_of(operation, view), parameters_of(operation, view)]
             request = {} if example is None else dict(example.request(self._today()))
             if example is not None:
                 blocks.append(Code(say("Examples"), samples_of(operation, request, self._base)))
-            blocks.append(_fields_of(operation, view))
+            blocks.append(fields_of(operation, view))
             if example is not None:
                 answer = msgspec.json.format(msgspec.json.encode(example.answer)).decode()
-                blocks.append(Code(say("Example of data"), [("JSON", answer)]))
-            blocks.append(_codes_of(operation.reasons, operation, view))
-            blocks.append(self._refusals_of(operation, view))
+                title = say("Example of a line") if operation.is_file else say("Example of data")
+                blocks.append(Code(title, [("JSON", answer)]))
+            blocks.append(codes_of(operation.reasons, operation, view))
+            blocks.append(refusals_of(operation, view, self._base, int(self._web.now_s())))
             return self._page(
                 visit,
                 view.say(operation.title),
@@ -137,22 +141,6 @@ class ReferencePages:
             )
 
         return show
-
-    def _refusals_of(self, operation: Operation, view: View) -> Code:
-        """The answer of one reason for each code."""
-        at_s = int(self._web.now_s())
-        answers: dict[str, str] = {}
-        for reason in operation.reasons:
-            refusal = sample_refusal(reason, operation)
-            data: dict[str, object] = {}
-            if reason is Reason.NOT_AUTHORIZED:
-                data = {"authorize_url": f"{self._base}/authorize/…", "expires_at": at_s + 86_400}
-            code, message = reason.value.code, refusal.message(view.language)
-            envelope = {"code": code, "msg": message, "msec": 1, "time": at_s, "data": data}
-            header = f"X-Tollway-Reason: {reason.name}"
-            text = msgspec.json.format(msgspec.json.encode(envelope)).decode()
-            answers.setdefault(str(code), f"{header}\n\n{text}")
-        return Code(view.say("Answers of refused calls"), sorted(answers.items()))
 
     def _page(
         self,
@@ -181,7 +169,8 @@ class ReferencePages:
             live_s=0,
             is_printable=False,
             tried=tried,
-            fields=[] if tried is None else _tried_fields(tried, request or {}),
+            tried_token="" if tried is None else token_in(tried),
+            fields=[] if tried is None else tried_fields(tried, request or {}),
         )
 
     def _today(self) -> Any:
@@ -196,161 +185,3 @@ _SANDBOX_LEAD = sentence(
     "A test token uses the sandbox: the same checks, made-up data, nothing charged. A header makes "
     "it give any answer."
 )
-
-
-def _path(operation: Operation) -> str:
-    return f"{DOCS_PATH}/{operation.name}"
-
-
-class TriedField(NamedTuple):
-    """A field of the form that tries an operation. A list is typed as JSON."""
-
-    name: str
-    value: str
-    is_json: bool
-
-
-def _tried_fields(operation: Operation, request: dict[str, Any]) -> list[TriedField]:
-    found = []
-    for name, field, _, _ in declared_fields(operation.request_type):
-        is_json = field.kind.schema().get("type") == "array"
-        value = request.get(name, "")
-        if is_json and value:
-            value = msgspec.json.encode(value).decode()
-        found.append(TriedField(name, str(value), is_json))
-    return found
-
-
-def _list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
-    return Table(
-        [Column(view.say("Operation")), Column(view.say("Address"))],
-        [
-            [
-                Cell(view.say(each.title), href=_path(each)),
-                Cell(f"{each.method} {each.path}", "mono"),
-            ]
-            for each in operations
-        ],
-        Empty(""),
-        title=title,
-    )
-
-
-_HEADERS = (
-    ("Authorization", sentence("Bearer and a token: of your account's page, or of your operator.")),
-    ("Idempotency-Key", sentence("A retry with the same key within a day is not charged again.")),
-    ("Accept-Language", sentence("zh for messages in Chinese.")),
-    ("X-Tollway-Dry-Run", sentence("1: what the call would cost, without making it.")),
-    ("X-Tollway-Outcome", sentence("With a test token: the answer that you want to see.")),
-    ("X-Request-Id", sentence("In each answer: the id of the call, and of its receipt.")),
-    ("X-Tollway-Reason", sentence("In the answer of a refused call: the name of the reason.")),
-    ("RateLimit", sentence("In each answer: how many calls are left of this second.")),
-    ("Retry-After", sentence("With code 202: after how many seconds to try again.")),
-)
-
-
-def _headers(view: View) -> Table:
-    say = view.say
-    return Table(
-        [Column(say("Header")), Column(say("Meaning"))],
-        [[Cell(name, "mono"), Cell(say(meaning))] for name, meaning in _HEADERS],
-        Empty(""),
-        title=say("Headers"),
-    )
-
-
-def _facts_of(operation: Operation, view: View) -> Facts:
-    say = view.say
-    facts = [
-        (say("Address"), Cell(f"{operation.method} {operation.path}", "mono")),
-        (say("Parameters"), Cell(say(_ENCODINGS[operation.encoding.value]))),
-    ]
-    if operation.default_price:
-        in_calls = operation.unit is Unit.CALLS
-        unit = say("calls") if in_calls else say("credits")
-        # Accounts may have prices of their own.
-        price = Cell(f"{operation.default_price} {unit}")
-        facts.append((say("Price, unless agreed otherwise"), price))
-    if operation.companion_of:
-        its = BY_NAME[operation.companion_of]
-        facts.append((say("Permitted, limited and paid as"), Cell(say(its.title), href=_path(its))))
-    if operation.consent is not None:
-        facts.append((say("Consent"), Cell(operation.consent.field, "mono")))
-    return Facts(facts)
-
-
-def _parameters_of(operation: Operation, view: View) -> Table:
-    say = view.say
-    rows = [
-        [
-            Cell(name, "mono"),
-            Cell(say("yes") if required else say("no")),
-            Cell(view.say(field.meaning)),
-            Cell(field.kind.expected.fill(view.language, {})),
-            Cell(", ".join(others), "mono"),
-        ]
-        for name, field, required, others in declared_fields(operation.request_type)
-    ]
-    titles = (
-        say("Parameter"),
-        say("Required"),
-        say("Meaning"),
-        say("Values"),
-        say("Other spellings"),
-    )
-    return Table(
-        [Column(title) for title in titles],
-        rows,
-        Empty(say("It takes no parameters.")),
-        title=say("Parameters"),
-    )
-
-
-def _fields_of(operation: Operation, view: View) -> Table:
-    rows = [
-        [Cell(name, "mono"), Cell(kind, "mono")] for name, kind in _fields(operation.response_type)
-    ]
-    columns = [Column(view.say("Field")), Column(view.say("Type"))]
-    return Table(columns, rows, Empty(""), title=view.say("Fields of data"))
-
-
-# As JSON names them.
-_TYPES: dict[object, str] = {int: "integer", float: "number", bool: "boolean", Any: "object"}
-
-
-def _fields(kind: type[msgspec.Struct], prefix: str = "") -> list[tuple[str, str]]:
-    found = []
-    for name, hint in get_type_hints(kind).items():
-        inner = next((each for each in get_args(hint) if each is not type(None)), hint)
-        is_list = get_origin(hint) is list
-        mark = "[]" if is_list else ""
-        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            found += _fields(inner, f"{prefix}{name}{mark}.")
-            continue
-        may_be_null = type(None) in get_args(hint)
-        word = _TYPES.get(inner, "string") + ("[]" if is_list else "")
-        found.append((f"{prefix}{name}", f"{word} | null" if may_be_null else word))
-    return found
-
-
-def _codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Table:
-    say = view.say
-    return Table(
-        [
-            Column(say("Code"), "number"),
-            Column(say("Reason")),
-            Column(say("What happened, and what to do")),
-            Column(say("HTTP status if mapped"), "number"),
-        ],
-        [
-            [
-                Cell(str(each.value.code), "number"),
-                Cell(each.name, "mono"),
-                Cell(sample_refusal(each, operation).message(view.language)),
-                Cell(str(each.value.status), "number"),
-            ]
-            for each in sorted(reasons, key=lambda each: each.value.code)
-        ],
-        Empty(""),
-        title=say("Codes"),
-    )

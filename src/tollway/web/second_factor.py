@@ -143,7 +143,7 @@ class SecondFactorPages(Generic[P]):
         form = Form(
             self._code,
             say("Sign in"),
-            [_code_field(say)],
+            [code_field(say)],
             hidden={"ticket": ticket},
             note=say("Type the code that your device shows now, or one of your recovery codes."),
             problem=say(problem),
@@ -167,6 +167,19 @@ class SecondFactorPages(Generic[P]):
         if not is_right:
             return self._ask(visit, text, 403, _WRONG_CODE)
         return await self._let_in(attempt, found, ticket.path, factor_at_s)
+
+    async def problem_with(
+        self, request: Request, person: Someone, code: str
+    ) -> tuple[int, str] | None:
+        """Why a code that came with a form does not count, with the HTTP status; None if it does.
+        One that counts is used up."""
+        holder = _holder(person)
+        attempt = self._sessions.attempt(request, person.login, await self._factor_at_s(holder))
+        try:
+            is_right = await self._is_right(attempt, holder, code)
+        except TooManyAttemptsError:
+            return 429, TOO_MANY
+        return None if is_right else (403, _WRONG_CODE)
 
     async def _factor_at_s(self, holder: Holder) -> int:
         found = await find_factor(self._database, holder.kind, holder.subject_id)
@@ -215,13 +228,10 @@ class SecondFactorPages(Generic[P]):
         if form.get("step") == "confirm":
             attempt = self._sessions.attempt(request, person.login)
             return await self._confirm(visit, person, attempt, form.get("code", ""))
-        attempt = self._sessions.attempt(request, person.login, await self._factor_at_s(holder))
-        try:
-            is_right = await self._is_right(attempt, holder, form.get("code", ""))
-        except TooManyAttemptsError:
-            return await self._own_page(visit, person, problem=TOO_MANY, status=429)
-        if not is_right:
-            return await self._own_page(visit, person, problem=_WRONG_CODE, status=403)
+        found = await self.problem_with(request, person, form.get("code", ""))
+        if found is not None:
+            status, problem = found
+            return await self._own_page(visit, person, problem=problem, status=status)
         await end_factor(self._database, self._runtime(person), holder)
         return self._web.redirect(f"{self._own}?said=off")
 
@@ -272,7 +282,7 @@ class SecondFactorPages(Generic[P]):
         form = Form(
             self._own,
             say("Turn on"),
-            [_code_field(say)],
+            [code_field(say)],
             hidden={"step": "confirm"},
             note=say("Then type the code that it shows."),
             problem=problem,
@@ -313,7 +323,7 @@ class SecondFactorPages(Generic[P]):
         return Form(
             self._own,
             say("Turn off"),
-            [_code_field(say)],
+            [code_field(say)],
             hidden={"step": "off"},
             title=say("Turn it off"),
             note=say("To have new recovery codes or another device, turn it off and on again."),
@@ -335,7 +345,7 @@ def _mark(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _code_field(say: Say) -> Field:
+def code_field(say: Say) -> Field:
     return Field(
         "code",
         say("Code"),

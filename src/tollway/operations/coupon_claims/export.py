@@ -11,7 +11,7 @@ from tollway.contract.fields import Choice, Field, Seconds, Text, seconds_of
 from tollway.contract.operation import CallInfo, Encoding, Operation, Unit
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
-from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
+from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponRecord
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.schema import coupon_claim
 from tollway.operations.exports import (
@@ -87,7 +87,7 @@ CLAIMS_FILE = Operation(
     path=f"{CLAIMS_EXPORT.path}/file",
     encoding=Encoding.QUERY,
     request_type=ClaimsFileRequest,
-    response_type=Export,
+    response_type=CouponRecord,
     unit=Unit.CREDITS,
     default_price=0,
     companion_of=COUPON_CLAIMS.name,

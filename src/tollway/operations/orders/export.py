@@ -21,7 +21,7 @@ from tollway.operations.exports import (
     streamed,
 )
 from tollway.operations.orders.companions import cursor_of
-from tollway.operations.orders.operation import ORDERS
+from tollway.operations.orders.operation import ORDERS, OrderEntry
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import order_change, shop_order
@@ -77,7 +77,7 @@ ORDERS_FILE = Operation(
     path=f"{ORDERS_EXPORT.path}/file",
     encoding=Encoding.QUERY,
     request_type=OrdersFileRequest,
-    response_type=Export,
+    response_type=OrderEntry,
     unit=Unit.CREDITS,
     default_price=0,
     consent=ORDERS.consent,

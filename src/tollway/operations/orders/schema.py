@@ -23,8 +23,9 @@ LONG_REMARK = "length(remark) > 250"
 # of listing (newest first, then order number), and a page is one run of neighbours in either
 # engine. `change_no` is larger than that of every change of the shop's orders before, so a caller
 # that reads in its order misses none. `sealed` holds the receiver's name, phone and detailed
-# address, and the remark as it was written; `remark` is what of it may be shown, and what is
-# searched. `ready` is the order as it is answered, masked and encoded, up to the price of the call.
+# address, and the remark as it was written, and is empty once they are erased; `remark` is what of
+# it may be shown, and what is searched. `ready` is the order as it is answered, masked and encoded,
+# up to the price of the call.
 shop_order = Table(
     "shop_order",
     metadata,
@@ -49,7 +50,7 @@ shop_order = Table(
     Column("change_no", BigInteger, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("ready", LargeBinary, nullable=False),
-    CheckConstraint("status IN (1, 2, 3)", name="shop_order_status"),
+    CheckConstraint("status BETWEEN 1 AND 3", name="shop_order_status"),
     CheckConstraint("remark_tag BETWEEN 1 AND 5", name="shop_order_remark_tag"),
     Index("shop_order_sn", "owner_id", "order_sn", unique=True),
     Index("shop_order_change", "owner_id", "change_no"),

@@ -41,7 +41,9 @@ product_figure = Table(
     Column("buyers", BigInteger, nullable=False),
     Column("pieces_ordered", BigInteger, nullable=False),
     Column("page_views", BigInteger, nullable=False),
-    CheckConstraint("kind IN ('source', 'keyword', 'search')", name="product_figure_kind"),
+    CheckConstraint(
+        "kind = 'source' OR kind = 'keyword' OR kind = 'search'", name="product_figure_kind"
+    ),
     sqlite_with_rowid=False,
 )
 

@@ -157,6 +157,7 @@ class WaybillHandler:
         if changing_until_s is not None:
             wait_s = max(1, changing_until_s - self._runtime.at_s())
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
+        stored.refuse_erased()
         before = stored.fingerprints
         now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)

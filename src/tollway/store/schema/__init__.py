@@ -6,6 +6,9 @@ Times are whole numbers with their unit in the name, days are whole numbers like
 whole fen. The key of every table that grows with traffic starts with the account, the product or
 the sid, so that the same schema can be sharded. Rows of such tables are stored in key order
 (`sqlite_with_rowid=False`), because a call reads a run of neighbours.
+
+A constraint compares with `=` where there are more than two values: for a longer `IN`, SQLite makes
+a table of its own in every INSERT, which takes as long as a short row.
 """
 
 from typing import NamedTuple

@@ -23,7 +23,9 @@ carrier = Table(
     Column("number_format", String, nullable=False),
     Column("area_kind", String, nullable=False),
     Column("area_provinces", String, nullable=False),
-    CheckConstraint("area_kind IN ('all', 'only', 'except')", name="carrier_area_kind"),
+    CheckConstraint(
+        "area_kind = 'all' OR area_kind = 'only' OR area_kind = 'except'", name="carrier_area_kind"
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -57,8 +59,9 @@ waybill_number = Table(
 )
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number), `fingerprints` show whether
-# another request says the same. `refusal` is why the carrier issued nothing.
+# is its print data (while it is pending, its label without the number; nothing once its receiver is
+# erased), `fingerprints` show whether another request says the same. `refusal` is why the carrier
+# issued nothing.
 waybill = Table(
     "waybill",
     metadata,
@@ -86,7 +89,10 @@ waybill = Table(
     Column("changing_until_s", BigInteger),
     Column("fingerprints", String, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
-    CheckConstraint("state IN ('pending', 'issued', 'refused', 'cancelled')", name="waybill_state"),
+    CheckConstraint(
+        "state = 'issued' OR state = 'pending' OR state = 'refused' OR state = 'cancelled'",
+        name="waybill_state",
+    ),
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
     Index("waybill_request", "request_id"),

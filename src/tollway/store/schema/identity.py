@@ -15,7 +15,10 @@ session = Table(
     Column("seen_at_s", BigInteger, nullable=False),
     Column("expires_at_s", BigInteger, nullable=False),
     Column("ended_at_s", BigInteger),
-    CheckConstraint("kind IN ('shop', 'user', 'operator', 'member')", name="session_kind"),
+    CheckConstraint(
+        "kind = 'shop' OR kind = 'user' OR kind = 'operator' OR kind = 'member'",
+        name="session_kind",
+    ),
     Index("session_subject", "kind", "subject_id"),
     Index("session_expiry", "expires_at_s"),
     sqlite_with_rowid=False,
@@ -49,7 +52,10 @@ person = Table(
     Column("added_at_s", BigInteger, nullable=False),
     Column("removed_at_s", BigInteger),
     CheckConstraint("kind IN ('operator', 'member')", name="person_kind"),
-    CheckConstraint("role IN ('operator', 'owner', 'developer', 'reader')", name="person_role"),
+    CheckConstraint(
+        "role = 'operator' OR role = 'owner' OR role = 'developer' OR role = 'reader'",
+        name="person_role",
+    ),
     Index("person_account", "account_id"),
     sqlite_with_rowid=False,
 )

@@ -87,7 +87,9 @@ entry = Table(
     Column("token_id", String),
     Column("note", String),
     CheckConstraint(
-        "kind IN ('top_up', 'correction', 'charge', 'hold', 'release')", name="entry_kind"
+        "kind = 'charge' OR kind = 'hold' OR kind = 'release' OR kind = 'top_up' "
+        "OR kind = 'correction'",
+        name="entry_kind",
     ),
     Index("entry_request", "request_id"),
     info={MONTHS: DividedBy("at_ms", 1000)},
@@ -147,7 +149,9 @@ hold = Table(
     Column("consent_id", String),
     Column("key", String),
     CheckConstraint("amount >= 0", name="hold_amount"),
-    CheckConstraint("state IN ('held', 'captured', 'released')", name="hold_state"),
+    CheckConstraint(
+        "state = 'held' OR state = 'captured' OR state = 'released'", name="hold_state"
+    ),
     Index("hold_request", "request_id"),
     sqlite_with_rowid=False,
 )

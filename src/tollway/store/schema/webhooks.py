@@ -46,7 +46,10 @@ webhook_delivery = Table(
     Column("next_at_ms", BigInteger, nullable=False),
     Column("status", BigInteger),
     Column("settled_at_ms", BigInteger),
-    CheckConstraint("state IN ('waiting', 'delivered', 'failed')", name="webhook_delivery_state"),
+    CheckConstraint(
+        "state = 'waiting' OR state = 'delivered' OR state = 'failed'",
+        name="webhook_delivery_state",
+    ),
     Index("webhook_delivery_event", "account_id", "endpoint_id", "event_id", unique=True),
     sqlite_with_rowid=False,
 )

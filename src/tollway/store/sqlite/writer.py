@@ -116,6 +116,7 @@ class _Task(NamedTuple):
     work: Work[Any]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
+    may_be_lost: bool
 
 
 class _Checkpoint(NamedTuple):
@@ -148,12 +149,12 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="tollway-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Work[T], *, may_be_lost: bool = False) -> T:
         if self._is_closed:
             raise StoreUnavailableError("the database is closed")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._tasks.put(_Task(work, loop, answer))
+        self._tasks.put(_Task(work, loop, answer, may_be_lost))
         # Shielded, because a commit that has begun must be seen to its end: its money is spent.
         return await asyncio.shield(answer)
 
@@ -186,7 +187,7 @@ class Writer:
             began_s = perf_counter()
             try:
                 with self._turns or nullcontext():
-                    result = self._commit(task.work)
+                    result = self._commit(task.work, may_be_lost=task.may_be_lost)
             except BaseException as error:
                 task.loop.call_soon_threadsafe(_fail, task.answer, error)
             else:
@@ -202,9 +203,10 @@ class Writer:
         else:
             asked.done.set_result(None)
 
-    def _commit(self, work: Work[T]) -> T:
+    def _commit(self, work: Work[T], *, may_be_lost: bool) -> T:
         try:
             connection = self._connected()
+            connection.set_durable(not may_be_lost)
             connection.run("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(connection)
             result = run_at_once(work(transaction))

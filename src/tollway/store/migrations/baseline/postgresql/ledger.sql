@@ -179,7 +179,9 @@ CREATE TABLE entry (
     request_id VARCHAR COLLATE "C",
     token_id VARCHAR COLLATE "C",
     note VARCHAR COLLATE "C",
-    CONSTRAINT entry_kind CHECK (kind IN ('top_up', 'correction', 'charge', 'hold', 'release'))
+    CONSTRAINT entry_kind CHECK (
+        kind = 'charge' OR kind = 'hold' OR kind = 'release' OR kind = 'top_up' OR kind = 'correction'
+    )
 ) PARTITION BY RANGE (at_ms);
 CREATE INDEX entry_request ON entry (request_id);
 
@@ -218,7 +220,7 @@ CREATE TABLE hold (
     key VARCHAR COLLATE "C",
     PRIMARY KEY (account_id, id),
     CONSTRAINT hold_amount CHECK (amount >= 0),
-    CONSTRAINT hold_state CHECK (state IN ('held', 'captured', 'released'))
+    CONSTRAINT hold_state CHECK (state = 'held' OR state = 'captured' OR state = 'released')
 );
 CREATE INDEX hold_request ON hold (request_id);
 CREATE INDEX hold_open ON hold (deadline_at_ms) WHERE state = 'held';
@@ -313,6 +315,20 @@ CREATE TABLE consent_use (
     replay_of VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);
 
+-- The last time that a shop had its receivers erased, and how many rows lost theirs so far.
+CREATE TABLE receiver_erasure (
+    owner_id VARCHAR COLLATE "C" NOT NULL,
+    asked_at_s BIGINT NOT NULL,
+    asked_by VARCHAR COLLATE "C" NOT NULL,
+    finished_at_s BIGINT,
+    waiting BIGINT,
+    orders BIGINT NOT NULL,
+    waybills BIGINT NOT NULL,
+    answers BIGINT NOT NULL,
+    rejected BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+);
+
 
 -- People who sign in --------------------------------------------------------------------------
 
@@ -326,7 +342,9 @@ CREATE TABLE session (
     expires_at_s BIGINT NOT NULL,
     ended_at_s BIGINT,
     PRIMARY KEY (hash),
-    CONSTRAINT session_kind CHECK (kind IN ('shop', 'user', 'operator', 'member'))
+    CONSTRAINT session_kind CHECK (
+        kind = 'shop' OR kind = 'user' OR kind = 'operator' OR kind = 'member'
+    )
 );
 CREATE INDEX session_subject ON session (kind, subject_id);
 CREATE INDEX session_expiry ON session (expires_at_s);
@@ -354,7 +372,9 @@ CREATE TABLE person (
     removed_at_s BIGINT,
     PRIMARY KEY (id),
     CONSTRAINT person_kind CHECK (kind IN ('operator', 'member')),
-    CONSTRAINT person_role CHECK (role IN ('operator', 'owner', 'developer', 'reader'))
+    CONSTRAINT person_role CHECK (
+        role = 'operator' OR role = 'owner' OR role = 'developer' OR role = 'reader'
+    )
 );
 CREATE UNIQUE INDEX person_login ON person (kind, login) WHERE removed_at_s IS NULL;
 CREATE INDEX person_account ON person (account_id);

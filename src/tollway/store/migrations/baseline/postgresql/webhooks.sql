@@ -29,7 +29,9 @@ CREATE TABLE webhook_delivery (
     status BIGINT,
     settled_at_ms BIGINT,
     PRIMARY KEY (account_id, endpoint_id, number),
-    CONSTRAINT webhook_delivery_state CHECK (state IN ('waiting', 'delivered', 'failed'))
+    CONSTRAINT webhook_delivery_state CHECK (
+        state = 'waiting' OR state = 'delivered' OR state = 'failed'
+    )
 );
 CREATE UNIQUE INDEX webhook_delivery_event ON webhook_delivery (account_id, endpoint_id, event_id);
 CREATE INDEX webhook_delivery_due ON webhook_delivery (next_at_ms) WHERE state = 'waiting';

@@ -169,7 +169,9 @@ CREATE TABLE entry (
     token_id VARCHAR,
     note VARCHAR,
     PRIMARY KEY (account_id, unit, number),
-    CONSTRAINT entry_kind CHECK (kind IN ('top_up', 'correction', 'charge', 'hold', 'release'))
+    CONSTRAINT entry_kind CHECK (
+        kind = 'charge' OR kind = 'hold' OR kind = 'release' OR kind = 'top_up' OR kind = 'correction'
+    )
 ) WITHOUT ROWID;
 CREATE INDEX entry_request ON entry (request_id);
 
@@ -208,7 +210,7 @@ CREATE TABLE hold (
     key VARCHAR,
     PRIMARY KEY (account_id, id),
     CONSTRAINT hold_amount CHECK (amount >= 0),
-    CONSTRAINT hold_state CHECK (state IN ('held', 'captured', 'released'))
+    CONSTRAINT hold_state CHECK (state = 'held' OR state = 'captured' OR state = 'released')
 ) WITHOUT ROWID;
 CREATE INDEX hold_request ON hold (request_id);
 CREATE INDEX hold_open ON hold (deadline_at_ms) WHERE state = 'held';
@@ -305,6 +307,20 @@ CREATE TABLE consent_use (
     PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
 ) WITHOUT ROWID;
 
+-- The last time that a shop had its receivers erased, and how many rows lost theirs so far.
+CREATE TABLE receiver_erasure (
+    owner_id VARCHAR NOT NULL,
+    asked_at_s BIGINT NOT NULL,
+    asked_by VARCHAR NOT NULL,
+    finished_at_s BIGINT,
+    waiting BIGINT,
+    orders BIGINT NOT NULL,
+    waybills BIGINT NOT NULL,
+    answers BIGINT NOT NULL,
+    rejected BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+) WITHOUT ROWID;
+
 
 -- People who sign in --------------------------------------------------------------------------
 
@@ -318,7 +334,9 @@ CREATE TABLE session (
     expires_at_s BIGINT NOT NULL,
     ended_at_s BIGINT,
     PRIMARY KEY (hash),
-    CONSTRAINT session_kind CHECK (kind IN ('shop', 'user', 'operator', 'member'))
+    CONSTRAINT session_kind CHECK (
+        kind = 'shop' OR kind = 'user' OR kind = 'operator' OR kind = 'member'
+    )
 ) WITHOUT ROWID;
 CREATE INDEX session_subject ON session (kind, subject_id);
 CREATE INDEX session_expiry ON session (expires_at_s);
@@ -346,7 +364,9 @@ CREATE TABLE person (
     removed_at_s BIGINT,
     PRIMARY KEY (id),
     CONSTRAINT person_kind CHECK (kind IN ('operator', 'member')),
-    CONSTRAINT person_role CHECK (role IN ('operator', 'owner', 'developer', 'reader'))
+    CONSTRAINT person_role CHECK (
+        role = 'operator' OR role = 'owner' OR role = 'developer' OR role = 'reader'
+    )
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX person_login ON person (kind, login) WHERE removed_at_s IS NULL;
 CREATE INDEX person_account ON person (account_id);

@@ -35,7 +35,7 @@ CREATE TABLE product_figure (
     pieces_ordered BIGINT NOT NULL,
     page_views BIGINT NOT NULL,
     PRIMARY KEY (product_id, day, kind, name),
-    CONSTRAINT product_figure_kind CHECK (kind IN ('source', 'keyword', 'search'))
+    CONSTRAINT product_figure_kind CHECK (kind = 'source' OR kind = 'keyword' OR kind = 'search')
 ) WITHOUT ROWID;
 
 -- The parts of a day as they are answered: three encoded lists.
@@ -147,7 +147,7 @@ CREATE TABLE shop_order (
     sealed BLOB NOT NULL,
     ready BLOB NOT NULL,
     PRIMARY KEY (owner_id, newest_first, order_sn),
-    CONSTRAINT shop_order_status CHECK (status IN (1, 2, 3)),
+    CONSTRAINT shop_order_status CHECK (status BETWEEN 1 AND 3),
     CONSTRAINT shop_order_remark_tag CHECK (remark_tag BETWEEN 1 AND 5)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX shop_order_sn ON shop_order (owner_id, order_sn);
@@ -228,7 +228,9 @@ CREATE TABLE carrier (
     area_kind VARCHAR NOT NULL,
     area_provinces VARCHAR NOT NULL,
     PRIMARY KEY (wp_code),
-    CONSTRAINT carrier_area_kind CHECK (area_kind IN ('all', 'only', 'except'))
+    CONSTRAINT carrier_area_kind CHECK (
+        area_kind = 'all' OR area_kind = 'only' OR area_kind = 'except'
+    )
 ) WITHOUT ROWID;
 
 -- A carrier with a row here issues its numbers itself, over the network.
@@ -296,7 +298,9 @@ CREATE TABLE waybill (
     fingerprints VARCHAR NOT NULL,
     sealed BLOB NOT NULL,
     PRIMARY KEY (account_id, object_id),
-    CONSTRAINT waybill_state CHECK (state IN ('pending', 'issued', 'refused', 'cancelled'))
+    CONSTRAINT waybill_state CHECK (
+        state = 'issued' OR state = 'pending' OR state = 'refused' OR state = 'cancelled'
+    )
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX waybill_object ON waybill (object_id);
 CREATE UNIQUE INDEX waybill_number_once ON waybill (number, wp_code);

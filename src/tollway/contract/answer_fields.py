@@ -1,0 +1,98 @@
+"""The fields of the answers: their types, and what they mean in both languages.
+
+The meanings of the built-in answers are in `answer_fields.toml`. A type of an installed package
+says them itself, as `Annotated[..., msgspec.Meta(description="...")]`.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tollway.contract.language import Phrase
+
+_SAME_AS = "= "
+# As JSON names them.
+_TYPES: dict[object, str] = {int: "integer", float: "number", bool: "boolean", Any: "object"}
+
+
+class AnswerField(NamedTuple):
+    """One field of a type; `other_spelling` is another field of it with the same value."""
+
+    name: str
+    kind: str
+    meaning: Phrase | None
+    other_spelling: str | None
+    # The type of the object that it is, or has a list of.
+    inner: type[msgspec.Struct] | None
+
+
+class PlacedField(NamedTuple):
+    """A field with its whole path in an answer, such as content[].order_sn."""
+
+    path: str
+    field: AnswerField
+
+
+@cache
+def meanings() -> dict[str, dict[str, Any]]:
+    """What the table says, by type and field."""
+    text = files("tollway.contract").joinpath("answer_fields.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def answer_fields(kind: type[msgspec.Struct]) -> tuple[AnswerField, ...]:
+    """The fields of one type, in the order in which they are sent."""
+    own, common = meanings().get(kind.__name__, {}), meanings()["any"]
+    twins = {
+        name: said.removeprefix(_SAME_AS) for name, said in own.items() if isinstance(said, str)
+    }
+    twins |= {known: name for name, known in twins.items()}
+    found = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        said = own.get(name, common.get(name))
+        if isinstance(said, str):
+            said = own[twins[name]]
+        meaning = Phrase(*said) if said else _described(hint)
+        found.append(AnswerField(name, *_kind(hint, meaning, twins.get(name))))
+    return tuple(found)
+
+
+def _kind(
+    hint: Any, meaning: Phrase | None, twin: str | None
+) -> tuple[str, Phrase | None, str | None, type[msgspec.Struct] | None]:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else ()
+    may_be_null = type(None) in members
+    hint = next((each for each in members if each is not type(None)), hint)
+    is_list = get_origin(hint) is list
+    plain = get_args(hint)[0] if is_list else hint
+    inner = plain if isinstance(plain, type) and issubclass(plain, msgspec.Struct) else None
+    is_object = inner is not None or get_origin(plain) is dict
+    word = "object" if is_object else _TYPES.get(plain, "string")
+    word += "[]" if is_list else ""
+    return f"{word} | null" if may_be_null else word, meaning, twin, inner
+
+
+def _described(hint: Any) -> Phrase | None:
+    """What a type of an installed package says of its field."""
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    for each in notes:
+        if isinstance(each, msgspec.Meta) and each.description:
+            return Phrase(each.description, each.description)
+    return None
+
+
+def placed_fields(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[PlacedField]:
+    """All fields of an answer, each object before its own fields."""
+    for field in answer_fields(kind):
+        yield PlacedField(f"{prefix}{field.name}", field)
+        if field.inner is not None:
+            mark = "[]" if "[]" in field.kind else ""
+            yield from placed_fields(field.inner, f"{prefix}{field.name}{mark}.")

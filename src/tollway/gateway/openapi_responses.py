@@ -1,0 +1,100 @@
+"""The responses of the OpenAPI document: the envelope, and an example for every reason."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tollway.contract.reasons import SUCCESS, Cause, Reason
+
+Json = dict[str, Any]
+
+_AT_S = 1_767_225_600
+_HEADERS = {
+    "X-Request-Id": "Names this call; quote it to support.",
+    "RateLimit-Policy": "The limit: calls (q) in a window of seconds (w).",
+    "RateLimit": "What is left of it (r), and for how many seconds (t).",
+    "Retry-After": "After a 202: how many seconds to wait.",
+    "X-Tollway-Reason": "After any code but 0: the name of the reason, such as CALLS_USED_UP.",
+    "X-Replay-Of": "The request whose answer this is: nothing was charged again.",
+    "X-Ignored-Parameters": "Parameters of the request that are not known, if it had any.",
+    "X-Client-Request-Id": "The X-Request-Id of the request, if it had a well-formed one.",
+}
+HEADERS: Json = {
+    name: {"description": meaning, "schema": {"type": "string"}}
+    for name, meaning in _HEADERS.items()
+}
+_NOTHING: Json = {"type": "object", "maxProperties": 0, "description": "After a refusal."}
+_LINK: Json = {
+    "type": "object",
+    "description": "With code 302: where the owner can approve.",
+    "properties": {
+        "authorize_url": {"type": "string"},
+        "expires_at": {"type": "integer", "description": "In seconds since 1970."},
+    },
+    "required": ["authorize_url", "expires_at"],
+}
+_LINK_EXAMPLE: Json = {
+    "authorize_url": "https://gateway.example/authorize?link=…",
+    "expires_at": _AT_S + 86_400,
+}
+
+
+class Success(NamedTuple):
+    """One kind of data that a success has: the name of its example, its schema, its example."""
+
+    name: str
+    schema: Json
+    example: msgspec.Struct | None
+
+
+def responses_of(
+    successes: Sequence[Success], messages: Mapping[Reason, str], mapped: bool
+) -> dict[str, Json]:
+    """One response per HTTP status."""
+    responses: dict[str, Json] = {}
+    for each in successes:
+        data = msgspec.to_builtins(each.example) if each.example is not None else None
+        _add(responses, "200", SUCCESS, each.schema)
+        if data is not None:
+            _show(responses["200"], each.name, SUCCESS, SUCCESS.message.en, data)
+    for reason, message in messages.items():
+        cause = reason.value
+        status = str(cause.status) if mapped else "200"
+        is_link = reason is Reason.NOT_AUTHORIZED
+        _add(responses, status, cause, _LINK if is_link else _NOTHING)
+        _show(responses[status], reason.name, cause, message, _LINK_EXAMPLE if is_link else {})
+    return responses
+
+
+def _add(responses: dict[str, Json], status: str, cause: Cause, data: Json) -> None:
+    """Lets the response of a status have such data."""
+    text = "Every answer with the envelope." if status == "200" else f"Code {cause.code}."
+    response = responses.setdefault(status, _response(text))
+    schema = response["content"]["application/json"]["schema"]
+    kinds = schema["properties"]["data"]["anyOf"]
+    if data not in kinds:
+        kinds.append(data)
+
+
+def _show(response: Json, name: str, cause: Cause, msg: str, data: object) -> None:
+    envelope = {"code": cause.code, "msg": msg, "msec": 1, "time": _AT_S, "data": data}
+    example = {"summary": f"Code {cause.code}", "value": envelope}
+    response["content"]["application/json"]["examples"][name] = example
+
+
+def _response(description: str) -> Json:
+    envelope = {
+        "type": "object",
+        "required": ["code", "msg", "msec", "time", "data"],
+        "properties": {
+            "code": {"type": "integer", "description": "0 means success."},
+            "msg": {"type": "string", "description": "What happened, and what to do."},
+            "msec": {"type": "integer", "description": "Milliseconds the call took."},
+            "time": {"type": "integer", "description": "Seconds timestamp of the answer."},
+            "data": {"anyOf": []},
+        },
+    }
+    headers = {name: {"$ref": f"#/components/headers/{name}"} for name in _HEADERS}
+    content: Json = {"application/json": {"schema": envelope, "examples": {}}}
+    return {"description": description, "headers": headers, "content": content}

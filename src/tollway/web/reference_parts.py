@@ -1,0 +1,191 @@
+"""The parts of the reference's pages that describe one operation: its parameters, the fields of its
+answers, its codes, and the form that tries it."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tollway.contract.answer_fields import placed_fields
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Operation, Unit
+from tollway.contract.reasons import Reason
+from tollway.contract.sample_refusal import sample_refusal
+from tollway.operations.catalogue import BY_NAME
+from tollway.web.blocks import Cell, Code, Column, Empty, Facts, Table
+from tollway.web.wording import View, sentence
+
+DOCS_PATH = "/docs"
+_ENCODINGS = {
+    "query": sentence("in the query string"),
+    "form": sentence("as a form"),
+    "json": sentence("as JSON"),
+}
+
+
+def page_of(operation: Operation) -> str:
+    """The address of an operation's page."""
+    return f"{DOCS_PATH}/{operation.name}"
+
+
+class TriedField(NamedTuple):
+    """A field of the form that tries an operation. A list is typed as JSON."""
+
+    name: str
+    value: str
+    is_json: bool
+
+
+def tried_fields(operation: Operation, request: dict[str, Any]) -> list[TriedField]:
+    found = []
+    for name, field, _, _ in declared_fields(operation.request_type):
+        is_json = field.kind.schema().get("type") == "array"
+        value = request.get(name, "")
+        if is_json and value:
+            value = msgspec.json.encode(value).decode()
+        found.append(TriedField(name, str(value), is_json))
+    return found
+
+
+def list_of(title: str, operations: Sequence[Operation], view: View) -> Table:
+    return Table(
+        [Column(view.say("Operation")), Column(view.say("Address"))],
+        [
+            [
+                Cell(view.say(each.title), href=page_of(each)),
+                Cell(f"{each.method} {each.path}", "mono"),
+            ]
+            for each in operations
+        ],
+        Empty(""),
+        title=title,
+    )
+
+
+_HEADERS = (
+    ("Authorization", sentence("Bearer and a token: of your account's page, or of your operator.")),
+    ("Idempotency-Key", sentence("A retry with the same key within a day is not charged again.")),
+    ("Accept-Language", sentence("zh for messages in Chinese.")),
+    ("X-Tollway-Dry-Run", sentence("1: what the call would cost, without making it.")),
+    ("X-Tollway-Outcome", sentence("With a test token: the answer that you want to see.")),
+    ("X-Request-Id", sentence("In each answer: the id of the call, and of its receipt.")),
+    ("X-Tollway-Reason", sentence("In the answer of a refused call: the name of the reason.")),
+    ("RateLimit", sentence("In each answer: how many calls are left of this second.")),
+    ("Retry-After", sentence("With code 202: after how many seconds to try again.")),
+)
+
+
+def headers(view: View) -> Table:
+    say = view.say
+    return Table(
+        [Column(say("Header")), Column(say("Meaning"))],
+        [[Cell(name, "mono"), Cell(say(meaning))] for name, meaning in _HEADERS],
+        Empty(""),
+        title=say("Headers"),
+    )
+
+
+def facts_of(operation: Operation, view: View) -> Facts:
+    say = view.say
+    facts = [
+        (say("Address"), Cell(f"{operation.method} {operation.path}", "mono")),
+        (say("Parameters"), Cell(say(_ENCODINGS[operation.encoding.value]))),
+    ]
+    if operation.default_price:
+        in_calls = operation.unit is Unit.CALLS
+        unit = say("calls") if in_calls else say("credits")
+        # Accounts may have prices of their own.
+        price = Cell(f"{operation.default_price} {unit}")
+        facts.append((say("Price, unless agreed otherwise"), price))
+    if operation.companion_of:
+        its = BY_NAME[operation.companion_of]
+        facts.append(
+            (say("Permitted, limited and paid as"), Cell(say(its.title), href=page_of(its)))
+        )
+    if operation.consent is not None:
+        facts.append((say("Consent"), Cell(operation.consent.field, "mono")))
+    return Facts(facts)
+
+
+def parameters_of(operation: Operation, view: View) -> Table:
+    say = view.say
+    rows = [
+        [
+            Cell(name, "mono"),
+            Cell(say("yes") if required else say("no")),
+            Cell(view.say(field.meaning)),
+            Cell(field.kind.expected.fill(view.language, {})),
+            Cell(", ".join(others), "mono"),
+        ]
+        for name, field, required, others in declared_fields(operation.request_type)
+    ]
+    titles = (
+        say("Parameter"),
+        say("Required"),
+        say("Meaning"),
+        say("Values"),
+        say("Other spellings"),
+    )
+    return Table(
+        [Column(title) for title in titles],
+        rows,
+        Empty(say("It takes no parameters.")),
+        title=say("Parameters"),
+    )
+
+
+def fields_of(operation: Operation, view: View) -> Table:
+    say = view.say
+    rows = []
+    for path, field in placed_fields(operation.response_type):
+        meaning = "" if field.meaning is None else field.meaning.fill(view.language, {})
+        rows.append(
+            [
+                Cell(path, "mono"),
+                Cell(field.kind, "mono"),
+                Cell(meaning),
+                Cell(field.other_spelling or "", "mono"),
+            ]
+        )
+    titles = (say("Field"), say("Type"), say("Meaning"), say("Other spellings"))
+    title = say("Fields of each line") if operation.is_file else say("Fields of data")
+    return Table([Column(each) for each in titles], rows, Empty(""), title=title)
+
+
+def codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Table:
+    say = view.say
+    return Table(
+        [
+            Column(say("Code"), "number"),
+            Column(say("Reason")),
+            Column(say("What happened, and what to do")),
+            Column(say("HTTP status if mapped"), "number"),
+        ],
+        [
+            [
+                Cell(str(each.value.code), "number"),
+                Cell(each.name, "mono"),
+                Cell(sample_refusal(each, operation).message(view.language)),
+                Cell(str(each.value.status), "number"),
+            ]
+            for each in sorted(reasons, key=lambda each: each.value.code)
+        ],
+        Empty(""),
+        title=say("Codes"),
+    )
+
+
+def refusals_of(operation: Operation, view: View, base: str, at_s: int) -> Code:
+    """The answer for each reason, as the sandbox gives it."""
+    answers = []
+    for reason in sorted(operation.reasons, key=lambda each: each.value.code):
+        data: dict[str, object] = {}
+        if reason is Reason.NOT_AUTHORIZED:
+            link = f"{base}/authorize?link=…"
+            data = {"authorize_url": link, "expires_at": at_s + 86_400}
+        code = reason.value.code
+        message = sample_refusal(reason, operation).message(view.language)
+        envelope = {"code": code, "msg": message, "msec": 1, "time": at_s, "data": data}
+        text = msgspec.json.format(msgspec.json.encode(envelope)).decode()
+        answers.append((f"{code} {reason.name}", f"X-Tollway-Reason: {reason.name}\n\n{text}"))
+    return Code(view.say("Answers of refused calls"), answers, is_folded=True)
