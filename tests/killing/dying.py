@@ -7,7 +7,7 @@ work ends; just after is where the engine gives back its result, which no other 
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 from urllib.parse import parse_qs
@@ -100,6 +100,12 @@ class MarkedTransaction:
         if row is not None:
             self._note(query)
         return row
+
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
+        rows = await self._inner.fetch_all(query, **values)
+        if rows:
+            self._note(query)
+        return rows
 
     async def execute(self, query: Query, **values: object) -> int:
         changed = await self._inner.execute(query, **values)
