@@ -122,8 +122,8 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     caller = all_operations_caller(agents.store)
     before = credits_left(agents.store, caller)
 
-    async def work(session: str, times: int) -> list[Any]:
-        async with _connected(agents, caller.token, budget="3", session=session) as client:
+    async def work(session: str, times: int, token: str = caller.token) -> list[Any]:
+        async with _connected(agents, token, budget="3", session=session) as client:
             asked = [
                 client.call_tool("orders", {"owner_id": SHOP.id, "page": n}) for n in range(times)
             ]
@@ -137,6 +137,9 @@ def test_a_session_spends_no_more_than_its_budget(agents: Gateway) -> None:
     # Another session has a budget of its own, and a failed call takes nothing of it.
     assert not any(each.is_error for each in asyncio.run(work("second", 3)))
     assert credits_left(agents.store, caller) == before - 6
+    # So has another account, whatever name it gives.
+    other = all_operations_caller(agents.store)
+    assert not any(each.is_error for each in asyncio.run(work("first", 3, other.token)))
 
 
 def test_a_failed_call_takes_nothing_of_the_budget(agents: Gateway) -> None:

@@ -1,16 +1,18 @@
 """What strangers try on pages and beside them: other hosts, other origins, cookies, redirects."""
 
 import time
+from urllib.parse import quote
 
 import pytest
 
 from tests.support.browsers import Browser, operator_link
 from tests.support.consent import PASSWORD, new_asker, new_person
 from tests.support.gateway import Gateway
-from tests.support.ledger import RUNTIME, Caller
+from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.stores import Store
 from tollway.identity.people import Role, invite, set_person_password
 from tollway.ledger.entries import top_up
+from tollway.ledger.tokens import list_tokens
 
 EVIL = "evil.example"
 PATHS = ("/", "/docs", "/openapi.json", "/owner", "/operator", "/account/v1/balance", "/receipts/1")
@@ -48,6 +50,57 @@ def test_no_other_site_may_read_answers(gateway: Gateway, caller: Caller, path: 
             },
         )
         assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "/openapi.json"])
+def test_no_cache_keeps_an_answer(gateway: Gateway, caller: Caller, path: str) -> None:
+    for headers in ({}, {"Authorization": f"Bearer {caller.token}"}):
+        response = gateway.client.get(path, headers=headers)
+        assert response.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "X-Method-Override", "X-HTTP-Method"])
+def test_a_header_does_not_change_the_method(gateway: Gateway, caller: Caller, name: str) -> None:
+    made = gateway.get("/account/v1/tokens", token=caller.token, headers={name: "POST"})
+    assert made.code == 0 and "token" not in made.data
+
+
+def test_a_caller_cannot_set_what_no_parameter_sets(
+    gateway: Gateway, store: Store, caller: Caller
+) -> None:
+    other = new_caller(store)
+    for name, value in (("account_id", other.account_id), ("kind", "operator"), ("token_id", "1")):
+        sent = {"label": "mine", name: value}
+        reply = gateway.post_json("/account/v1/tokens/make", sent, token=caller.token)
+        assert reply.code in (0, 100)
+        assert "kind" not in reply.data or reply.data["kind"] == "live"
+    assert len(store.do(lambda database: list_tokens(database, other.account_id))) == 1
+
+
+def test_paths_and_names_of_strangers_make_no_metrics(gateway: Gateway) -> None:
+    canary = "canary7f3a"
+    for path in (f"/{canary}", f"/papi/tool/{canary}", f"/operator/{canary}", f"/?{canary}=1"):
+        gateway.client.request("POST", path, headers={"X-Request-Id": canary, canary: "1"})
+        gateway.client.request(canary.upper(), path)
+    assert canary not in gateway.client.get("/metrics").text.lower()
+
+
+@pytest.mark.parametrize(
+    "injected", ["\r\nSet-Cookie: a=b", "%0d%0aSet-Cookie:%20a=b", "\u560d\u560aa: b"]
+)
+def test_no_text_of_a_stranger_begins_a_header(
+    gateway: Gateway, caller: Caller, browser: Browser, injected: str
+) -> None:
+    answers = [
+        gateway.client.get("/view", params={"back": f"/{injected}", "language": injected}),
+        gateway.client.post("/view", data={"back": f"/{injected}", "language": injected}),
+        gateway.client.get(f"/account/v1/receipt?request_id={quote(injected)}"),
+        gateway.client.get("/operator", params={"said": injected, "link": f"/operator{injected}"}),
+        browser.client.post("/operator/sign-in", data={"link": f"/operator{injected}"}),
+    ]
+    for answer in answers:
+        assert "a" not in answer.cookies and "a" not in answer.headers
+        assert not any("\n" in value for value in answer.headers.values())
 
 
 def test_a_session_is_no_token_and_a_token_no_session(

@@ -8,6 +8,7 @@ import pytest
 from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
 from tests.support.consent import (
+    PASSWORD,
     PATH,
     Asker,
     Person,
@@ -19,10 +20,12 @@ from tests.support.consent import (
 )
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
+from tests.support.orders import order, put_orders
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
-from tollway.consent.owners import set_password
+from tollway.consent.owners import Owner, add_owner, set_password
+from tollway.store.database import Database
 from tollway.store.keys import load_secret
 
 
@@ -303,3 +306,64 @@ def test_a_password_link_that_was_changed_or_is_old_does_nothing(
     set_to = "a password set meanwhile"
     store.do(lambda database: set_password(database, RUNTIME, person.login, set_to))
     assert browser.open(link).status_code == 410
+
+
+def _shop_with_an_order(store: Store) -> str:
+    sn = f"er-{time.time_ns()}"
+    shop_id = f"98{time.time_ns() % 10**9}"
+
+    async def work(database: Database) -> None:
+        added = Owner("shop", shop_id, "Erasing <b>", None, f"login-{shop_id}", 0)
+        await add_owner(database, RUNTIME, added, PASSWORD)
+
+    store.do(work)
+    put_orders(store, [order(sn, owner_id=shop_id)])
+    return shop_id
+
+
+def _until_erased(browser: Browser, path: str) -> str:
+    ends_at_s = time.monotonic() + 30
+    while "the receivers of 1 orders" not in browser.open(path).text:
+        assert time.monotonic() < ends_at_s, browser.page
+        time.sleep(0.1)
+    return browser.page
+
+
+def test_an_owner_types_the_shop_and_the_password_before_receivers_are_erased(
+    store: Store, browser: Browser
+) -> None:
+    shop_id = _shop_with_an_order(store)
+    browser.open("/owner")
+    browser.sign_in(f"login-{shop_id}")
+    assert "/owner/erase" in browser.page
+    assert "cannot be undone" in browser.open("/owner/erase").text
+    other = browser.send("/owner/erase", shop="1", password=PASSWORD)
+    assert (other.status_code, "not the id of the shop" in other.text) == (400, True)
+    wrong = browser.send("/owner/erase", shop=shop_id, password="wrong")
+    assert (wrong.status_code, "password is wrong" in wrong.text) == (403, True)
+    assert not store.run(f"SELECT 1 FROM receiver_erasure WHERE owner_id = '{shop_id}'")
+    assert "are being erased" in browser.send("/owner/erase", shop=shop_id, password=PASSWORD).text
+    _until_erased(browser, "/owner")
+    rows = store.run(f"SELECT length(sealed) FROM shop_order WHERE owner_id = '{shop_id}'")
+    assert [tuple(row) for row in rows] == [(0,)]
+
+
+def test_an_operator_erases_receivers_after_typing_the_shop(
+    store: Store, operator: Browser
+) -> None:
+    shop_id = _shop_with_an_order(store)
+    page = f"/operator/shop?kind=shop&shop={shop_id}"
+    assert "/operator/shop/erase" in operator.open(page).text
+    asked = operator.open(f"/operator/shop/erase?kind=shop&shop={shop_id}&typed={shop_id}")
+    assert "cannot be undone" in asked.text
+    assert operator.send("/operator/shop/erase", typed="1").status_code == 400
+    operator.send("/operator/shop/erase", typed=shop_id)
+    _until_erased(operator, page)
+    assert "shop erase-receivers done" in operator.open("/operator/trail").text
+
+
+def test_a_user_of_the_marketplace_has_no_receivers(browser: Browser, person: Person) -> None:
+    browser.open("/owner")
+    browser.sign_in(person.login)
+    assert "/owner/erase" not in browser.page
+    assert browser.open("/owner/erase").status_code == 404

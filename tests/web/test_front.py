@@ -43,3 +43,9 @@ def test_what_the_first_visit_loads_is_small(gateway: Gateway) -> None:
         for path in ("/", "/pages.css", "/pages.js", "/pages.svg")
     ]
     assert sum(sizes) < 100_000
+
+
+def test_the_front_page_leads_home_and_not_into_an_area(operator: Browser) -> None:
+    for path in ("/", "/docs"):
+        page = operator.open(path).text
+        assert '<a class="brand" href="/">' in page and "Sign out" not in page

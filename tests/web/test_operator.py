@@ -164,3 +164,18 @@ def test_usage_is_what_the_entries_took_and_is_counted_once(
     for _ in range(2):
         found = store.do(used)
         assert sum(each.calls for each in found) == sum(each.amount for each in found) == 3
+
+
+def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
+    operator: Browser, gateway: Gateway, store: Store
+) -> None:
+    caller = new_caller(store, granted=False)
+    refused = gateway.get(token=caller.token, query={"product_id": "x"})
+    request_id = refused.headers["x-request-id"]
+    deadline_s = time.monotonic() + 20
+    while "have it enabled" not in operator.open(f"/operator/request?id={request_id}").text:
+        assert time.monotonic() < deadline_s, operator.page
+        time.sleep(0.1)
+    own = new_caller(store, rate_limit=7)
+    page = operator.open(f"/operator/account?id={own.account_id}").text
+    assert "1 (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")

@@ -32,6 +32,7 @@ _PAGE_OF = {
     "shop list": "/operator/shops",
     "shop password": f"{_SHOP}/password",
     "shop sign-out": f"{_SHOP}/sign-out",
+    "shop erase-receivers": f"{_SHOP}/erase",
     "consent list": "/operator/consents",
     "consent grant": f"{_SHOP}/consent",
     "consent revoke": "/operator/consents/revoke",

@@ -292,6 +292,7 @@ def test_consents_are_found_by_shop_and_by_account(operator: Browser, store: Sto
 def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, store: Store) -> None:
     wp_code, day_ago_s = new_carrier(store, 3), int(time.time()) - 90_000
     issue(gateway, new_customer(store).token, request(wp_code))
+    without = new_carrier(store, 0)
 
     async def work(database):  # type: ignore[no-untyped-def]
         await note_run(database, PUSH_PREFIX + "erp", day_ago_s)
@@ -308,6 +309,7 @@ def test_every_alarm_is_on_the_overview(operator: Browser, gateway: Gateway, sto
     page = operator.open("/operator").text
     for text in (
         f"{wp_code} runs out in 2.0 days at today&#39;s pace",
+        f"{without} never had numbers",
         "Source erp has pushed nothing for a day",
         "The last audit failed",
         "Node gone:1 runs an older version",

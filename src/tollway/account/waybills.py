@@ -132,6 +132,8 @@ async def _find_printed(
 ) -> Sequence[StoredWaybill]:
     """Some that are issued, whose receivers stay from now on."""
     found = [await _find_issued(parts, call, each) for each in object_ids]
+    for each in found:
+        each.refuse_erased()
     try:
         return await print_waybills(parts.database, found, parts.runtime)
     except CarrierError:
@@ -246,6 +248,7 @@ _LABEL_REASONS = (
     Reason.ITEM_UNKNOWN,
     Reason.NOT_AUTHORIZED,
     Reason.OPERATION_CLOSED,
+    Reason.RECEIVER_ERASED,
     Reason.WAYBILL_CHANGING,
 )
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -299,6 +302,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             Reason.ITEM_UNKNOWN,
             Reason.NOT_AUTHORIZED,
             Reason.WAYBILL_FINAL,
+            Reason.RECEIVER_ERASED,
             Reason.WAYBILL_CHANGING,
             Reason.CARRIER_UNREACHABLE,
         ),

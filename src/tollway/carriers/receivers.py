@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, bindparam, literal_column, null
+from sqlalchemy import BigInteger, bindparam, func, literal_column, null
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carrier_links import OpenedCarrierLink, find_link
@@ -81,7 +81,9 @@ _change = waybill.update().values(
     sealed=bindparam("new_sealed"),
 )
 # A waybill of a pool is never reserved.
-_CHANGE = Query(_change.where(*_its_key, waybill.c.printed_at_s.is_(None)))
+_CHANGE = Query(
+    _change.where(*_its_key, waybill.c.printed_at_s.is_(None), func.length(waybill.c.sealed) > 0)
+)
 _CHANGE_RESERVED = Query(_change.where(*_its_key, waybill.c.changing_until_s == _until))
 
 
@@ -242,6 +244,7 @@ class ReceiverChanges:
             raise Refusal(Reason.WAYBILL_FINAL, why=_CANCELLED)
         if of.state != "issued" or of.number is None:
             raise Refusal(Reason.ITEM_UNKNOWN, field="object_id")
+        stored.refuse_erased()
         if of.printed_at_s is not None:
             raise Refusal(Reason.WAYBILL_FINAL, why=_PRINTED)
 

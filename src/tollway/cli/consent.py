@@ -8,6 +8,7 @@ import typer
 from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import DAY_S, DAYS_MAX, AccountArgument, argument, option
+from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
 from tollway.consent.grants import (
     Grant,
     GrantRequest,
@@ -21,6 +22,7 @@ from tollway.consent.owners import (
     Owner,
     add_owner,
     credential_of_login,
+    find_owner,
     list_owners,
     set_password,
     sign_out_everywhere,
@@ -107,6 +109,30 @@ async def sign_out(
     ended = await sign_out_everywhere(await session.open(), session.runtime, login)
     sessions = "1 session" if ended == 1 else f"{ended} sessions"
     return Output({"ended": ended}, f"{login} is signed out everywhere: {sessions} ended.")
+
+
+@command(shops, "erase-receivers")
+async def erase_receivers(
+    session: Session,
+    shop: Annotated[str, argument("SHOP", "The shop's id.")],
+    yes: Annotated[bool, option("Do not ask whether you are sure.", "--yes")] = False,
+) -> Output:
+    """Erase the receivers of a shop's orders and waybills; it cannot be undone.
+
+    One that was begun, here or on a page, and did not end goes on.
+    """
+    # Imported here: the other commands would pay for loading it.
+    from tollway.gateway.erasing import erase  # noqa: PLC0415
+
+    database, sealer = await session.open(), await session.sealer()
+    owner = await find_owner(database, OwnerKind.SHOP, shop)
+    asked = await find_erasure(database, shop)
+    if asked is None or asked.finished_at_s is not None:
+        if not yes:
+            _confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
+        asked = await ask_erasure(database, session.runtime, shop)
+    erased = await erase(database, sealer, session.runtime, asked)
+    return Output(erased, *_erased_lines(erased))
 
 
 @command(consents, "list")
@@ -213,6 +239,26 @@ def _read_password(*, from_stdin: bool) -> str:
         "Password", hide_input=True, confirmation_prompt=True, err=True, type=str
     )
     return password
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("There is no terminal to ask whether you are sure: use --yes.")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _erased_lines(erased: Erasure) -> list[str]:
+    lines = [
+        f"Erased in shop {erased.owner_id}: the receivers of {erased.orders:,} orders and "
+        f"{erased.waybills:,} waybills, {erased.answers:,} kept answers and {erased.rejected:,} "
+        "rejected records."
+    ]
+    if erased.finished_at_s is None:
+        lines.append(
+            f"Waybills that wait for their carrier: {erased.waiting or 0:,}. A gateway erases "
+            "their receivers when they are settled; or run this again then."
+        )
+    return lines
 
 
 def _check_scope(kind: OwnerKind, scope: str) -> None:

@@ -131,6 +131,8 @@ class Operation:
         has_spellings = any(each.other_names for each in declared_fields(self.request_type))
         spellings = (Reason.SPELLINGS_CONFLICT,) if has_spellings else ()
         consent = () if self.consent is None else _OF_CONSENT
+        if self.consent is not None and self.consent.whose is OwnerKind.SHOP:
+            consent = (*consent, Reason.ANSWER_ERASED)
         file = (Reason.FILES_TOO_MANY,) if self.is_file else ()
         return (*_OF_ANY_CALL, *spellings, *body, *consent, *file, used_up, *self.own_reasons)
 

@@ -3,7 +3,8 @@
     0   success
     100 the request is wrong: PARAMETER_*, SPELLINGS_CONFLICT, BODY_*, PRODUCT_*, DATE_IN_FUTURE,
         WINDOW_BACKWARDS, WINDOW_TOO_LONG, FILTER_NEEDS_ENHANCED, SHOP_CODE_WRONG, CARRIER_UNKNOWN,
-        WAYBILL_DIFFERS, WAYBILL_FINAL, NOTHING_FOUND, IDEMPOTENCY_KEY_*
+        WAYBILL_DIFFERS, WAYBILL_FINAL, RECEIVER_ERASED, ANSWER_ERASED, NOTHING_FOUND,
+        IDEMPOTENCY_KEY_*
     101 TIMED_OUT, CARRIER_UNREACHABLE, CARRIER_SILENT, WAYBILL_CHANGING, BODY_TIMED_OUT
     103 OWNER_UNKNOWN
     200 INTERNAL
@@ -113,10 +114,21 @@ class Reason(Enum):
         "another one issued.",
         "该运单的收件人已不能更改（{why}）：请取消后重新取号。",
     )
+    RECEIVER_ERASED = _wrong(
+        "The shop had the receiver of this waybill erased: it has no print data and no label any "
+        "more. Its number stays {number}.",
+        "该运单的收件人信息已应店铺要求清除：不再有打印数据和面单。运单号仍为 {number}。",
+    )
     # For operations of installed packages, which bring no reasons of their own.
     NOTHING_FOUND = _wrong(
         "There is nothing here for the value of parameter {field}: check it.",
         "参数 {field} 的取值没有对应的数据：请检查。",
+    )
+    ANSWER_ERASED = _wrong(
+        "The answer under this Idempotency-Key had receivers that the shop had erased since: send "
+        "the request with another key, which is charged as a new call.",
+        "该 Idempotency-Key 下的应答含有已应店铺要求清除的收件人信息："
+        "请更换 key 重新请求，将按新的调用扣费。",
     )
     IDEMPOTENCY_KEY_INVALID = _wrong(
         "The header Idempotency-Key is not valid: send 1 to 255 printable ASCII characters.",

@@ -39,6 +39,7 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "unit": Phrase("calls", "调用次数"),
         "why": Phrase("its label was printed", "面单已打印"),
         "wait_s": 60,
+        "number": "YT1000000000001",
     }
     fields = declared_fields(operation.request_type)
     if fields:

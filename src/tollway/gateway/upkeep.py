@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from tollway.carriers.connectors.breaker import State
 from tollway.carriers.pools import numbers_left
 from tollway.carriers.reconciling import Reconciler
+from tollway.consent.erasures import open_erasures
 from tollway.gateway.probes import Readiness
 from tollway.gateway.resources import Resources
 from tollway.identity.sessions import sweep_sessions
@@ -59,6 +60,7 @@ class Upkeep:
         self._readiness = readiness
         self._is_first = is_first
         self._zone = settings.zone
+        self._sealer = resources.vault.sealer
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
         self._deliverer = Deliverer(
             resources.database, resources.vault.sealer, addresses, Runtime()
@@ -127,6 +129,16 @@ class Upkeep:
         finally:
             self._levels.retention_unfinished.update(self._retention.unfinished)
         self._succeeded("retention")
+
+    async def erase_receivers(self) -> None:
+        """Erases what the owners of shops want erased; no other worker does it at the same time."""
+        if not self._is_first:
+            return
+        for erasure in await open_erasures(self._database):
+            # Loaded when there is one: most gateways never need it.
+            from tollway.gateway.erasing import erase  # noqa: PLC0415
+
+            await erase(self._database, self._sealer, Runtime(), erasure)
 
     async def measure(self) -> None:
         """What monitoring asks for and no other work finds out."""

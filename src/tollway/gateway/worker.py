@@ -22,6 +22,7 @@ _TEND_INTERVAL_S = 30
 _WEBHOOK_INTERVAL_S = 1.0
 _WATCH_INTERVAL_S = 10.0
 _USAGE_INTERVAL_S = 5
+_ERASE_INTERVAL_S = 5
 _PARENT_INTERVAL_S = 1
 _LISTENING_INTERVAL_S = 0.01
 _START_INTERVAL_S = 0.5
@@ -117,6 +118,7 @@ class Application:
         yield _regularly(
             "dropping what is old", upkeep.drop_old, _TEND_INTERVAL_S, _TEND_INTERVAL_S
         )
+        yield _regularly("erasing receivers", upkeep.erase_receivers, _ERASE_INTERVAL_S)
         yield _regularly("adding up usage", upkeep.roll_up, _USAGE_INTERVAL_S)
         sweep = gateway.connections.sweep
         yield _regularly("sweeping connections", sweep, _SWEEP_INTERVAL_S)

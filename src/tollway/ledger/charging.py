@@ -26,13 +26,15 @@ from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.ledger.core_shortage import CoreShortage
+from tollway.ledger.joint_acts import is_joint
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
-# Acts of a shared database hold their locks for several round trips each.
-_ACTS_MAX = 16
+# Acts of a shared database that are done alone hold their locks for several round trips each.
+_ALONE_MAX = 16
+_JOINT_MAX = 128
 # Of a batch that has so many calls, the commit is a small part of the work.
 _ENOUGH = 32
 # Calls that arrive evenly may be charged unevenly. One that is over the limit by so little waits.
@@ -124,7 +126,8 @@ class ChargeBatcher:
             waiting = queue(partial(_post, database, post_waiting_for_locks), _BATCH_MAX)
             unless_locked = partial(_post, database, post_unless_locked)
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
-            self._acts = queue(partial(_write, database, post_acts), _ACTS_MAX)
+            acts = partial(_write, database, post_acts)
+            self._acts = queue(acts, _JOINT_MAX, alone_max=_ALONE_MAX)
         else:
             post = post_charges if windows is None else partial(post_counted, windows)
             self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
@@ -169,12 +172,14 @@ class _Queue:
         batch_max: int,
         on_busy: Callable[[_Waiting], None] | None = None,
         wait_s: float = 0.0,
+        alone_max: int = _BATCH_MAX,
     ) -> None:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._on_shortage = on_shortage
         self._post_charges = post
         self._batch_max = batch_max
+        self._alone_max = alone_max
         self._on_busy = on_busy or self.add
         self._waiting: list[_Waiting] = []
         # The event loop adds to the end of the list; who takes from its beginning holds this.
@@ -243,8 +248,20 @@ class _Queue:
         """The calls that have waited longest, as many as a batch can have besides."""
         with self._taking:
             calls = self._waiting[: self._batch_max - taken]
+            if self._alone_max < len(calls) + taken:
+                calls = self._with_few_alone(calls, taken)
             del self._waiting[: len(calls)]
             return calls
+
+    def _with_few_alone(self, calls: list[_Waiting], taken: int) -> list[_Waiting]:
+        """The first of them, up to where those that are done alone are too many."""
+        alone = taken
+        for position, waiting in enumerate(calls):
+            if not is_joint(waiting.charge):
+                alone += 1
+                if alone > self._alone_max:
+                    return calls[:position]
+        return calls
 
     def _take_more(self, taken: int) -> list[_Waiting]:
         # Not in the event loop: a call that waits too long is found by the next look.

@@ -22,6 +22,8 @@ _SUCCESS_MSG = {
 REASON_HEADER = b"x-tollway-reason"
 _REASON_HEADERS = {each.name: (REASON_HEADER, each.name.encode("ascii")) for each in Reason}
 _CONTENT_TYPE = (b"content-type", b"application/json; charset=utf-8")
+# A proxy that keeps answers must not give one caller's to another.
+_NO_STORE = (b"cache-control", b"no-store")
 _RETRY_AFTER = (b"retry-after", b"1")
 # Reasons of floods. Their messages name small numbers, and are kept.
 _FREQUENT = {
@@ -105,6 +107,7 @@ class Enveloper:
         )
         headers = [
             _CONTENT_TYPE,
+            _NO_STORE,
             (ID_HEADER, call.request_id.encode("ascii")),
         ]
         if call.client_ids is not NO_IDS and call.client_ids.request_id:

@@ -55,7 +55,10 @@ class Replay:
         answers = call.side.answers
         key = call.headers[KEY_HEADER].decode("ascii")
         context = answer_context(call.caller.account_id, key)
-        call.data = zlib.decompress(answers.sealer.open(kept.sealed, context))
+        answer = answers.sealer.open(kept.sealed, context)
+        if not answer:
+            raise Refusal(Reason.ANSWER_ERASED)
+        call.data = zlib.decompress(answer)
         call.replay_of = kept.request_id
         call.charged = 0
 
@@ -86,6 +89,11 @@ def _fingerprint(asked: bytes, signer: KeyedSigner, key_id: int) -> bytes:
 def _is_same(asked: bytes, signer: KeyedSigner, fingerprint: bytes) -> bool:
     """Whether a fingerprint is of what is asked for, also if it was made with another key."""
     return _fingerprint(asked, signer, fingerprint[0]) == fingerprint
+
+
+def erased_answer(sealer: Sealer, account_id: str, key: str) -> bytes:
+    """What is kept in place of an answer that was erased: its key stays used."""
+    return sealer.seal(b"", answer_context(account_id, key))
 
 
 def answer_context(account_id: str, key: str) -> bytes:

@@ -213,7 +213,8 @@ def area_routes(
             try:
                 return await handler(context)
             except (LedgerError, CarrierError, IntakeError) as error:
-                raise PageError(409, "That is not possible", str(error)) from None
+                text = visit.view.say_error(str(error))
+                raise PageError(409, "That is not possible", text) from None
 
         return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
 

@@ -80,7 +80,7 @@ async def call_log(
     return Table(
         columns,
         [_row(context, path, call, names, is_mixed=not account_id) for call in page.calls],
-        Empty(_nothing(context, page)),
+        _nothing(context, page, is_filtered=any(chosen.values())),
         filters=_filters(context, path, chosen, kept),
         links=links,
         older=older,
@@ -88,10 +88,14 @@ async def call_log(
     )
 
 
-def _nothing(context: Context, page: LogPage) -> str:
+def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
+    say = context.say
     if page.before:
-        return context.say("Nothing in this part of the log. Look at older calls.")
-    return context.say("No call matches.")
+        return Empty(say("Nothing in this part of the log. Look at older calls."))
+    if is_filtered or context.query("before"):
+        return Empty(say("No call matches."))
+    first = Link(say("Your first call, in the sandbox"), "/docs")
+    return Empty(say("No call was made yet."), first)
 
 
 def _row(

@@ -10,7 +10,7 @@ from tollway.consent.owners import Owner
 from tollway.contract.operation import Operation
 from tollway.ledger.permissions import operation_states
 from tollway.store.database import Database
-from tollway.web.pages import Web
+from tollway.web.pages import OPEN_FRAME, Web
 from tollway.web.sign_in import Visit
 from tollway.web.wording import (
     LANGUAGE_COOKIE,
@@ -63,6 +63,8 @@ class FrontPage:
         return self._web.render(
             "front.html",
             visit,
+            frame=OPEN_FRAME,
+            signed_in="",
             offers=await self._offers(visit),
             is_ready=await self._is_ready(),
             demo=self._demo,

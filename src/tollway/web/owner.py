@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tollway.consent.erasures import find_erasure
 from tollway.consent.grants import (
     Grant,
     Read,
@@ -22,13 +23,14 @@ from tollway.consent.owners import (
     credential_of_login,
     sign_out_everywhere,
 )
-from tollway.contract.operation import ConsentNeed
+from tollway.contract.operation import ConsentNeed, OwnerKind
 from tollway.identity.passwords import StoredPassword
 from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
+from tollway.web.erasing import erasure_state
 from tollway.web.pages import Frame, PageError, Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import (
@@ -53,6 +55,7 @@ _SAID = {
     ),
     "declined": sentence("You declined. Nothing was allowed."),
     "revoked": sentence("Revoked. The account's next call is refused."),
+    "erasing": sentence("The receivers of your shop are being erased."),
     "new-password": sentence("Your new password is saved. Sign in with it."),
     "signed-out": sentence("You are signed out."),
 }
@@ -115,10 +118,15 @@ class OwnerPages:
         notice = visit.view.say(_SAID.get(request.query_params.get("said", ""), ""))
         if visit.person is None:
             return owner_sign_in(self._web, visit, notice=notice)
+        is_shop = visit.person.kind == OwnerKind.SHOP
+        erasure = await find_erasure(self._database, visit.person.id) if is_shop else None
         return self._web.render(
             "owner.html",
             visit,
             notice=notice,
+            is_shop=is_shop,
+            is_erasing=erasure is not None and erasure.finished_at_s is None,
+            erasure=erasure_state(erasure, self._web.zone, visit.view.say),
             grants=await self._shown(visit, visit.person),
             titles=self._titles,
         )

@@ -100,6 +100,10 @@ class Frame:
         return replace(self, title=title, links=links, search_hint=hint)
 
 
+# Around a page that belongs to no area, whether its reader is signed in or not.
+OPEN_FRAME = Frame()
+
+
 class Web(Generic[P]):
     """Renders the pages of one area, reads their forms."""
 
@@ -142,7 +146,7 @@ class Web(Generic[P]):
             {
                 "_": view.say,
                 "view": view,
-                "frame": self._frame.said(view.say) if visit.person else Frame(self._frame.home),
+                "frame": self._frame.said(view.say) if visit.person else Frame(),
                 "current": view.address.partition("?")[0],
                 "next_theme": theme,
                 "theme_label": view.say("Colours: {theme}", theme=view.say(_THEME_NAMES[theme])),

@@ -38,6 +38,7 @@ _STOPPED_BY_REASON = {
     Reason.OWNER_UNKNOWN: "consent",
     Reason.NOT_AUTHORIZED: "consent",
     Reason.IDEMPOTENCY_KEY_REUSED: "replay",
+    Reason.ANSWER_ERASED: "replay",
     Reason.STORE_UNAVAILABLE: "settle",
     Reason.COMMIT_IN_DOUBT: "settle",
 }
@@ -71,10 +72,18 @@ async def receipt_blocks(
         note = say("answered in {time}", time=_milliseconds(sum(taken.values())))
     stages = _with_times(_stages(context, receipt, operation), taken)
     return [
-        Notice(receipt.why, tone),
+        Notice(f"{receipt.why} {_cure(context, receipt)}".rstrip(), tone),
         Stages(say("The stages of this call"), stages, note),
         Facts(_facts(context, receipt, requests_path), say("Details")),
     ]
+
+
+def _cure(context: Context, receipt: Receipt) -> str:
+    """What the answer said to do, where that has no values of the call, which are not kept."""
+    reason = Reason.__members__.get(receipt.reason or "")
+    if reason is None or "{" in reason.value.message.en:
+        return ""
+    return reason.value.message.fill(context.visit.view.language, {})
 
 
 def _stages(

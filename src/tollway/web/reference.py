@@ -17,7 +17,7 @@ from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
 from tollway.web.code_samples import samples_of, token_in
-from tollway.web.pages import Page, Web
+from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
     DOCS_PATH,
     codes_of,
@@ -157,6 +157,8 @@ class ReferencePages:
         return self._web.render(
             "reference.html",
             visit,
+            frame=OPEN_FRAME,
+            signed_in="",
             title=title,
             lead=lead,
             crumbs=crumbs,

@@ -8,12 +8,12 @@ import msgspec
 
 from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
-from tollway.contract.operation import Operation, Unit
+from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.contract.sample_refusal import sample_refusal
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.blocks import Cell, Code, Column, Empty, Facts, Table
-from tollway.web.wording import View, sentence
+from tollway.web.wording import View, amount, sentence
 
 DOCS_PATH = "/docs"
 _ENCODINGS = {
@@ -92,10 +92,8 @@ def facts_of(operation: Operation, view: View) -> Facts:
         (say("Parameters"), Cell(say(_ENCODINGS[operation.encoding.value]))),
     ]
     if operation.default_price:
-        in_calls = operation.unit is Unit.CALLS
-        unit = say("calls") if in_calls else say("credits")
         # Accounts may have prices of their own.
-        price = Cell(f"{operation.default_price} {unit}")
+        price = Cell(amount(say, operation.balance_unit, operation.default_price))
         facts.append((say("Price, unless agreed otherwise"), price))
     if operation.companion_of:
         its = BY_NAME[operation.companion_of]
@@ -111,7 +109,7 @@ def parameters_of(operation: Operation, view: View) -> Table:
     say = view.say
     rows = [
         [
-            Cell(name, "mono"),
+            Cell(name, "code"),
             Cell(say("yes") if required else say("no")),
             Cell(view.say(field.meaning)),
             Cell(field.kind.expected.fill(view.language, {})),
@@ -164,7 +162,7 @@ def codes_of(reasons: Sequence[Reason], operation: Operation, view: View) -> Tab
         [
             [
                 Cell(str(each.value.code), "number"),
-                Cell(each.name, "mono"),
+                Cell(each.name, "code"),
                 Cell(sample_refusal(each, operation).message(view.language)),
                 Cell(str(each.value.status), "number"),
             ]

@@ -23,6 +23,8 @@ from tollway.web.authorize import AuthorizePages
 from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
 from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
+from tollway.web.erasing import PATH as ERASE_PATH
+from tollway.web.erasing import ErasePages
 from tollway.web.front import DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
@@ -81,6 +83,7 @@ def web_routes(parts: Parts) -> list[Route]:
     titles = {operation.name: operation.title for operation in OPERATIONS}
     authorize = AuthorizePages(web, database, parts.links, needs, settings.consent_days)
     factor = _second_factor(parts, web, sessions, OWNER_PATH)
+    erasing = ErasePages(web, database, sessions, doorkeeper)
     owner = OwnerPages(web, database, sessions, doorkeeper, factor, needs, titles)
     password_links = PasswordLinks(parts.secret, settings.public_address)
     password = PasswordPages(web, database, password_links, factor)
@@ -109,6 +112,7 @@ def web_routes(parts: Parts) -> list[Route]:
         page(f"{OWNER_PATH}/sign-in", go_home, owner.sign_in),
         page(f"{OWNER_PATH}/sign-out", go_home, owner.sign_out),
         page(f"{OWNER_PATH}/revoke", go_home, owner.revoke),
+        page(ERASE_PATH, erasing.show, erasing.act),
         page(PASSWORD_PATH, password.ask, password.answer),
         *factor.routes(),
         page(f"{OWNER_PATH}/{{rest:path}}", owner.missing, owner.missing),

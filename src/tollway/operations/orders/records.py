@@ -91,6 +91,8 @@ class Receiver(NamedTuple):
     remark: str | None = None
 
 
+NO_RECEIVER = Receiver("", "", "")
+
 packed: Callable[[Receiver], bytes] = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
@@ -156,10 +158,12 @@ def ready_order(record: OrderRecord) -> bytes:
 
 
 def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes:
-    address = masked_address(record.receiver_address)
+    # No field of a receiver is empty unless it is erased.
+    name, phone, address = record.receiver_name, record.receiver_phone, record.receiver_address
+    address = masked_address(address) if address else ""
     entry = OrderEntry(
-        receiver_name=masked_name(record.receiver_name),
-        receiver_phone=masked_phone(record.receiver_phone),
+        receiver_name=masked_name(name) if name else "",
+        receiver_phone=masked_phone(phone) if phone else "",
         province=record.province,
         city=record.city,
         town=record.town,
@@ -211,9 +215,19 @@ def record_of(row: OrderRow, sealer: Sealer) -> OrderRecord:
     )
 
 
+def erased_order(row: OrderRow, sealer: Sealer) -> OrderRow:
+    """The order without anything of its receiver, nor the remark; all else stays."""
+    left = row._replace(province="", city="", town="", remark=None, sealed=b"")
+    return left._replace(ready=ready_order(record_of(left, sealer)))
+
+
 def open_receiver(sealer: Sealer, owner_id: str, order_sn: str, sealed: bytes) -> Receiver:
-    """The receiver of an order."""
-    return _unpack(sealer.open(sealed, receiver_context(owner_id, order_sn)))
+    """The receiver of an order, whose fields are empty once it is erased."""
+    return (
+        NO_RECEIVER
+        if not sealed
+        else _unpack(sealer.open(sealed, receiver_context(owner_id, order_sn)))
+    )
 
 
 def receiver_context(owner_id: str, order_sn: str) -> bytes:

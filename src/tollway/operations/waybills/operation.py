@@ -178,6 +178,7 @@ WAYBILLS = Operation(
         Reason.SHOP_CODE_WRONG,
         Reason.CARRIER_UNKNOWN,
         Reason.WAYBILL_DIFFERS,
+        Reason.RECEIVER_ERASED,
         Reason.WAYBILL_CHANGING,
         Reason.CARRIER_UNREACHABLE,
         Reason.CARRIER_SILENT,

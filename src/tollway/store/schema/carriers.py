@@ -59,8 +59,9 @@ waybill_number = Table(
 )
 
 # While a remote carrier is asked, a waybill is pending: without a number, its price held. `sealed`
-# is its print data (while it is pending, its label without the number), `fingerprints` show whether
-# another request says the same. `refusal` is why the carrier issued nothing.
+# is its print data (while it is pending, its label without the number; nothing once its receiver is
+# erased), `fingerprints` show whether another request says the same. `refusal` is why the carrier
+# issued nothing.
 waybill = Table(
     "waybill",
     metadata,
@@ -97,7 +98,7 @@ waybill = Table(
     Index("waybill_request", "request_id"),
     # The newest of all carriers.
     Index("waybill_asked", "asked_at_s", "wp_code"),
-    sqlite_with_rowid=False,
+    # Not stored in its key: each row of this size would take a page more in SQLite.
 )
 # One that was cancelled or refused frees its key, so only those in force must be alone under it.
 IN_FORCE = "state IN ('pending', 'issued')"

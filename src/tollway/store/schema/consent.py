@@ -1,4 +1,4 @@
-"""The tables of consent: whose data it is, who may read it, and what was read."""
+"""The tables of consent: whose data it is, who may read it, what was read, and what was erased."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, String, Table
 
@@ -52,5 +52,22 @@ consent_use = Table(
     Column("operation", String, nullable=False),
     Column("replay_of", String),
     info={MONTHS: DividedBy("at_ms", 1000)},
+    sqlite_with_rowid=False,
+)
+
+# The last time that a shop had its receivers erased, and how many rows lost theirs so far.
+# `waiting` is how many waybills a carrier still needs, once all the rest is erased.
+receiver_erasure = Table(
+    "receiver_erasure",
+    metadata,
+    Column("owner_id", String, primary_key=True),
+    Column("asked_at_s", BigInteger, nullable=False),
+    Column("asked_by", String, nullable=False),
+    Column("finished_at_s", BigInteger),
+    Column("waiting", BigInteger),
+    Column("orders", BigInteger, nullable=False),
+    Column("waybills", BigInteger, nullable=False),
+    Column("answers", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -15,7 +15,13 @@ from tollway.ledger.accounts import (
     find_account,
 )
 from tollway.ledger.entries import AMOUNT_MAX, list_balances, newest_entries, top_up
-from tollway.ledger.permissions import Permission, grant, list_permissions, revoke_grant
+from tollway.ledger.permissions import (
+    Permission,
+    grant,
+    list_permissions,
+    operation_states,
+    revoke_grant,
+)
 from tollway.ledger.tokens import list_tokens
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
@@ -43,7 +49,7 @@ from tollway.web.blocks import (
 )
 from tollway.web.csv_files import before_number, ledger_file
 from tollway.web.pages import PageError
-from tollway.web.wording import amount, grouped, sentence
+from tollway.web.wording import Say, amount, grouped, sentence
 
 PATH = "/operator/accounts"
 ONE = "/operator/account"
@@ -195,22 +201,35 @@ async def top_up_act(context: Context) -> Response:
     return context.go(ONE, id=account.id, said="topped-up")
 
 
+def _own_or_common(say: Say, own: int | None, common: int) -> Cell:
+    """A value of the account's own, or the one that all accounts have."""
+    if own is not None:
+        return Cell(grouped(own), "number")
+    return Cell(say("{value} (common)", value=grouped(common)), "number muted")
+
+
 async def _permissions(context: Context, account: Account) -> Block:
     say = context.say
     held = {each.operation: each for each in await list_permissions(context.database, account.id)}
+    states = await operation_states(context.database)
     rows = []
     for operation in OPERATIONS:
         permission = held.get(operation.name)
         may = permission is not None
         price = permission.price if permission else None
         rate = permission.rate_limit if permission else None
-        common = say("common")
+        state = states.get(operation.name)
+        price_of_all = operation.default_price
+        if state is not None and state.price is not None:
+            price_of_all = state.price
         rows.append(
             [
                 Cell(say(operation.title)),
                 Cell(say("may call") if may else say("not enabled"), tone="good" if may else "bad"),
-                Cell((grouped(price) if price is not None else common) if may else "", "number"),
-                Cell((grouped(rate) if rate is not None else common) if may else "", "number"),
+                _own_or_common(say, price, price_of_all) if may else Cell(""),
+                _own_or_common(say, rate, context.services.settings.rate_limit)
+                if may
+                else Cell(""),
             ]
         )
     table = Table(

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
 from tollway.carriers.pools import numbers_a_day, numbers_left
 from tollway.ledger.holds import count_open_holds
@@ -10,6 +10,7 @@ from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
 from tollway.store.nodes import all_nodes
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
+from tollway.store.schema.carriers import carrier, carrier_link, waybill_number
 from tollway.store.schema.intake import rejected_record
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
@@ -21,6 +22,16 @@ DAY_S = 86_400
 _some_rejected = select(rejected_record.c.id).limit(1000).subquery()
 _REJECTED = Query(select(func.count()).select_from(_some_rejected))
 _OLDEST = Query(select(func.min(account.c.opened_at_s)))
+
+# Carriers that give no numbers themselves, and for which none were ever loaded.
+_WITHOUT_NUMBERS = Query(
+    select(carrier.c.wp_code)
+    .where(
+        ~exists().where(carrier_link.c.wp_code == carrier.c.wp_code),
+        ~exists().where(waybill_number.c.wp_code == carrier.c.wp_code),
+    )
+    .order_by(carrier.c.wp_code)
+)
 
 Alarms = list[list[Cell]]
 
@@ -68,6 +79,9 @@ async def _pools(context: Context) -> Alarms:
             continue
         tone = "bad" if left == 0 else "soon"
         found.append(_alarm(text, tone, say("Carriers"), "/operator/carriers"))
+    for (wp_code,) in await context.database.fetch_long(_WITHOUT_NUMBERS, "overview"):
+        text = say("{carrier} never had numbers", carrier=wp_code)
+        found.append(_alarm(text, "bad", say("Carriers"), "/operator/carriers"))
     return found
 
 

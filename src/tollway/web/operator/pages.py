@@ -72,6 +72,7 @@ PAGES = (
     PageSpec(f"{shops.SHOP}/add", act=shop.add_act),
     PageSpec(f"{shops.SHOP}/consent", act=shop.consent_act),
     PageSpec(f"{shops.SHOP}/password", shop.password_act, shop.password_act),
+    PageSpec(f"{shops.SHOP}/erase", shop.erase_act, shop.erase_act),
     PageSpec(f"{shops.SHOP}/sign-out", shop.sign_out_act, shop.sign_out_act),
     PageSpec(carriers.PATH, carriers.show_carriers),
     PageSpec(f"{carriers.PATH}/numbers", act=carriers.numbers_act),

@@ -4,6 +4,7 @@ import secrets
 
 from starlette.responses import Response
 
+from tollway.consent.erasures import ask_erasure, find_erasure
 from tollway.consent.grants import GrantRequest, give_grant, grants_of_owner
 from tollway.consent.owners import (
     Owner,
@@ -18,6 +19,7 @@ from tollway.ledger.usage import DAY_S
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
+from tollway.web.erasing import TYPED, WHAT, erasure_state
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import record
 from tollway.web.pages import PageError
@@ -64,17 +66,22 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
         (say("Shop code"), Cell(shop.shop_code or "–", "mono")),
         (say("Added"), context.time(shop.added_at_s)),
     ]
+    links = [
+        Link(say("Link for a new password"), address(f"{SHOP}/password", **named)),
+        Link(say("Sign out everywhere"), address(f"{SHOP}/sign-out", **named)),
+    ]
+    is_erasing = False
+    if shop.kind == OwnerKind.SHOP:
+        erasure = await find_erasure(context.database, shop.id)
+        is_erasing = erasure is not None and erasure.finished_at_s is None
+        if not is_erasing:
+            links.append(Link(say("Erase receivers"), address(f"{SHOP}/erase", **named)))
+        if erasure is not None:
+            facts.append((say("Receivers"), Cell(erasure_state(erasure, context.web.zone, say))))
     grants = await grants_of_owner(context.database, shop.kind, shop.id)
     blocks: list[Block] = [
         *first,
-        Facts(
-            facts,
-            say("Details"),
-            links=[
-                Link(say("Link for a new password"), address(f"{SHOP}/password", **named)),
-                Link(say("Sign out everywhere"), address(f"{SHOP}/sign-out", **named)),
-            ],
-        ),
+        Facts(facts, say("Details"), links=links),
         consents_table(context, grants, say("No account may use its data."), title=say("Consents")),
     ]
     scopes = _scopes(shop.kind)
@@ -100,7 +107,9 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
                 is_folded=True,
             )
         )
-    return context.page(shop.name, blocks, crumbs=[Link(say("Shops"), PATH)])
+    return context.page(
+        shop.name, blocks, crumbs=[Link(say("Shops"), PATH)], live_s=5 if is_erasing else 0
+    )
 
 
 def _scopes(kind: str) -> list[str]:
@@ -169,3 +178,29 @@ async def sign_out_act(context: Context) -> Response:
     await sign_out_everywhere(context.database, context.runtime, shop.login)
     done = Notice(say("The owner is signed out everywhere."), "good")
     return await _shop_page(context, shop, done)
+
+
+async def erase_act(context: Context) -> Response:
+    """Asks for the shop's id, typed, before its receivers are erased."""
+    say, shop, named = context.say, await _wanted(context), context.form
+    if shop.kind != OwnerKind.SHOP:
+        raise PageError(404, "There is no such page", "Only a shop has receivers.")
+    is_sent = context.request.method == "POST"
+    if is_sent and named.get("typed", "").strip() == shop.id:
+        await ask_erasure(context.database, context.runtime, shop.id)
+        return context.go(SHOP, kind=shop.kind, shop=shop.id)
+    form = Form(
+        f"{SHOP}/erase",
+        say("Erase receivers"),
+        [Field("typed", say(TYPED, id=shop.id), is_required=True, length_max=64)],
+        hidden={"kind": shop.kind, "shop": shop.id},
+        note=f"{say(WHAT)} {say('It cannot be undone.')}",
+        problem=say("This is not the id of the shop.") if is_sent else "",
+        tone="warn",
+    )
+    crumbs = [
+        Link(say("Shops"), PATH),
+        Link(shop.name, address(SHOP, kind=shop.kind, shop=shop.id)),
+    ]
+    title = say("Erase the receivers of {name}", name=shop.name)
+    return context.page(title, [form], status=400 if is_sent else 200, crumbs=crumbs)

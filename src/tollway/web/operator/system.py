@@ -260,7 +260,7 @@ def _change(before: str | None, after: str | None) -> str:
     parts = []
     for name, value in now.items():
         if name in old and old[name] != value:
-            parts.append(f"{name}: {old[name]} → {value}")
+            parts.append(f"{name}: {_said(old[name]) or '–'} → {_said(value) or '–'}")
         elif not old and name != "id" and not name.endswith("_at_s") and (said := _said(value)):
             parts.append(f"{name}: {said}")
     text = ", ".join(parts)
@@ -290,7 +290,7 @@ async def show_settings(context: Context) -> Response:
                 Cell(field.name, "code"),
                 Cell(str(value) or "–", "mono"),
                 Cell(say(_ORIGINS[origin]), "time"),
-                Cell(field.metadata["meaning"]),
+                Cell(say(field.metadata["meaning"])),
             ]
         )
     table = plain_table(context, sentences("Setting", "Value", "Set by", "Meaning"), rows, "")

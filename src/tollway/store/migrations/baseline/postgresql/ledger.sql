@@ -315,6 +315,20 @@ CREATE TABLE consent_use (
     replay_of VARCHAR COLLATE "C"
 ) PARTITION BY RANGE (at_ms);
 
+-- The last time that a shop had its receivers erased, and how many rows lost theirs so far.
+CREATE TABLE receiver_erasure (
+    owner_id VARCHAR COLLATE "C" NOT NULL,
+    asked_at_s BIGINT NOT NULL,
+    asked_by VARCHAR COLLATE "C" NOT NULL,
+    finished_at_s BIGINT,
+    waiting BIGINT,
+    orders BIGINT NOT NULL,
+    waybills BIGINT NOT NULL,
+    answers BIGINT NOT NULL,
+    rejected BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+);
+
 
 -- People who sign in --------------------------------------------------------------------------
 

@@ -307,6 +307,20 @@ CREATE TABLE consent_use (
     PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
 ) WITHOUT ROWID;
 
+-- The last time that a shop had its receivers erased, and how many rows lost theirs so far.
+CREATE TABLE receiver_erasure (
+    owner_id VARCHAR NOT NULL,
+    asked_at_s BIGINT NOT NULL,
+    asked_by VARCHAR NOT NULL,
+    finished_at_s BIGINT,
+    waiting BIGINT,
+    orders BIGINT NOT NULL,
+    waybills BIGINT NOT NULL,
+    answers BIGINT NOT NULL,
+    rejected BIGINT NOT NULL,
+    PRIMARY KEY (owner_id)
+) WITHOUT ROWID;
+
 
 -- People who sign in --------------------------------------------------------------------------
 

@@ -1,0 +1,129 @@
+"""Erasing a shop's receivers: who asked for it, how far it is, and what it erased.
+
+A request is stored with its record in the trail; the gateway that serves the database does the
+work, in small pieces, and counts in each of them what it erased. So the counts are right after a
+kill as well, and an erasure that was begun is ended after the next start.
+"""
+
+from dataclasses import replace
+
+import msgspec
+from sqlalchemy import BigInteger, bindparam, select
+
+from tollway.consent.owners import find_owner
+from tollway.contract.operation import OwnerKind
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.trail import record_act
+from tollway.store.database import Database, Reader, Transaction
+from tollway.store.query import Query, upsert
+from tollway.store.schema.consent import receiver_erasure
+
+ACT = "shop erase-receivers"
+
+
+class Erasure(msgspec.Struct, frozen=True):
+    """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
+    it is how many waybills a carrier still needs."""
+
+    owner_id: str
+    asked_at_s: int
+    asked_by: str
+    finished_at_s: int | None = None
+    waiting: int | None = None
+    orders: int = 0
+    waybills: int = 0
+    answers: int = 0
+    rejected: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in COUNTED}
+
+
+COUNTED = ("orders", "waybills", "answers", "rejected")
+_columns = [receiver_erasure.c[name] for name in Erasure.__struct_fields__]
+_PUT = upsert(receiver_erasure)
+_FIND = Query(select(*_columns).where(receiver_erasure.c.owner_id == bindparam("of_shop")))
+_OPEN = Query(
+    select(*_columns)
+    .where(receiver_erasure.c.finished_at_s.is_(None))
+    .order_by(receiver_erasure.c.asked_at_s, receiver_erasure.c.owner_id)
+)
+_same = (
+    receiver_erasure.c.owner_id == bindparam("of_shop"),
+    receiver_erasure.c.asked_at_s == bindparam("of_asked_s"),
+    receiver_erasure.c.finished_at_s.is_(None),
+)
+_COUNT = {
+    name: Query(
+        receiver_erasure.update()
+        .where(*_same)
+        .values({name: receiver_erasure.c[name] + bindparam("more", type_=BigInteger)})
+    )
+    for name in COUNTED
+}
+_WAIT = Query(receiver_erasure.update().where(*_same).values(waiting=bindparam("now_waiting")))
+_FINISH = Query(
+    receiver_erasure.update().where(*_same).values(waiting=0, finished_at_s=bindparam("at_s"))
+)
+
+
+async def ask_erasure(database: Database, runtime: Runtime, shop_id: str) -> Erasure:
+    """Has the receivers of a shop erased that are stored now."""
+    asked = Erasure(shop_id, runtime.at_s(), runtime.by)
+
+    async def work(transaction: Transaction) -> None:
+        await find_owner(transaction, OwnerKind.SHOP, shop_id)
+        await transaction.lock_names([f"erasure of {shop_id}"])
+        before = await find_erasure(transaction, shop_id)
+        if before is not None and before.finished_at_s is None:
+            raise LedgerError(f"The receivers of shop {shop_id} are being erased already.")
+        await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
+        await record_act(transaction, runtime, ACT, f"shop {shop_id}")
+
+    await database.write(work)
+    return asked
+
+
+async def find_erasure(reader: Reader, shop_id: str) -> Erasure | None:
+    row = await reader.fetch_one(_FIND, of_shop=shop_id)
+    return None if row is None else Erasure(*row)
+
+
+async def open_erasures(reader: Reader) -> list[Erasure]:
+    """Those that have not ended, the oldest first."""
+    return [Erasure(*row) for row in await reader.fetch_all(_OPEN)]
+
+
+async def count_erased(transaction: Transaction, erasure: Erasure, what: str, rows: int) -> None:
+    """Within the transaction that erases these rows."""
+    if rows:
+        await transaction.execute(_COUNT[what], **_named(erasure), more=rows)
+
+
+async def end_erasure(
+    database: Database, runtime: Runtime, erasure: Erasure, waiting: int
+) -> Erasure:
+    """Ends an erasure, unless waybills wait; what it erased is recorded as done by the one who
+    asked for it."""
+    by = replace(runtime, by=erasure.asked_by)
+
+    async def work(transaction: Transaction) -> Erasure:
+        if waiting:
+            await transaction.execute(_WAIT, **_named(erasure), now_waiting=waiting)
+            is_ended = 0
+        else:
+            is_ended = await transaction.execute(_FINISH, **_named(erasure), at_s=runtime.at_s())
+        now = await find_erasure(transaction, erasure.owner_id)
+        assert now is not None
+        if is_ended:
+            subject = f"shop {erasure.owner_id}"
+            await record_act(transaction, by, f"{ACT} done", subject, after=now.counts)
+        return now
+
+    return await database.write(work)
+
+
+def _named(erasure: Erasure) -> dict[str, object]:
+    return {"of_shop": erasure.owner_id, "of_asked_s": erasure.asked_at_s}

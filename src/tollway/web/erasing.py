@@ -1,0 +1,150 @@
+"""Erasing the receivers of a shop: how far it is in words, and the page on which its owner has it
+done."""
+
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
+from tollway.consent.owners import Owner
+from tollway.contract.operation import OwnerKind
+from tollway.identity.sign_in_limits import TooManyAttemptsError
+from tollway.ledger import LedgerError
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database
+from tollway.web.blocks import Field, Form, Link
+from tollway.web.pages import PageError, Web
+from tollway.web.sign_in import (
+    AT_ONCE,
+    TOO_MANY,
+    Doorkeeper,
+    Sessions,
+    TooManyAtOnceError,
+    Visit,
+)
+from tollway.web.wording import Say, exact_time, grouped, sentence
+
+HOME = "/owner"
+PATH = f"{HOME}/erase"
+WHAT = sentence(
+    "The name, phone, address and remark of every order, and the labels of all waybills, are "
+    "erased for good; labels that are not printed yet cannot be printed any more. Orders, amounts "
+    "and totals stay. Orders that come in later are stored as usual."
+)
+TYPED = sentence("To confirm, type the id of the shop: {id}")
+_OTHER_ID = sentence("This is not the id of the shop.")
+_WRONG = sentence("The password is wrong.")
+
+
+def erasure_state(erasure: Erasure | None, zone: ZoneInfo, say: Say) -> str:
+    """How far an erasure is, and what it erased; empty if there was none."""
+    if erasure is None:
+        return ""
+    counts = {name: grouped(count) for name, count in erasure.counts.items()}
+    if erasure.finished_at_s is not None:
+        return say(
+            "Erased {time}: the receivers of {orders} orders and {waybills} waybills, {answers} "
+            "kept answers, {rejected} rejected records.",
+            time=exact_time(erasure.finished_at_s, zone),
+            **counts,
+        )
+    if erasure.waiting:
+        return say(
+            "{count} waybills wait for their carrier: their receivers are erased when it has "
+            "answered. All others are erased: {orders} orders, {waybills} waybills.",
+            count=grouped(erasure.waiting),
+            **counts,
+        )
+    return say(
+        "Receivers are being erased: {orders} orders and {waybills} waybills so far.", **counts
+    )
+
+
+class ErasePages:
+    """The page of an owner, who types the shop's id and the password once more."""
+
+    def __init__(
+        self,
+        web: Web[Owner],
+        database: Database,
+        sessions: Sessions[Owner],
+        doorkeeper: Doorkeeper,
+    ) -> None:
+        self._web = web
+        self._database = database
+        self._sessions = sessions
+        self._doorkeeper = doorkeeper
+
+    async def show(self, _: Request, visit: Visit[Owner]) -> Response:
+        if visit.person is None:
+            return self._web.redirect(HOME)
+        return self._form(visit, self._shop(visit))
+
+    async def act(self, request: Request, visit: Visit[Owner]) -> Response:
+        form = await self._web.form(request, visit)
+        if visit.person is None:
+            return self._web.redirect(HOME)
+        shop = self._shop(visit)
+        if form.get("shop", "").strip() != shop.id:
+            return self._form(visit, shop, 400, _OTHER_ID)
+        try:
+            # Outside the page slots: a password check delays no other reader.
+            async with self._web.aside():
+                found = await self._doorkeeper.admit(
+                    self._sessions.area,
+                    self._sessions.attempt(request, shop.login),
+                    form.get("password", ""),
+                    self._web.now_s(),
+                )
+        except TooManyAttemptsError:
+            return self._form(visit, shop, 429, TOO_MANY)
+        except TooManyAtOnceError:
+            return self._form(visit, shop, 429, AT_ONCE)
+        if found is None:
+            return self._form(visit, shop, 403, _WRONG)
+        runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")
+        try:
+            await ask_erasure(self._database, runtime, shop.id)
+        except LedgerError:
+            # It was sent twice, or the operator was faster.
+            assert await find_erasure(self._database, shop.id)
+        return self._web.redirect(f"{HOME}?said=erasing")
+
+    @staticmethod
+    def _shop(visit: Visit[Owner]) -> Owner:
+        owner = visit.person
+        assert owner is not None
+        if owner.kind != OwnerKind.SHOP:
+            raise PageError(404, "There is no such page", "Your page has all there is.")
+        return owner
+
+    def _form(
+        self, visit: Visit[Owner], shop: Owner, status: int = 200, problem: str = ""
+    ) -> Response:
+        say = visit.view.say
+        form = Form(
+            PATH,
+            say("Erase receivers"),
+            [
+                Field("shop", say(TYPED, id=shop.id), is_required=True, length_max=64),
+                Field(
+                    "password",
+                    say("Your password"),
+                    "password",
+                    is_required=True,
+                    autocomplete="current-password",
+                ),
+            ],
+            note=f"{say(WHAT)} {say('It cannot be undone.')}",
+            problem=say(problem),
+            tone="warn",
+        )
+        return self._web.page(
+            visit,
+            say("Erase the receivers of {name}", name=shop.name),
+            [form],
+            status=status,
+            crumbs=[Link(say("Your page"), HOME)],
+        )

@@ -1,0 +1,187 @@
+"""`tollway shop erase-receivers`: what is gone, what stays, and an erasure that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
+from tests.support.fake_carrier import FakeCarrier
+from tests.support.gateway import Gateway
+from tests.support.orders import START_MS, order, put_orders, sealer_of
+from tests.support.remote import left_pending
+from tests.support.stores import Store
+from tollway.demo.owners import SHOP
+from tollway.intake.rejects import UPLOAD, keep_rejects, sealed_reject
+from tollway.operations.catalogue import BY_NAME
+
+ORDERS, WAYBILLS, CLAIMS = (BY_NAME[name] for name in ("orders", "waybills", "coupon_claims"))
+ERASE = ("shop", "erase-receivers", SHOP.id, "--yes", "--json")
+MORE_ORDERS = 3000
+PERSONAL = ("receiver_name", "receiver_phone", "receiver_address", "address")
+PLACE = ("province", "city", "town", "remark")
+OTHER = "880012999"
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Iterator[FakeCarrier]:
+    started = FakeCarrier(tmp_path)
+    yield started
+    assert started.stop() == 0
+
+
+def reject(store: Store, *records: str) -> None:
+    made = [
+        sealed_reject(sealer_of(store), b"k", UPLOAD, "orders", each.encode(), "wrong", 1)
+        for each in records
+    ]
+    store.do(lambda database: database.write(lambda tx: keep_rejects(tx, made)))
+
+
+def left_in(store: Store, table: str, owner_id: str = SHOP.id) -> int:
+    """How many rows of a shop still have something sealed."""
+    ((count,),) = store.run(
+        f"SELECT count(*) FROM {table} WHERE owner_id = '{owner_id}' AND length(sealed) > 0"
+    )
+    return int(count)
+
+
+def without_receivers(page: dict[str, Any]) -> dict[str, Any]:
+    blank = dict.fromkeys((*PERSONAL, *PLACE), "")
+    content = [{**each, **blank, "withholding_money": 0} for each in page["content"]]
+    return {**page, "content": content, "withholding_money": 0}
+
+
+def until_erased(store: Store) -> tuple[Any, ...]:
+    ends_at_s = time.monotonic() + 60
+    while True:
+        row = store.run("SELECT finished_at_s, orders, waybills FROM receiver_erasure")[0]
+        if row[0] is not None:
+            return tuple(row)
+        assert time.monotonic() < ends_at_s, row
+        time.sleep(0.05)
+
+
+def test_receivers_are_gone_everywhere_and_the_rest_stays(
+    ledger_store: Store, tollway: Command, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    mine = order("sn-mine", owner_id=SHOP.id, remark="请放门口 13812341234", remark_tag=1)
+    put_orders(store, [mine, order("sn-other", owner_id=OTHER)])
+    reject(store, f'{{"owner_id": "{SHOP.id}"}}', f'{{"owner_id": "{OTHER}"}}', f"?{SHOP.id}")
+    caller = all_operations_caller(store)
+    gateway = Gateway(store)
+
+    def read(**more: str) -> dict[str, Any]:
+        sent = {**good_request(ORDERS, today), **more}
+        answer = ask(gateway, ORDERS, caller.token, sent)
+        assert answer.code == 0
+        return answer.data
+
+    key, sent = {"Idempotency-Key": "kept"}, good_request(WAYBILLS, today)
+    before, tagged = read(), read(remarkTag="1")
+    assert before["content"][0]["receiver_name"] and tagged["totalElements"]
+    assert read(remark="门口")["totalElements"] == 1
+    issued = ask(gateway, WAYBILLS, caller.token, sent).data
+    ask(gateway, ORDERS, caller.token, good_request(ORDERS, today), key)
+    ask(gateway, CLAIMS, caller.token, good_request(CLAIMS, today), {"Idempotency-Key": "claims"})
+
+    erased = tollway(*ERASE).json
+    assert erased["finished_at_s"] and erased["orders"] == before["totalElements"]
+    assert (erased["waybills"], erased["answers"], erased["rejected"]) == (1, 1, 2)
+    assert (left_in(store, "shop_order"), left_in(store, "waybill")) == (0, 0)
+    assert left_in(store, "shop_order", OTHER) == 1
+
+    after = read()
+    assert without_receivers(before) == without_receivers(after)
+    assert after["content"][0] == {**without_receivers(after)["content"][0], "withholding_money": 1}
+    assert read(remarkTag="1")["totalElements"] == tagged["totalElements"]
+    assert read(remark="门口")["totalElements"] == 0
+
+    again = ask(gateway, WAYBILLS, caller.token, sent)
+    assert again.headers["x-tollway-reason"] == "RECEIVER_ERASED"
+    assert issued["waybillCode"] in again.msg
+    wanted = {"object_id": issued["objectId"], "format": "pdf"}
+    label = gateway.get("/account/v1/waybills/label", query=wanted, token=caller.token)
+    assert label.headers["x-tollway-reason"] == "RECEIVER_ERASED"
+    kept = ask(gateway, ORDERS, caller.token, good_request(ORDERS, today), key)
+    assert kept.headers["x-tollway-reason"] == "ANSWER_ERASED"
+    assert "erased: it has no label" in tollway("waybill", "show", issued["waybillCode"]).err
+
+    # A copy that was erased does not come back, a newer version does.
+    assert put_orders(store, [mine]) == 0
+    assert left_in(store, "shop_order") == 0
+    assert put_orders(store, [{**mine, "updated_at": START_MS + 1}]) == 1
+    assert left_in(store, "shop_order") == 1
+
+    assert tollway("audit").status == 0
+    remade = tollway("records", "remake", "--json")
+    assert remade.status == 0 and left_in(store, "shop_order") == 1
+    acts = tollway("trail", "show", "--json").json
+    done = next(each for each in acts if each["act"] == "shop erase-receivers done")
+    assert done["subject"] == f"shop {SHOP.id}" and str(erased["orders"]) in str(done["after"])
+    assert any(each["act"] == "shop erase-receivers" for each in acts)
+    assert gateway.stop() == 0
+
+
+def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
+    ledger_store: Store, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    put_orders(store, (order(f"sn-{n:06}", owner_id=SHOP.id) for n in range(MORE_ORDERS)))
+    all_operations_caller(store)
+    all_orders = left_in(store, "shop_order")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tollway", *ERASE],
+        env={**os.environ, **store.settings},
+        cwd=store.path.parent,
+        stdout=subprocess.DEVNULL,
+    )
+    ends_at_s = time.monotonic() + 60
+    while left_in(store, "shop_order") == all_orders and time.monotonic() < ends_at_s:
+        assert process.poll() is None, "it was not killed half-way"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 0 < left_in(store, "shop_order") < all_orders
+
+    gateway = Gateway(store)
+    assert until_erased(store)[1] == all_orders
+    assert left_in(store, "shop_order") == 0
+    assert gateway.stop() == 0
+
+
+def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
+    ledger_store: Store, tollway: Command, carrier: FakeCarrier
+) -> None:
+    store = ledger_store
+    left_pending(store, carrier, "cut_after_commit")
+    erased = tollway(*ERASE).json
+    assert (erased["finished_at_s"], erased["waiting"], erased["waybills"]) == (None, 1, 0)
+    assert left_in(store, "waybill") == 1
+    assert "wait for their carrier: 1" in tollway(*ERASE[:-1]).out
+
+    gateway = Gateway(store)
+    assert until_erased(store)[2] == 1
+    assert left_in(store, "waybill") == 0
+    assert gateway.stop() == 0
+
+
+def test_it_asks_first_and_names_a_shop_that_is_not_known(
+    ledger_store: Store, tollway: Command
+) -> None:
+    unknown = tollway(*ERASE)
+    assert (unknown.status, "There is no shop" in unknown.err) == (1, True)
+    all_operations_caller(ledger_store)
+    unsure = tollway("shop", "erase-receivers", SHOP.id)
+    assert (unsure.status, "--yes" in unsure.err) == (2, True)
+    assert not ledger_store.run("SELECT * FROM receiver_erasure")

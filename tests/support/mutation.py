@@ -1,0 +1,215 @@
+"""`make mutation`: which faults in the code that charges would the tests not notice?
+
+Every mutant (`mutants.py`) is put into a copy of the sources, and the tests of its module run on
+that copy until one fails. One that passes them all has survived. It is no tool of others, because
+mutmut leaves out the code of a module outside of functions, where the ledger has its SQL, and
+cosmic-ray changes the files in place and starts Python again for each mutant.
+"""
+
+import argparse
+import compileall
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import tests.support.fork_server  # noqa: F401 - loads what every run of tests needs
+from tests.support.mutants import Mutant, mutants_of
+from tests.support.postgresql import Server
+
+ROOT = Path(__file__).parents[2]
+_KILLED_MIN = 0.9
+# A mutant may wait for ever; the tests of any other take a minute, or more on a busy machine.
+_TIMEOUT_S = 600
+# The libraries are loaded before the forks.
+_LOADED = "ignore::pytest.PytestAssertRewriteWarning"
+_CHARGING = (
+    "tests/ledger/test_charge_transaction.py",
+    "tests/ledger/test_charging.py",
+    "tests/ledger/test_acts.py",
+    "tests/ledger/test_holds.py",
+    "tests/ledger/test_entries.py",
+)
+_MACHINE = (
+    "tests/ledger/test_ledger_machine.py::test_the_ledger_is_as_it_should_be_whatever_happens",
+)
+_KEYS = ("tests/operations/test_idempotency_key.py", "tests/operations/test_reserved_keys.py")
+_CALLS = (
+    "tests/pipeline/test_token_limits.py",
+    "tests/operations/test_remote_waybills.py",
+    "tests/operations/test_remote_receipts.py",
+)
+_ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
+# Tests of a module, the quickest first.
+_TESTS: dict[str, Sequence[Sequence[str]]] = {
+    "ledger/charges.py": _ON_EMBEDDED,
+    "ledger/charging.py": _ON_EMBEDDED,
+    "ledger/charge_transaction.py": _ON_EMBEDDED,
+    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py",)),
+    "ledger/holds.py": (*_ON_EMBEDDED, _CALLS),
+    "ledger/idempotency.py": (
+        _MACHINE,
+        _KEYS,
+        ("tests/ledger/test_upkeep_pieces.py", "tests/gateway/test_sweeping.py"),
+    ),
+    "ledger/charge_postgresql.py": (
+        (
+            "tests/ledger/test_charge_postgresql.py",
+            "tests/ledger/test_charge_postgresql_busy.py",
+            "tests/ledger/test_shared_limit.py",
+        ),
+        _KEYS,
+    ),
+    "pipeline/settle.py": (_MACHINE, _KEYS, _CALLS),
+    "pipeline/replay.py": (_MACHINE, _KEYS),
+}
+
+
+class Trial(NamedTuple):
+    """A mutant of a module, to be tried."""
+
+    module: str
+    mutant: Mutant
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.mutant.line}  {self.mutant.was}  ->  {self.mutant.now}"
+
+
+class Copy:
+    """A copy of the sources in which one mutant after the other is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self._sources = folder / "src"
+        self._scratch = folder / "tmp"
+        shutil.copytree(ROOT / "src" / "tollway", self._sources / "tollway")
+        compileall.compile_dir(self._sources, quiet=1)
+        self._pid = 0
+        self._deadline_s = 0.0
+        self.trial: Trial | None = None
+
+    def begin(self, trial: Trial, server: str) -> None:
+        self.trial, self._deadline_s = trial, time.monotonic() + _TIMEOUT_S
+        self._put(trial.mutant.source)
+        self._scratch.mkdir()
+        if (pid := os.fork()) == 0:
+            os.setsid()
+            try:
+                os._exit(self._run(trial, server))
+            finally:
+                os._exit(1)
+        self._pid = pid
+
+    def ended(self) -> bool | None:
+        """Whether the mutant was killed; None as long as its tests run."""
+        assert self.trial is not None
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid == 0 and time.monotonic() < self._deadline_s:
+            return None
+        if pid == 0:
+            os.killpg(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        trial = self.trial
+        self._put((ROOT / "src" / "tollway" / trial.module).read_text())
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self.trial = None
+        # On a busy machine this is no proof: it is shown.
+        if pid == 0:
+            sys.stdout.write(f"\ntoo slow, and so taken for killed: {trial}\n")
+        return pid == 0 or status != 0
+
+    def end(self) -> None:
+        if self.trial is not None:
+            os.killpg(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+    def _put(self, source: str) -> None:
+        assert self.trial is not None
+        path = self._sources / "tollway" / self.trial.module
+        path.write_text(source)
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def _run(self, trial: Trial, server: str) -> int:
+        """Runs the tests in this fork, with the modules of the copy."""
+        for name in [each for each in sys.modules if each.split(".")[0] in ("tollway", "tests")]:
+            del sys.modules[name]
+        sys.path.insert(0, str(self._sources))
+        sys.dont_write_bytecode = True
+        tempfile.tempdir = None
+        os.environ |= {"TMPDIR": str(self._scratch), "PYTHONDONTWRITEBYTECODE": "1"}
+        os.environ["TOLLWAY_TEST_DATABASE"] = server
+        silence = os.open(os.devnull, os.O_WRONLY)
+        for output in (1, 2):
+            os.dup2(silence, output)
+        engine = "postgresql" if "postgresql" in trial.module else "sqlite"
+        for chosen in _TESTS[trial.module]:
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-W", _LOADED, "--engine", engine]
+            if status := pytest.main([*options, *chosen]):
+                return int(status)
+        return 0
+
+
+def survivors(trials: list[Trial], processes: int) -> Iterator[Trial]:
+    """Tries mutants, so many at once, and tells of those that no test notices."""
+    server = Server()
+    with tempfile.TemporaryDirectory(prefix="tollway-mutants-") as folder:
+        copies = [Copy(Path(folder) / str(nth)) for nth in range(processes)]
+        waiting = list(reversed(trials))
+        try:
+            while waiting or any(copy.trial for copy in copies):
+                for copy in copies:
+                    if (trial := copy.trial) is not None and (killed := copy.ended()) is not None:
+                        sys.stdout.write("." if killed else f"\nsurvived: {trial}\n")
+                        sys.stdout.flush()
+                        if not killed:
+                            yield trial
+                    if copy.trial is None and waiting:
+                        copy.begin(waiting.pop(), server.url)
+                time.sleep(0.05)
+        finally:
+            for copy in copies:
+                copy.end()
+            server.stop()
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    options.add_argument("modules", nargs="*", default=list(_TESTS))
+    options.add_argument("--sample", type=int, help="try so many, chosen at random")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--lines", help="only the mutants of these lines, as 10,12")
+    options.add_argument("--processes", type=int, default=2)
+    given = options.parse_args()
+    # So that what was started ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    trials = [
+        Trial(module, mutant)
+        for module in given.modules
+        for mutant in mutants_of((ROOT / "src" / "tollway" / module).read_text())
+        if given.lines is None or str(mutant.line) in given.lines.split(",")
+    ]
+    random.Random(given.seed).shuffle(trials)
+    trials = trials[: given.sample]
+    unchanged = [
+        Trial(module, Mutant(0, "", "", (ROOT / "src" / "tollway" / module).read_text()))
+        for module in given.modules
+    ]
+    if len(list(survivors(unchanged, given.processes))) < len(unchanged):
+        sys.exit("The tests fail without any fault.")
+    left = len(list(survivors(trials, given.processes)))
+    killed = len(trials) - left
+    share = killed / len(trials)
+    sys.stdout.write(f"\n{killed} of {len(trials)} mutants killed, {share:.1%}\n")
+    return 0 if share >= _KILLED_MIN else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
