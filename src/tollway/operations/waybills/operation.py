@@ -107,8 +107,13 @@ def refused_waybill(order_sn: str, why: str) -> WaybillResult:
     )
 
 
-def _refused_by_carrier(request: WaybillRequest) -> WaybillResult:
-    return refused_waybill(request.order_sn, "The carrier refuses, as the test call asked for.")
+_REFUSED_ON_REQUEST = Phrase(
+    "The carrier refuses, as the test call asked for.", "应测试调用的要求，快递公司拒绝取号。"
+)
+
+
+def _refused_by_carrier(request: WaybillRequest, language: str) -> WaybillResult:
+    return refused_waybill(request.order_sn, _REFUSED_ON_REQUEST.fill(language, {}))
 
 
 _LEVELS = {
