@@ -27,8 +27,8 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
 # Without bytecode, each of the processes would compile all tests again in every run.
-test: $(TOOLS)  ## run the test suite, in three processes: tests wait as much as they compute
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3
+test: $(TOOLS)  ## run the test suite, in four processes: tests wait as much as they compute
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4
 
 # Every branch of what charges must be reached, and 95 % of all others.
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,7 +19,9 @@ from tests.support.engines import ENGINES, Engine, use
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
 from tests.support.passwords import use_cheap_passwords
+from tests.support.postgresql import databases_of, drop
 from tests.support.scheduling import EngineScheduling
+from tests.support.server_files import use_memory
 from tests.support.stores import Store
 from tollway.operations.product_analysis.demo import fill_figures, product_ids
 
@@ -51,6 +54,8 @@ os.environ["PYTHONPATH"] = str(Path(tollway.__file__).resolve().parents[1])
 # No test speaks TLS to the world, and every HTTP client would load all authorities again.
 os.environ["SSL_CERT_DIR"] = str(_TESTS)
 os.environ.pop("SSL_CERT_FILE", None)
+# Nor to its own PostgreSQL, unless it says so: each connection would prepare for it first.
+os.environ["PGSSLMODE"] = "disable"
 use_cheap_passwords()
 
 # No deadline per example: on a shared machine it would measure the neighbours.
@@ -64,6 +69,12 @@ settings.load_profile("tollway")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=ENGINES, help="run the tests on one engine only")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Campaigns may fill a disk.
+    if config.option.markexpr == "not torture":
+        use_memory()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -91,6 +102,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if left_s < len(session.items) * _A_TEST_S:
         sys.stderr.write(f"The tests begin after midnight in {ZONE}, in {left_s:.0f} s.\n")
         time.sleep(left_s)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    """The databases that a fixture makes go with it."""
+    made: list[str] = []
+    # Registered before its own, and therefore run after it.
+    fixturedef.addfinalizer(partial(drop, made))
+    with databases_of(made):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Those that a test makes itself go when all of its fixtures are over."""
+    made: list[str] = []
+    with databases_of(made):
+        result = yield
+    drop(made)
+    return result
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -317,4 +317,4 @@ def waybills(
         session.add(issued)
     form = WAYBILL_FORM.replace("@order@", asked.order_sn).replace("@number@", issued.number)
     session.commit()
-    return envelope(json.loads(form.replace("@object@", f"wb_{uuid.uuid4().hex[:12]}")))
+    return envelope(json.loads(form.replace("@object@", f"wb_{uuid.uuid4().hex[:23]}")))

@@ -59,7 +59,7 @@ local MAKE = {
   end,
   waybills = function(found)
     local form = found[4]:gsub("@order@", found[2]):gsub("@number@", found[3])
-    return (form:gsub("@object@", "wb_" .. ngx.var.request_id:sub(1, 12)))
+    return (form:gsub("@object@", "wb_" .. ngx.var.request_id:sub(1, 23)))
   end,
 }
 

@@ -30,7 +30,7 @@ SMALL = Size(
 )
 BY_NAME = {each.name: each for each in SCENARIOS}
 # Of a waybill's own: the address of the gateway, its id and its signature.
-OWN_PARTS = re.compile(r"http://[^/]*|wb_\w{12}|HS256:\d:\w+|YT9\d{12}")
+OWN_PARTS = re.compile(r"http://[^/]*|wb_\w{23}|HS256:\d:\w+|YT9\d{12}")
 
 
 class Measured(NamedTuple):

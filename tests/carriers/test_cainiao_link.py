@@ -233,7 +233,8 @@ def test_a_caller_gets_the_carriers_print_data_and_an_operator_decides_what_is_u
     assert found.returncode == 1 and "cannot be asked: decide" in found.stdout
     wrong = tollway("reconcile", "--decide", lost["order_sn"], "--number", "ABC")
     assert wrong.returncode == 1 and "is no number" in wrong.stderr
-    assert tollway("carrier", "disconnect", wp_code).returncode == 1
+    refused = tollway("carrier", "disconnect", wp_code)
+    assert refused.returncode == 1 and "reconcile --decide" in refused.stderr
     before = ledger_of(store, customer)
     decided = tollway("reconcile", "--decide", lost["order_sn"], "--number", number)
     assert decided.returncode == 0 and number in decided.stdout, decided.stderr

@@ -4,7 +4,6 @@ import asyncio
 import re
 from pathlib import Path
 
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,16 +12,16 @@ from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
 from tollway.carriers import CarrierError
-from tollway.carriers.pools import SHARED, add_numbers, list_pools, take_number
+from tollway.carriers.pools import SHARED, add_numbers, list_pools, take_numbers
 from tollway.carriers.vault import Fingerprints
-from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybill
-from tollway.store.database import Database, Transaction
+from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybills
+from tollway.store.database import Database, KnownRowError, Transaction
 from tollway.store.open import open_database
 from tollway.store.postgresql.errors import RivalError
 from tollway.telemetry.metrics import Metrics
 
 # What a row that may not be there twice is refused with, by either engine.
-CONFLICTS = (apsw.ConstraintError, RivalError)
+CONFLICTS = (KnownRowError, RivalError)
 LEFT_OVER = [f"YT9{n:012d}" for n in range(6)]
 
 
@@ -33,7 +32,8 @@ def empty_store(tmp_path: Path) -> Store:
 
 def _take(store: Store, wp_code: str, owner_id: str) -> str | None:
     async def work(database: Database) -> str | None:
-        return await database.write(lambda tx: take_number(tx, wp_code, owner_id))
+        (taken,) = await database.write(lambda tx: take_numbers(tx, [(wp_code, owner_id)]))
+        return taken
 
     return store.do(work)
 
@@ -42,7 +42,7 @@ def _issue(store: Store, wp_code: str, order_sn: str) -> str:
     """Takes a number and stores its waybill, as the operation does."""
 
     async def issue(transaction: Transaction) -> str:
-        number = await take_number(transaction, wp_code, "shop")
+        (number,) = await take_numbers(transaction, [(wp_code, "shop")])
         assert number is not None
         made = Waybill(
             account_id="a",
@@ -58,7 +58,7 @@ def _issue(store: Store, wp_code: str, order_sn: str) -> str:
             asked_at_s=1,
             issued_at_s=1,
         )
-        await store_waybill(transaction, StoredWaybill(made, Fingerprints(1, {}), b"x"))
+        await store_waybills(transaction, [StoredWaybill(made, Fingerprints(1, {}), b"x")])
         return number
 
     async def work(database: Database) -> str:

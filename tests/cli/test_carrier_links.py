@@ -103,3 +103,5 @@ def test_plain_http_must_be_wished_for(tollway: Command) -> None:
 def test_a_carrier_that_is_not_connected_cannot_be_disconnected(tollway: Command) -> None:
     answer = tollway("carrier", "disconnect", "YTO")
     assert (answer.status, answer.out) == (1, "") and "not connected" in answer.err
+    unknown = tollway("carrier", "disconnect", "NONE")
+    assert unknown.status == 1 and "There is no carrier NONE" in unknown.err

@@ -13,7 +13,7 @@ from tests.support.stores import Store
 from tests.support.waybills import request
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pools import take_number
+from tollway.carriers.pools import take_numbers
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
@@ -35,7 +35,7 @@ def issue(ledger_store: Store, wp_code: str, order_sn: str) -> None:
         reconciler = Reconciler(database, remotes, vault, RUNTIME)
         asking = RemoteIssuer(remotes, reconciler, vault, RUNTIME)
         handler = WaybillHandler(
-            ShopCodes(database), asking, vault, RUNTIME, "http://t", take_number
+            ShopCodes(database), asking, vault, RUNTIME, "http://t", take_numbers
         )
         act = await handler(wanted, CallInfo("acc_1", 10))
         charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)

@@ -51,7 +51,7 @@ _MEANT = {
     "src/tollway/identity/passwords.py": {"lanes"},
     "src/tollway/operations/orders/masking.py": {"lane", "room"},
     "tests/operations/masking_cases.py": {"lane", "room"},
-    "tests/support/postgresql.py": {"nobody"},
+    "tests/support/server_files.py": {"nobody"},
     "bench/cost_databases.py": {"nobody"},
 }
 

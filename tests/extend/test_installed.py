@@ -169,7 +169,7 @@ def test_the_description_stays_valid(changes: dict[str, Any]) -> None:
     document = openapi([*OPERATIONS, sixth], "http://127.0.0.1:8080", mapped=False)
     validate(document)
     described = document["paths"][SIXTH.path]["get"]
-    payload, _ = described["responses"]["200"]["content"]["application/json"]["schema"][
+    payload, *_ = described["responses"]["200"]["content"]["application/json"]["schema"][
         "properties"
     ]["data"]["anyOf"]
     name = payload["$ref"].removeprefix("#/components/schemas/")

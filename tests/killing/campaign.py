@@ -82,7 +82,7 @@ class Campaign:
         assert self._lives.deaths()[before:] == [str(boundary)]
         return found
 
-    def die_after(self, seconds: float) -> list[str]:
+    def die_after(self, seconds: float, pause_s: float = 0) -> list[str]:
         """A life that is ended from outside."""
         self._misbehave()
         address = self._lives.begin()
@@ -90,7 +90,7 @@ class Campaign:
 
         async def run() -> None:
             asyncio.get_running_loop().call_later(seconds, self._lives.kill)
-            await self._call_until_dead(address, 0)
+            await self._call_until_dead(address, pause_s)
 
         asyncio.run(run())
         self._lives.wait_for_end()
@@ -163,9 +163,10 @@ def kill_at_every_boundary(campaign: Campaign, nth: int = 1) -> int:
     return len(places)
 
 
-def kill_at_moments(campaign: Campaign, moments_s: Iterable[float]) -> None:
+def kill_at_moments(campaign: Campaign, moments_s: Iterable[float], pause_s: float = 0) -> None:
     for number, moment_s in enumerate(moments_s, 1):
-        _fail_on(campaign.die_after(moment_s), f"seed {campaign.seed}, before kill {number}")
+        found = campaign.die_after(moment_s, pause_s)
+        _fail_on(found, f"seed {campaign.seed}, before kill {number}")
     _fail_on(campaign.settle(), f"seed {campaign.seed}, settled")
 
 

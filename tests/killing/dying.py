@@ -7,7 +7,7 @@ work ends; just after is where the engine gives back its result, which no other 
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 from urllib.parse import parse_qs
@@ -101,6 +101,12 @@ class MarkedTransaction:
             self._note(query)
         return row
 
+    async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
+        rows = await self._inner.fetch_all(query, **values)
+        if rows:
+            self._note(query)
+        return rows
+
     async def execute(self, query: Query, **values: object) -> int:
         changed = await self._inner.execute(query, **values)
         if changed:
@@ -161,10 +167,10 @@ def doom(boundary: Boundary | None, sabotage: str | None, report_file: str) -> N
     embedded, shared, exchange = Writer._commit, PostgresqlDatabase._commit, cainiao.exchange
     at_once = PostgresqlDatabase._run
 
-    def commit_embedded(self: Writer, work: Work) -> Any:
+    def commit_embedded(self: Writer, work: Work, *, may_be_lost: bool) -> Any:
         marked = _MarkedWork(work, fate)
         try:
-            embedded(self, marked)
+            embedded(self, marked, may_be_lost=may_be_lost)
         except _FalseCommit:
             return marked.result
         return marked.is_committed()

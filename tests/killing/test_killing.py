@@ -20,6 +20,8 @@ from tests.killing.campaign import (
 
 SEED = 20
 RANDOM_KILLS = 3
+# Of a client between two calls: the campaign has none, and keeps all processors busy.
+PAUSE_S = 0.05
 # They grow, so that also on a busy machine every kind of call is made many times in one of them.
 # The first breach ends them; it is looked for when the next one begins.
 LIVES_S = [1.0, 1.0, 1.0, 2.0, 2.0, 4.0, 8.0, 16.0, 30.0, 1.0]
@@ -36,7 +38,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_done_twice(
     tmp_path: Path, today: date
 ) -> None:
     with open_campaign(tmp_path, today, SEED) as campaign:
-        kill_at_moments(campaign, random_moments_s(RANDOM_KILLS, SEED))
+        kill_at_moments(campaign, random_moments_s(RANDOM_KILLS, SEED), PAUSE_S)
         assert_callers_were_under_way(campaign, RANDOM_KILLS)
 
 
@@ -58,4 +60,4 @@ def test_the_same_with_commits_that_are_none_turns_red(
         open_campaign(tmp_path, today, SEED, sabotage) as campaign,
         pytest.raises(AssertionError, match=breach),
     ):
-        kill_at_moments(campaign, LIVES_S)
+        kill_at_moments(campaign, LIVES_S, PAUSE_S)

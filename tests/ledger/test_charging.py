@@ -163,6 +163,52 @@ def test_a_batch_that_waits_for_other_writers_takes_along_what_comes_meanwhile(
     on_bench(test)
 
 
+def test_an_error_after_a_charge_leaves_the_other_calls_of_its_batch_alone(
+    on_bench: OnBench,
+) -> None:
+    async def test(bench: Bench) -> None:
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context["exception"])
+        )
+        mistake = ValueError("a mistake")
+
+        def fail(_: object) -> None:
+            raise mistake
+
+        first, other = bench.settle(0), bench.settle(1)
+        first.add_done_callback(fail)
+        await other
+        assert reported == [mistake]
+        assert first.done() and await bench.left() == 98
+
+    on_bench(test)
+
+
+def test_a_task_that_is_cancelled_before_its_batch_begins_is_not_charged(
+    on_bench: OnBench,
+) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.gate.clear()
+        first = bench.settle(0)
+        await bench.database.has_begun.wait()
+
+        async def pay() -> object:
+            return await bench.settle(1)
+
+        gone = asyncio.create_task(pay())
+        await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        bench.database.gate.set()
+        await first
+        await bench.settle(2)
+        assert await bench.left() == 98
+
+    on_bench(test)
+
+
 async def posted_for_s(bench: Bench, calls: range, lasts_s: float) -> None:
     """Posts a batch whose commit takes so long; one call more arrives meanwhile."""
     bench.database.gate.clear()

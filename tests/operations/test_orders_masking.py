@@ -98,6 +98,11 @@ def test_an_address_shows_names_of_places_and_then_only_what_was_counted(address
 
 
 @given(TEXTS)
+def test_which_digits_an_address_has_decides_nothing(address: str) -> None:
+    assert masked_address(address) == masked_address(re.sub("[0-9]", "7", address))
+
+
+@given(TEXTS)
 def test_masking_twice_is_masking_once(text: str) -> None:
     for mask in MASKERS:
         assert mask(mask(text)) == mask(text), mask
@@ -177,6 +182,9 @@ def _steps(work: Callable[[], object]) -> int:
         count += event == "opcode"
         return trace
 
+    # What was computed for the text before would hide what this one takes.
+    for each in vars(masking).values():
+        getattr(each, "cache_clear", lambda: None)()
     before = sys.gettrace()
     sys.settrace(trace)
     try:

@@ -67,6 +67,9 @@ def test_a_carrier_can_refuse(served: Gateway, tester: Caller, today: date) -> N
     reply = ask(served, WAYBILLS, tester.token, request, _outcome("carrier:refused"))
     assert (reply.code, reply.data["code"], reply.data["waybillCode"]) == (0, 0, "")
     assert reply.data["orderSn"] == request["order_sn"] and reply.data["errorMsg"]
+    chinese = {**_outcome("carrier:refused"), "Accept-Language": "zh"}
+    refused = ask(served, WAYBILLS, tester.token, request, chinese)
+    assert refused.data["errorMsg"] == "应测试调用的要求，快递公司拒绝取号。"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from tests.docs.pages import DOCS, blocks_of
 from tests.support.months import OLD_MS
 from tests.support.orders import miscounted, order, put_orders
-from tests.support.postgresql import BIN, new_database
+from tests.support.postgresql import new_database
+from tests.support.server_files import BIN
 from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.ledger.runtime import Runtime

@@ -25,7 +25,7 @@ from tests.support.months import (
     rows_by_part,
 )
 from tests.support.orders import miscounted, order, put_orders
-from tests.support.postgresql import BIN
+from tests.support.server_files import BIN
 from tests.support.stores import Store
 from tollway.ledger.entries import ADD_ENTRY, Entry
 from tollway.store.database import Database, Transaction

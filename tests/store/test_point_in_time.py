@@ -10,8 +10,9 @@ import pytest
 
 from tests.docs.pages import DOCS, blocks_of
 from tests.support.ledger import CALLS, RUNTIME, amount_left, new_caller
-from tests.support.postgresql import BIN, Server, run_on, server_folder, unprivileged
+from tests.support.postgresql import Server, run_on
 from tests.support.remote import eventually
+from tests.support.server_files import BIN, server_folder, unprivileged
 from tests.support.stores import Store
 from tollway.audit.report import audit
 from tollway.ledger.entries import top_up

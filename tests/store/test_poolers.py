@@ -14,8 +14,9 @@ import pytest
 
 from tests.support import forks
 from tests.support.ports import free_port
-from tests.support.postgresql import new_database, run_on, server_folder, unprivileged
+from tests.support.postgresql import new_database, run_on
 from tests.support.remote import eventually
+from tests.support.server_files import server_folder, unprivileged
 from tollway.store.database import StoreUnavailableError
 from tollway.store.postgresql.hosts import Hosts
 from tollway.store.postgresql.poolers import refuse_pooler

@@ -24,7 +24,8 @@ from cryptography.x509.oid import NameOID
 
 from tests.docs.pages import ROOT, blocks_of
 from tests.support.ports import free_port
-from tests.support.postgresql import run_on, server_folder, unprivileged
+from tests.support.postgresql import run_on
+from tests.support.server_files import server_folder, unprivileged
 
 PACKAGES = {"etcd": "etcd-server", "patroni": "patroni", "haproxy": "haproxy"}
 _TIMEOUT_S = 120

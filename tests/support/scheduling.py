@@ -8,6 +8,9 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
+# What these share takes longer to make than they take, and is the same for both engines.
+_TOGETHER = {"tests/extend/test_packages.py"}
+
 
 class EngineScheduling(LoadScopeScheduling):
     """Hands out the tests of a file on an engine together."""
@@ -18,7 +21,8 @@ class EngineScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
-        engine = "postgresql" if "[postgresql" in test else "sqlite"
+        is_shared = "[postgresql" in test and file not in _TOGETHER
+        engine = "postgresql" if is_shared else "sqlite"
         return f"{engine}:{file}"
 
     def _assign_work_unit(self, node: Any) -> None:
@@ -32,4 +36,5 @@ class EngineScheduling(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _free_engine(self) -> str:
-        return "postgresql" if "sqlite" in self._engines.values() else "sqlite"
+        """The one that fewer processes have; tests on PostgreSQL take longer."""
+        return min(("postgresql", "sqlite"), key=list(self._engines.values()).count)

@@ -28,7 +28,8 @@ from tests.support.cluster import PACKAGES, Cluster
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller
 from tests.support.outage import Experience
-from tests.support.postgresql import BIN, run_on
+from tests.support.postgresql import run_on
+from tests.support.server_files import BIN
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers
 from tollway.audit.report import audit

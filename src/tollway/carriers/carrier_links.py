@@ -191,7 +191,8 @@ async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
     if row is not None and row[0]:
         raise CarrierError(
             f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
-            "`tollway reconcile` first, because only this carrier knows."
+            "`tollway reconcile` first, because only this carrier knows; of those that it cannot "
+            "be asked for, find out and decide with `tollway reconcile --decide ORDER`."
         )
     row = await transaction.fetch_one(_CHANGING, wanted=wp_code)
     if row is not None and row[0]:

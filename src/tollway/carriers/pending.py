@@ -19,7 +19,7 @@ from tollway.carriers.waybills import (
     PrintDataOfBoth,
     StoredWaybill,
     Waybill,
-    store_waybill,
+    store_waybills,
     stored_waybill,
 )
 from tollway.ledger.charges import Charge
@@ -84,7 +84,7 @@ async def begin(
     hold_id = stored.waybill.hold_id
     assert hold_id is not None
     await reserve(transaction, charge, hold_id, deadline_at_ms)
-    await store_waybill(transaction, stored)
+    await store_waybills(transaction, [stored])
 
 
 async def end_issued(

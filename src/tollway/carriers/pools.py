@@ -4,28 +4,31 @@ A number's row is never deleted, only marked as taken. So a number is issued onc
 waybill is cancelled, the gateway restarts or the number is loaded again.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, ScalarSelect, bindparam, exists, func, literal, select
+from sqlalchemy import bindparam, exists, func, select, text
 
+from tollway.carriers import CarrierError
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import Query, insert
+from tollway.store.query import EngineQuery, Query, insert
 from tollway.store.schema.carriers import carrier, waybill, waybill_number
 
 # The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
-# Takes the next number of a carrier for a shop, if there is one.
-TakeNumber = Callable[[Transaction, str, str], Awaitable[str | None]]
+# A carrier and a shop.
+Wanted = tuple[str, str]
+# Takes the next number of each carrier for each shop, if there is one.
+TakeNumbers = Callable[[Transaction, Sequence[Wanted]], Awaitable[list[str | None]]]
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -67,35 +70,40 @@ _ADD = Query(
     )
     .on_conflict_do_nothing()
 )
-_candidate = waybill_number.alias("candidate")
-
-
-def _next_of(pool: ColumnElement[str]) -> ScalarSelect[Any]:
-    return (
-        select(_candidate.c.number)
-        .where(
-            _candidate.c.wp_code == bindparam("of_carrier"),
-            _candidate.c.owner_id == pool,
-            _candidate.c.is_taken == 0,
-        )
-        .order_by(_candidate.c.number)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-        .scalar_subquery()
-    )
-
-
-# Of the shop's own pool if that has any, else of the shared one.
-_TAKE = Query(
-    waybill_number.update()
-    .where(
-        waybill_number.c.wp_code == bindparam("of_carrier"),
-        waybill_number.c.number
-        == func.coalesce(_next_of(bindparam("of_owner")), _next_of(literal(SHARED))),
-    )
-    .values(is_taken=1)
-    .returning(waybill_number.c.number)
-)
+# How many are wanted of each pool. Numbers are found one after the other along the index, which
+# has no more to do if a pool has many, and taken by their keys.
+_NEXT_SQLITE = """
+WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
+    SELECT value ->> 0, value ->> 1, value ->> 2, (
+        SELECT min(number) FROM waybill_number
+        WHERE wp_code = value ->> 0 AND owner_id = value ->> 1 AND is_taken = 0)
+    FROM json_each(:wanted)
+    UNION ALL
+    SELECT wp_code, owner_id, wanted - 1, (
+        SELECT min(candidate.number) FROM waybill_number AS candidate
+        WHERE candidate.wp_code = next.wp_code AND candidate.owner_id = next.owner_id
+            AND candidate.is_taken = 0 AND candidate.number > next.number)
+    FROM next WHERE wanted > 1 AND number IS NOT NULL)
+SELECT json_group_array(json_array(wp_code, owner_id, number)) FROM next WHERE number IS NOT NULL
+"""
+_TAKE_SQLITE = """
+UPDATE waybill_number SET is_taken = 1
+WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:taken))
+"""
+# By their positions in the table: a planner would rather read all of it.
+_TAKE_POSTGRESQL = """
+UPDATE waybill_number SET is_taken = 1
+WHERE ctid = ANY (ARRAY(
+    SELECT candidate.ctid FROM json_array_elements(CAST(:wanted AS json)) AS wanted(value)
+    CROSS JOIN LATERAL (
+        SELECT ctid FROM waybill_number
+        WHERE wp_code = value ->> 0 AND owner_id = value ->> 1 AND is_taken = 0
+        ORDER BY number LIMIT CAST(value ->> 2 AS integer) FOR UPDATE SKIP LOCKED
+    ) AS candidate))
+RETURNING wp_code, owner_id, number
+"""
+_NEXT = Query(text(_NEXT_SQLITE))
+_TAKE = EngineQuery(_TAKE_SQLITE, _TAKE_POSTGRESQL)
 _taken = func.sum(waybill_number.c.is_taken)
 _POOLS = Query(
     select(waybill_number.c.wp_code, waybill_number.c.owner_id, func.count() - _taken, _taken)
@@ -146,10 +154,43 @@ async def _store_recorded(
     return rejected
 
 
-async def take_number(transaction: Transaction, wp_code: str, owner_id: str) -> str | None:
-    """The next number for a shop: of its own pool if that has any, else of the shared one."""
-    row = await transaction.fetch_one(_TAKE, of_carrier=wp_code, of_owner=owner_id)
-    return None if row is None else str(row[0])
+async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> list[str | None]:
+    """The next number for each: of the shop's own pool if that has any, else of the shared one."""
+    asked = Counter(wanted)
+    own = await _take(transaction, asked)
+    short: Counter[Wanted] = Counter()
+    for pool, count in asked.items():
+        short[pool[0], SHARED] += count - len(own.get(pool, ()))
+    shared = await _take(transaction, +short)
+    left = {pool: iter(numbers) for pool, numbers in own.items()}
+    left_shared = {wp_code: iter(numbers) for (wp_code, _), numbers in shared.items()}
+    none: Iterator[str] = iter(())
+    return [
+        next(left.get(pool, none), None) or next(left_shared.get(pool[0], none), None)
+        for pool in wanted
+    ]
+
+
+async def _take(transaction: Transaction, wanted: Mapping[Wanted, int]) -> dict[Wanted, list[str]]:
+    """Takes as many numbers of each pool as it has, up to those that are wanted."""
+    if not wanted:
+        return {}
+    asked = _text([(*pool, count) for pool, count in wanted.items()])
+    if transaction.is_shared:
+        rows = await transaction.fetch_all(_TAKE, wanted=asked)
+    else:
+        ((found,),) = await transaction.fetch_all(_NEXT, wanted=asked)
+        rows = msgspec.json.decode(found)
+        if rows and await transaction.execute(_TAKE, taken=found) != len(rows):
+            raise CarrierError("A number was found twice in its pool.")
+    taken: defaultdict[Wanted, list[str]] = defaultdict(list)
+    for wp_code, owner_id, number in sorted(rows):
+        taken[wp_code, owner_id].append(number)
+    return taken
+
+
+def _text(content: object) -> str:
+    return msgspec.json.encode(content).decode()
 
 
 async def list_pools(reader: Reader) -> list[Pool]:

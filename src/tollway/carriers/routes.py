@@ -5,10 +5,11 @@ A row is for a district, for all of a city or for all of a province; the narrowe
 Places are stored by the names of the list in `places.py`, so that every spelling finds its row.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
-from sqlalchemy import and_, bindparam, func, or_, select
+from sqlalchemy import bindparam, func, select
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.labels.print_data import Address, Place, RoutingInfo, route
@@ -17,7 +18,7 @@ from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.many_rows import upserts
-from tollway.store.query import Query
+from tollway.store.query import Query, of_many
 from tollway.store.schema.carriers import carrier_route
 
 _CODE_MAX, _NAME_MAX = 24, 40
@@ -63,26 +64,15 @@ class RoutesChange(msgspec.Struct, frozen=True):
 _route_columns = tuple(carrier_route.c)[1:]
 _place = carrier_route.c
 _of_carrier = _place.wp_code == bindparam("of_carrier")
-_FIND = Query(
-    select(*_route_columns)
-    .where(
-        _of_carrier,
-        _place.province == bindparam("of_province"),
-        or_(
-            and_(
-                _place.city == bindparam("of_city"),
-                _place.district.in_((bindparam("of_district"), "")),
-            ),
-            and_(_place.city == "", _place.district == ""),
-        ),
-    )
-    .order_by(_place.city.desc(), _place.district.desc())
-    .limit(1)
-)
 _ALL = Query(
     select(*_route_columns)
     .where(_of_carrier)
     .order_by(_place.province, _place.city, _place.district)
+)
+_FIND = of_many(
+    "SELECT {all}({one}(wp_code, province, city, district, route_code, hub_name, hub_code)) "
+    "FROM {wanted} CROSS JOIN carrier_route WHERE wp_code = value ->> 0 "
+    "AND province = value ->> 1 AND city = value ->> 2 AND district = value ->> 3"
 )
 _COUNT = Query(select(func.count()).select_from(carrier_route).where(_of_carrier))
 _CLEAR = Query(carrier_route.delete().where(_of_carrier))
@@ -154,18 +144,35 @@ async def find_routing(
     reader: Reader, wp_code: str, sender: Address, recipient: Address
 ) -> RoutingInfo:
     """What a label says of the route: from the carrier's table, or else the names of the places."""
-    named = route(sender, recipient)
-    place = listed_place(recipient.province, recipient.city, recipient.district)
-    row = await reader.fetch_one(
-        _FIND,
-        of_carrier=wp_code,
-        of_province=place.province,
-        of_city=place.city,
-        of_district=place.town,
-    )
-    if row is None:
+    (found,) = await find_routings(reader, [(wp_code, sender, recipient)])
+    return found
+
+
+async def find_routings(
+    reader: Reader, wanted: Sequence[tuple[str, Address, Address]]
+) -> list[RoutingInfo]:
+    """The same for many labels, each with its carrier, sender and recipient."""
+    keys = [_keys(wp_code, recipient) for wp_code, _, recipient in wanted]
+    asked = msgspec.json.encode(list(set(chain.from_iterable(keys)))).decode()
+    ((found,),) = await reader.fetch_all(_FIND, wanted=asked)
+    rows: list[list[str]] = msgspec.json.decode(found or "[]")
+    routes = {tuple(row[:4]): Route(*row[1:]) for row in rows}
+    return [
+        _routing(route(sender, recipient), next(filter(None, map(routes.get, of)), None))
+        for of, (_, sender, recipient) in zip(keys, wanted, strict=True)
+    ]
+
+
+def _keys(wp_code: str, recipient: Address) -> tuple[tuple[str, ...], ...]:
+    """The rows that a place may have, the narrowest first."""
+    province, city, town = listed_place(recipient.province, recipient.city, recipient.district)
+    of_province = (wp_code, province)
+    return (*of_province, city, town), (*of_province, city, ""), (*of_province, "", "")
+
+
+def _routing(named: RoutingInfo, found: Route | None) -> RoutingInfo:
+    if found is None:
         return named
-    found = Route(*row)
     hub = found.consolidation or named.consolidation.name
     return msgspec.structs.replace(
         named,

@@ -12,7 +12,8 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query
+from tollway.store.many_rows import inserts
+from tollway.store.query import Query, of_many
 from tollway.store.schema.carriers import IN_FORCE, waybill
 
 
@@ -119,8 +120,12 @@ _OWN = Query(
         waybill.c.account_id == bindparam("of_account"), waybill.c.object_id == bindparam("wanted")
     )
 )
-_INSERT = Query(
-    waybill.insert().values({column.name: bindparam(column.name) for column in waybill.c})
+# One lookup in the index for each key, whatever a planner thinks of the table.
+_KEYS_IN_FORCE = of_many(
+    "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM {wanted} "
+    "WHERE (SELECT 1 FROM waybill WHERE account_id = value ->> 0 AND owner_id = value ->> 1 "
+    "AND order_sn = value ->> 2 AND wp_code = value ->> 3 "
+    "AND state IN ('pending', 'issued') LIMIT 1) = 1"
 )
 # A further parcel is none of another further one: the first one is the parent of all.
 _PARENT = Query(
@@ -163,6 +168,12 @@ async def find_in_force(reader: Reader, key: WaybillKey) -> StoredWaybill | None
     return None if row is None else stored_waybill(row)
 
 
+async def keys_in_force(reader: Reader, keys: Sequence[WaybillKey]) -> set[WaybillKey]:
+    """Those of the keys under which a waybill is in force."""
+    rows = await reader.fetch_all(_KEYS_IN_FORCE, wanted=msgspec.json.encode(keys).decode())
+    return {WaybillKey(*row) for row in rows}
+
+
 async def find_own(reader: Reader, account_id: str, object_id: str) -> StoredWaybill | None:
     """A waybill of this account, in any state."""
     row = await reader.fetch_one(_OWN, of_account=account_id, wanted=object_id)
@@ -176,12 +187,17 @@ async def is_parent(reader: Reader, number: str, key: WaybillKey) -> bool:
     return row is not None
 
 
-async def store_waybill(transaction: Transaction, stored: StoredWaybill) -> None:
-    await transaction.execute(
-        _INSERT,
-        **msgspec.structs.asdict(stored.waybill),
-        fingerprints=msgspec.json.encode(stored.fingerprints).decode(),
-        sealed=stored.sealed,
+async def store_waybills(transaction: Transaction, stored: Sequence[StoredWaybill]) -> None:
+    await transaction.put_rows(
+        inserts(waybill),
+        [
+            (
+                *msgspec.structs.astuple(each.waybill),
+                msgspec.json.encode(each.fingerprints).decode(),
+                each.sealed,
+            )
+            for each in stored
+        ],
     )
 
 

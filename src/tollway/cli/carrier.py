@@ -302,7 +302,9 @@ async def show_subscriptions(session: Session, carrier: CarrierArgument) -> Outp
 @command(carriers, "disconnect")
 async def disconnect_carrier(session: Session, carrier: CarrierArgument) -> Output:
     """Remove a carrier's link: its numbers come from the pool again."""
-    await disconnect(await session.open(), carrier, session.runtime)
+    database = await session.open()
+    await known_carrier(database, carrier)
+    await disconnect(database, carrier, session.runtime)
     return Output(
         {"wp_code": carrier},
         f"Carrier {carrier} is no longer connected: its numbers are in the pool.",

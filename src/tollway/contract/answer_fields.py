@@ -48,7 +48,10 @@ def meanings() -> dict[str, dict[str, Any]]:
 @cache
 def answer_fields(kind: type[msgspec.Struct]) -> tuple[AnswerField, ...]:
     """The fields of one type, in the order in which they are sent."""
-    own, common = meanings().get(kind.__name__, {}), meanings()["any"]
+    # A package may have a type that is called like one of ours.
+    is_ours = kind.__module__.startswith("tollway.")
+    own = meanings().get(kind.__name__, {}) if is_ours else {}
+    common = meanings()["any"] if is_ours else {}
     twins = {
         name: said.removeprefix(_SAME_AS) for name, said in own.items() if isinstance(said, str)
     }

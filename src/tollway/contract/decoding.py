@@ -7,6 +7,7 @@ not sent.
 
 import re
 from collections.abc import Container, Mapping
+from functools import cache
 from typing import (
     Annotated,
     Any,
@@ -36,6 +37,7 @@ class DeclaredField(NamedTuple):
     other_names: tuple[str, ...]
 
 
+@cache
 def declared_fields(request_type: type[msgspec.Struct]) -> tuple[DeclaredField, ...]:
     """The fields of a request type, in the order they are written."""
     hints = get_type_hints(request_type, include_extras=True)

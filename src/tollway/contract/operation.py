@@ -44,8 +44,8 @@ _OF_A_BODY = (Reason.BODY_TOO_LARGE, Reason.BODY_TIMED_OUT, Reason.BODIES_TOO_MA
 RequestCheck = Callable[[Any, ZoneInfo], None]
 
 
-# A payload that only the sandbox gives, made from the request.
-SandboxOutcome = Callable[[Any], msgspec.Struct]
+# A payload that only the sandbox gives, made from the request, in the caller's language.
+SandboxOutcome = Callable[[Any, str], msgspec.Struct]
 
 
 class Encoding(Enum):

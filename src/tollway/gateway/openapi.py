@@ -261,11 +261,12 @@ def _describe_fields(components: dict[str, Json], types: Iterable[type[msgspec.S
         fields = answer_fields(kind)
         left += [each.inner for each in fields if each.inner is not None]
         for component in components.values():
-            if component.get("title") != kind.__name__:
+            properties = component.get("properties", {})
+            if component.get("title") != kind.__name__ or len(properties) != len(fields):
                 continue
             for each in fields:
-                if each.meaning is not None and each.name in component.get("properties", {}):
-                    component["properties"][each.name]["description"] = each.meaning.en
+                if each.meaning is not None and each.name in properties:
+                    properties[each.name]["description"] = each.meaning.en
 
 
 def _security_schemes(base_url: str) -> Json:

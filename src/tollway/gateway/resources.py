@@ -6,7 +6,7 @@ From these it makes the two sides that a call can work on, live data and the san
 from collections.abc import Callable
 
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pools import TakeNumber, take_number
+from tollway.carriers.pools import TakeNumbers, take_numbers
 from tollway.carriers.vault import Vault, load_vault
 from tollway.consent.grant_cache import GrantCache
 from tollway.demo.sandbox import Sandbox
@@ -14,7 +14,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.runtime import Calendar, Runtime
 from tollway.operations.catalogue import SUBJECTS
 from tollway.operations.subject import Services
-from tollway.operations.waybills.demo import sandbox_number
+from tollway.operations.waybills.demo import sandbox_numbers
 from tollway.pipeline.call import AnswerStore, Side
 from tollway.settings import Settings
 from tollway.store.database import Database
@@ -91,7 +91,7 @@ def sandbox_side(settings: Settings, resources: Resources) -> Side:
     database, vault = resources.sandbox.database, resources.sandbox.vault
     batcher = resources.sandbox.batcher(settings.call_timeout_s)
     versions = Versions(database)
-    return _side(settings, resources, database, database, versions, vault, batcher, sandbox_number)
+    return _side(settings, resources, database, database, versions, vault, batcher, sandbox_numbers)
 
 
 def _side(
@@ -102,7 +102,7 @@ def _side(
     versions: Versions,
     vault: Vault,
     batcher: ChargeBatcher,
-    take_number: TakeNumber = take_number,
+    take_numbers: TakeNumbers = take_numbers,
 ) -> Side:
     services = Services(
         database=database,
@@ -114,7 +114,7 @@ def _side(
         zone=settings.zone,
         today=resources.calendar.today,
         public_address=settings.public_address,
-        take_number=take_number,
+        take_numbers=take_numbers,
     )
     handlers = {each.operation.name: each.make_handler(services) for each in SUBJECTS}
     for subject in SUBJECTS:

@@ -7,6 +7,7 @@ Acts need answers in between: they go through a transaction, which takes the sam
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from time import monotonic_ns
 from typing import Any, TypeVar
 
@@ -28,8 +29,9 @@ from tollway.ledger.charges import (
     ShortageError,
 )
 from tollway.ledger.idempotency import KEPT_MS, KeptAnswer
+from tollway.ledger.joint_acts import alone, post_joint
 from tollway.ledger.token_limits import lock_days
-from tollway.store.clock import SERVER_MS
+from tollway.store.clock import SERVER_MS, common_ms
 from tollway.store.database import Database, Row, StoreError, StoreLockedError, Transaction
 from tollway.store.query import Query
 
@@ -104,11 +106,26 @@ async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> Char
     """Posts charges that have acts or caps, after locking all that they need."""
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
     await lock_days(transaction, (each.token_id for each in charges if each.cap is not None))
+    results: ChargeResults = dict(
+        await post_joint(transaction, charges, partial(_pay, transaction))
+    )
     # As the function does: in the order of the keys, by the database's clock.
-    order = sorted(range(len(charges)), key=lambda position: _key(charges[position]))
-    posted = [replace(_counted(charges[position]), at_ms=now_ms) for position in order]
-    results = await post_charges(transaction, posted)
-    return {order[nth]: result for nth, result in results.items()}
+    rest = (position for position in range(len(charges)) if position not in results)
+    order = sorted(rest, key=lambda position: _key(charges[position]))
+    if order and results:
+        # Later than those that the function has posted.
+        now_ms = await common_ms(transaction, now_ms)
+    posted = [replace(_counted(alone(charges[position])), at_ms=now_ms) for position in order]
+    found = await post_charges(transaction, posted)
+    return results | {order[nth]: result for nth, result in found.items()}
+
+
+async def _pay(transaction: Transaction, owed: Sequence[Charge]) -> ChargeResults:
+    """Takes what charges owe, counts them against their limits and records them for the owners of
+    grants, in one round trip."""
+    asked_ns = monotonic_ns()
+    rows = await transaction.fetch_all(_CHARGE, **_columns(owed), waits=True) if owed else ()
+    return {nth - 1: _error_of(outcome, asked_ns) for nth, *outcome in rows}
 
 
 def _counted(charge: Charge) -> Charge:

@@ -12,6 +12,7 @@ from tollway.ledger.charges import ActResult, Charge, GrantKey, ShortageError
 from tollway.ledger.consent_uses import add_uses, use_of
 from tollway.ledger.entries import TAKE, add_entries, amount_left
 from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
+from tollway.ledger.joint_acts import post_joint
 from tollway.ledger.token_limits import spend
 from tollway.store.database import StoreError, Transaction
 
@@ -33,8 +34,21 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
     """Posts charges in one transaction; each is posted whole, with its act, or not at all."""
     results: ChargeResults = {}
     entries: list[tuple[object, ...]] = []
+
+    async def pay(owed: Sequence[Charge]) -> ChargeResults:
+        refused: ChargeResults = {}
+        added: list[tuple[object, ...]] = []
+        await _post_plain(transaction, owed, refused, added)
+        if not refused:
+            entries.extend(added)
+        return refused
+
     alone = await _post_plain(transaction, charges, results, entries)
+    if alone:
+        results |= await post_joint(transaction, charges, pay)
     for position in alone:
+        if position in results:
+            continue
         results[position] = await _post_alone(transaction, charges[position], entries)
     await add_entries(transaction, entries)
     uses = [

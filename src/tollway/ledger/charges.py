@@ -1,7 +1,7 @@
 """What a call owes, what it does in the transaction that charges it, and the result of that."""
 
-from collections.abc import Awaitable, Callable
-from typing import Union
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Union
 
 import msgspec
 
@@ -82,6 +82,21 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
 # Work of an operation in the very transaction that charges for it: both are committed, or neither.
 Act = Callable[[Transaction, Charge], Awaitable[ActResult]]
+
+# Does the acts of many charges, in few statements. Returns their results in the same order, and
+# None for one for which nothing was done: it is done alone.
+Together = Callable[[Transaction, Sequence[Charge]], Awaitable[Sequence[ActResult | None]]]
+
+
+class JointAct(msgspec.Struct, frozen=True, gc=False):
+    """An act that can be done together with others of its kind; `asked` says what it is to do."""
+
+    alone: Act
+    together: Together
+    asked: Any
+
+    def __call__(self, transaction: Transaction, charge: Charge) -> Awaitable[ActResult]:
+        return self.alone(transaction, charge)
 
 
 class ShortageError(Exception):

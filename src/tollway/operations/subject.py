@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Table
 
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pools import TakeNumber, take_number
+from tollway.carriers.pools import TakeNumbers, take_numbers
 from tollway.carriers.vault import Vault
 from tollway.contract.operation import CallInfo, Operation
 from tollway.intake.loading import RecordKind
@@ -69,7 +69,7 @@ class Services:
     today: Callable[[], date]
     public_address: str
     # From the pools; the sandbox has numbers of its own.
-    take_number: TakeNumber = take_number
+    take_numbers: TakeNumbers = take_numbers
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Perform:
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         if call.sandbox_outcome is not None:
-            call.data = encode_data(call.sandbox_outcome(call.request))
+            call.data = encode_data(call.sandbox_outcome(call.request, call.language))
             return None
         info = CallInfo(call.caller.account_id, call.price, call.language)
         found = call.side.handlers[call.operation.name](call.request, info)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
-from sqlalchemy import Table, bindparam, or_
+from sqlalchemy import Table, bindparam, or_, text
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.dialects.sqlite.dml import OnConflictClause
 from sqlalchemy.engine import Dialect
@@ -19,12 +19,14 @@ from sqlalchemy.sql.compiler import SQLCompiler
 # INSERT with ON CONFLICT, for both dialects: SQLite's loads in a quarter of the time.
 __all__ = [
     "CompiledQuery",
+    "EngineQuery",
     "Insert",
     "Query",
     "Steps",
     "StepsQuery",
     "contains_pattern",
     "insert",
+    "of_many",
     "upsert",
 ]
 
@@ -89,6 +91,38 @@ class Query:
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return CompiledQuery(self._statement, "postgresql")
+
+
+class EngineQuery(Query):
+    """A query whose text differs, because an engine has no words for what the other does."""
+
+    def __init__(self, sqlite: str, postgresql: str) -> None:
+        self._texts = {"sqlite": sqlite, "postgresql": postgresql}
+
+    @cached_property
+    def sqlite(self) -> CompiledQuery:
+        return CompiledQuery(text(self._texts["sqlite"]), "sqlite")
+
+    @cached_property
+    def postgresql(self) -> CompiledQuery:
+        return CompiledQuery(text(self._texts["postgresql"]), "postgresql")
+
+
+def of_many(query: str) -> EngineQuery:
+    """A query of many keys, given as one JSON list, whose members are `{wanted}`. It can return all
+    of its rows as one JSON list, `{all}({one}(...))`: an embedded database lets other threads run
+    between two rows."""
+    sqlite = {
+        "wanted": "json_each(:wanted) AS wanted",
+        "all": "json_group_array",
+        "one": "json_array",
+    }
+    postgresql = {
+        "wanted": "json_array_elements(CAST(:wanted AS json)) AS wanted(value)",
+        "all": "json_agg",
+        "one": "json_build_array",
+    }
+    return EngineQuery(query.format(**sqlite), query.format(**postgresql))
 
 
 @cache

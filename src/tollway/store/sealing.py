@@ -50,14 +50,13 @@ class Sealer:
         nonce = os.urandom(_NONCE_BYTES)
         return self._prefix + nonce + self._current.encrypt(nonce, plain, context)
 
-    def seal_many(self, values: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    def seal_many(self, plain: Sequence[bytes], contexts: Sequence[bytes]) -> list[bytes]:
         """Seals many plain values, each with its context: chance is asked for once."""
-        nonces = os.urandom(_NONCE_BYTES * len(values))
-        sealed = []
-        for number, (plain, context) in enumerate(values):
-            nonce = nonces[number * _NONCE_BYTES : (number + 1) * _NONCE_BYTES]
-            sealed.append(self._prefix + nonce + self._current.encrypt(nonce, plain, context))
-        return sealed
+        chance = os.urandom(_NONCE_BYTES * len(plain))
+        nonces = [chance[at : at + _NONCE_BYTES] for at in range(0, len(chance), _NONCE_BYTES)]
+        encrypted = map(self._current.encrypt, nonces, plain, contexts)
+        prefix = self._prefix
+        return [prefix + nonce + each for nonce, each in zip(nonces, encrypted, strict=True)]
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
         if not sealed:

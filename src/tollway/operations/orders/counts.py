@@ -6,7 +6,7 @@ The shop's version changes with them, so that old ones are noticed.
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from sqlalchemy import BigInteger, and_, bindparam, func, literal_column, or_, select
@@ -85,23 +85,30 @@ _DAYS_TOTAL = Query(
 _FORGET_DAYS = Query(order_count.delete().where(or_(_of_days, _of_their_hours)))
 
 
-def counted(orders: Iterable[Counted]) -> Counter[Bucket]:
+def counted(orders: Collection[Counted]) -> Counter[Bucket]:
     """How many orders fall into each bucket."""
-    alike = Counter(
-        (order.owner_id, -order.newest_first // HOUR_MS, order.remark_tag, order.remark_tag_name)
+    hours = Counter([(order.owner_id, ALL, -order.newest_first // HOUR_MS) for order in orders])
+    # Few orders have a tag.
+    hours.update(
+        (order.owner_id, facet, -order.newest_first // HOUR_MS)
         for order in orders
+        if order.remark_tag is not None or order.remark_tag_name is not None
+        for facet in facets_of(order.remark_tag, order.remark_tag_name)
+        if facet != ALL
     )
-    counts: Counter[Bucket] = Counter()
-    for (owner, hour, tag, tag_name), count in alike.items():
-        for facet in facets_of(tag, tag_name):
-            counts[owner, facet, 1, hour] += count
-            counts[owner, facet, DAY_HOURS, hour // DAY_HOURS] += count
-    return counts
+    counts: dict[Bucket, int] = {}
+    for (owner, facet, hour), count in hours.items():
+        counts[owner, facet, 1, hour] = count
+        day = (owner, facet, DAY_HOURS, hour // DAY_HOURS)
+        counts[day] = counts.get(day, 0) + count
+    return Counter(counts)
 
 
 async def recount(transaction: Transaction, counts: Counter[Bucket]) -> None:
-    more = [(*bucket, count) for bucket, count in sorted(counts.items()) if count > 0]
-    fewer = [(bucket, -count) for bucket, count in sorted(counts.items()) if count < 0]
+    # A fixed lock order prevents deadlocks.
+    ordered = sorted(counts.items())
+    more = [(*bucket, count) for bucket, count in ordered if count > 0]
+    fewer = [(bucket, -count) for bucket, count in ordered if count < 0]
     await transaction.put_rows(_COUNT_UP, more)
     await transaction.execute_many(_COUNT_DOWN, [(count, *bucket) for bucket, count in fewer])
     await transaction.execute_many(_FORGET_EMPTY, [bucket for bucket, _ in fewer])

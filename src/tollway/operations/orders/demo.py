@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from itertools import chain, count, repeat
 from time import time_ns
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -66,21 +67,23 @@ class _Parts(NamedTuple):
     tag_name: str | None
 
 
-class _Form(NamedTuple):
-    """All of a draw's row that is the same on every day."""
+class _Columns(NamedTuple):
+    """All of a day's rows that is the same on every day with the same draws: a column of values
+    each, which the rows are put together from at once."""
 
-    time_ms: int
-    number_end: str
-    ship_ms: int
-    to_seal: bytes
+    time_ms: tuple[int, ...]
+    ship_ms: tuple[int, ...]
+    # Of the order's number what follows its day.
+    number_end: tuple[str, ...]
+    number_bytes: tuple[bytes, ...]
+    to_seal: tuple[bytes, ...]
     # The ready order: before the number, up to the times, and after them.
-    head: bytes
-    middle: bytes
-    end: bytes
-    # Columns that follow each other in a row.
-    goods: tuple[object, ...]
-    pay_fen: int
-    remarked: tuple[object, ...]
+    head: tuple[bytes, ...]
+    middle: tuple[bytes, ...]
+    end: tuple[bytes, ...]
+    # Columns of the table that follow each other.
+    before_ship: tuple[tuple[object, ...], ...]
+    after_ship: tuple[tuple[object, ...], ...]
 
 
 class RowMaker:
@@ -93,75 +96,83 @@ class RowMaker:
         self._place_heads: dict[str, str] = {}
         self._heads: dict[int, bytes] = {}
         self._parts: dict[tuple[object, ...], _Parts] = {}
-        self._forms: dict[tuple[object, ...], list[_Form]] = {}
+        self._columns: dict[tuple[object, ...], _Columns] = {}
 
     def rows(self, days: Iterable[MadeDay]) -> Iterator[OrderRow]:
         """The rows, in the same order, with change numbers for a database that has none yet."""
+        return chain.from_iterable(self._days(days))
+
+    def _days(self, days: Iterable[MadeDay]) -> Iterator[Iterable[OrderRow]]:
         change_no = time_ns() // 1000
         for day in days:
             key = (*day.draws_key, day.status)
-            forms = self._forms.get(key)
-            if forms is None:
-                forms = self._forms[key] = [self._form(each) for each in day.whole.orders()]
-            forms = forms[day.first : day.end]
-            yield from self._day(day, forms, change_no)
-            change_no += len(forms)
+            columns = self._columns.get(key)
+            if columns is None:
+                columns = self._columns[key] = self._columns_of(day.whole)
+            yield self._day(day, columns, change_no)
+            change_no += day.end - day.first
 
-    def _day(self, day: MadeDay, forms: Sequence[_Form], change_no: int) -> Iterator[OrderRow]:
+    def _day(self, day: MadeDay, columns: _Columns, change_no: int) -> Iterable[OrderRow]:
         owner_id, begins_ms, start, status, changed_ms = day[:5]
-        numbers = [start + form.number_end for form in forms]
-        sealed = self._sealer.seal_many(
-            [
-                (form.to_seal, receiver_context(owner_id, number))
-                for form, number in zip(forms, numbers, strict=True)
-            ]
+        used = slice(day.first, day.end)
+        ends, heads, middles, lasts = (
+            column[used]
+            for column in (columns.number_bytes, columns.head, columns.middle, columns.end)
         )
-        for form, number, its_sealed in zip(forms, numbers, sealed, strict=True):
-            confirm_ms = begins_ms + form.time_ms
-            last_ship_ms = confirm_ms + form.ship_ms
-            change_no += 1
-            times = b'%d,"confirm_time":%d' % (last_ship_ms, confirm_ms)
-            row = (
-                owner_id,
-                -confirm_ms,
-                number,
-                confirm_ms + changed_ms,
-                status,
-                *form.goods,
-                last_ship_ms,
-                form.pay_fen,
-                *form.remarked,
-                change_no,
-                its_sealed,
-                b"".join((form.head, number.encode(), form.middle, times, form.end)),
-            )
-            # The class's own constructor takes three times as long.
-            yield tuple.__new__(OrderRow, row)
+        confirm_ms = [begins_ms + each for each in columns.time_ms[used]]
+        ship_ms = [at + more for at, more in zip(confirm_ms, columns.ship_ms[used], strict=True)]
+        times = [b'%d,"confirm_time":%d' % each for each in zip(ship_ms, confirm_ms, strict=True)]
+        context = receiver_context(owner_id, start)
+        rows = zip(
+            repeat(owner_id),
+            [-each for each in confirm_ms],
+            [start + each for each in columns.number_end[used]],
+            [each + changed_ms for each in confirm_ms],
+            repeat(status),
+            *(column[used] for column in columns.before_ship),
+            ship_ms,
+            *(column[used] for column in columns.after_ship),
+            count(change_no + 1),
+            self._sealer.seal_many(columns.to_seal[used], [context + each for each in ends]),
+            map(b"".join, zip(heads, repeat(start.encode()), ends, middles, times, lasts)),
+        )
+        # The class's own constructor takes three times as long.
+        return map(tuple.__new__, repeat(OrderRow), rows)
 
-    def _form(self, order: MadeOrder) -> _Form:
-        draw, buyer = order.draw, order.draw.buyer
-        middle, before, after, *remarked = self._parts_of(order)
-        goods = (
-            buyer.province,
-            buyer.city,
-            buyer.town,
-            draw.product.name,
-            draw.picture,
-            draw.product.variant,
-            draw.pieces,
-            draw.ship_days != SHIP_DAYS,
-        )
-        return _Form(
-            draw.time_ms,
-            draw.number_end,
-            draw.ship_days * DAY_MS,
-            buyer.packed if draw.note is None else packed(receiver_of(order.record)),
-            self._head_of(order),
-            middle,
-            b"".join((before, str(draw.pay_fen / 100).encode(), after)),
-            goods,
-            draw.pay_fen,
-            tuple(remarked),
+    def _columns_of(self, day: MadeDay) -> _Columns:
+        orders = list(day.orders())
+        draws = [order.draw for order in orders]
+        parts = [self._parts_of(order) for order in orders]
+        # In the order of the table.
+        before_ship = [
+            (
+                *draw.buyer[2:5],
+                draw.product.name,
+                draw.picture,
+                draw.product.variant,
+                draw.pieces,
+                draw.ship_days != SHIP_DAYS,
+            )
+            for draw in draws
+        ]
+        after_ship = [(draw.pay_fen, *of[3:]) for draw, of in zip(draws, parts, strict=True)]
+        return _Columns(
+            tuple(draw.time_ms for draw in draws),
+            tuple(draw.ship_days * DAY_MS for draw in draws),
+            tuple(draw.number_end for draw in draws),
+            tuple(draw.number_end.encode() for draw in draws),
+            tuple(
+                draw.buyer.packed if draw.note is None else packed(receiver_of(order.record))
+                for order, draw in zip(orders, draws, strict=True)
+            ),
+            tuple(map(self._head_of, orders)),
+            tuple(of.middle for of in parts),
+            tuple(
+                b"%b%a%b" % (of.before, draw.pay_fen / 100, of.after)
+                for draw, of in zip(draws, parts, strict=True)
+            ),
+            tuple(zip(*before_ship, strict=True)),
+            tuple(zip(*after_ship, strict=True)),
         )
 
     def _head_of(self, order: MadeOrder) -> bytes:

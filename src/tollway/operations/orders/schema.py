@@ -1,5 +1,7 @@
 """The tables of orders: the orders themselves, and how many there are by day, hour and facet."""
 
+from functools import lru_cache
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -167,11 +169,9 @@ def facet_of(tag: int | None, tag_name: str | None) -> str:
     return f"t:{tag}" if tag_name is None else f"tn:{tag}:{tag_name}"
 
 
-def facets_of(tag: int | None, tag_name: str | None) -> set[str]:
-    """Every facet that an order with this tag and name belongs to."""
-    return {
-        ALL,
-        facet_of(tag, None),
-        facet_of(None, tag_name),
-        facet_of(tag, tag_name),
-    }
+@lru_cache(maxsize=1024)
+def facets_of(tag: int | None, tag_name: str | None) -> frozenset[str]:
+    """Every facet that an order with this tag and name belongs to. A shop has few names of tags, so
+    they are put together once."""
+    facets = (ALL, facet_of(tag, None), facet_of(None, tag_name), facet_of(tag, tag_name))
+    return frozenset(facets)

@@ -222,7 +222,7 @@ async def remove_old(transaction: Transaction, owner_id: str, before_ms: int, mo
             _REMOVE_OLD, owner=owner_id, before_ms=before_ms, most=most
         )
     counts: Counter[Bucket] = Counter()
-    counts.subtract(counted(map(StoredOrder._make, removed)))
+    counts.subtract(counted(list(map(StoredOrder._make, removed))))
     await recount(transaction, counts)
     return len(removed)
 

@@ -20,7 +20,7 @@ def _handler(services: Services) -> WaybillHandler:
         vault,
         runtime,
         services.public_address,
-        services.take_number,
+        services.take_numbers,
     )
 
 

@@ -3,7 +3,7 @@ everywhere, one that is out of numbers. The sandbox has the same ones, and draws
 own."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier
 from tollway.carriers.number_formats import S10, SANDBOX_PREFIX, s10_check_digit
 from tollway.carriers.places import listed_districts
-from tollway.carriers.pools import SHARED, add_numbers
+from tollway.carriers.pools import SHARED, Wanted, add_numbers
 from tollway.carriers.routes import Route, put_routes
 from tollway.operations.demo_data import DemoTarget
 from tollway.store.database import Database, Transaction
@@ -111,11 +111,13 @@ def _routes(position: int, *, has_districts: bool) -> Iterator[Route]:
             yield Route(city.province, city.name, district, code, hub, hub_code)
 
 
-async def sandbox_number(_: Transaction, wp_code: str, _owner_id: str) -> str | None:
-    """A number for a test waybill. They are drawn at random: no account can use up another's, and
+async def sandbox_numbers(_: Transaction, wanted: Sequence[Wanted]) -> list[str | None]:
+    """Numbers for test waybills. They are drawn at random: no account can use up another's, and
     none shows how many there are."""
-    if wp_code == WP_CODE_OUT_OF_NUMBERS:
-        return None
+    return [None if wp_code == WP_CODE_OUT_OF_NUMBERS else _drawn() for wp_code, _ in wanted]
+
+
+def _drawn() -> str:
     return f"{SANDBOX_PREFIX}{secrets.randbelow(10**_SANDBOX_DIGITS):0{_SANDBOX_DIGITS}d}"
 
 

@@ -2,45 +2,38 @@
 
 With a pool of this gateway all of it happens in the transaction that charges. So a number is taken
 exactly when its waybill is stored and paid, and of many equal requests at once the first issues and
-the others find its waybill. A remote carrier is asked between two commits (`remote_issue.py`).
+the others find its waybill. The waybills of a batch are issued together, by a few statements for
+all of them; what is unlike the others is left to be done alone. A remote carrier is asked between
+two commits (`remote_issue.py`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
 from sqlalchemy import bindparam, select
 
-from tollway.carriers.carrier_links import LinkedCarrier, OpenedCarrierLink, find_linked_carrier
+from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier
 from tollway.carriers.carriers import Carrier
-from tollway.carriers.labels.layout import TEMPLATES_PATH
-from tollway.carriers.labels.print_data import (
-    Address,
-    Label,
-    Parcel,
-    Party,
-    ShippingOption,
-    print_data,
-)
-from tollway.carriers.pending import Draft, seal_draft
-from tollway.carriers.pools import TakeNumber
-from tollway.carriers.routes import find_routing
+from tollway.carriers.pools import TakeNumbers
+from tollway.carriers.routes import find_routing, find_routings
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     StoredWaybill,
-    Waybill,
     WaybillKey,
     find_in_force,
     is_parent,
-    store_waybill,
+    keys_in_force,
+    store_waybills,
 )
 from tollway.contract.language import Phrase
 from tollway.contract.operation import CallInfo, OwnerKind
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.charges import Act, ActResult, Charge
+from tollway.ledger.charges import Act, ActResult, Charge, JointAct
 from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.answers import issued, refused
-from tollway.operations.waybills.operation import WaybillRequest, doubtful_fields
+from tollway.operations.waybills.making import WaybillMaker, content, parties_of
+from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
@@ -73,8 +66,25 @@ class ShopCodes:
         return None if row is None else row[0]
 
 
-# Who and what the waybill is for, and how the shop was checked: not what is printed on it.
-_NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
+class _Asked(NamedTuple):
+    """A request, and the call that it came with."""
+
+    request: WaybillRequest
+    call: CallInfo
+
+    @property
+    def key(self) -> WaybillKey:
+        request = self.request
+        return WaybillKey(self.call.account_id, request.owner_id, request.order_sn, request.wp_code)
+
+
+class _Chosen(NamedTuple):
+    """A charge of a batch whose waybill can be issued."""
+
+    position: int
+    request: WaybillRequest
+    key: WaybillKey
+    carrier: Carrier
 
 
 class _CarriersRead(NamedTuple):
@@ -98,29 +108,35 @@ class WaybillHandler:
         vault: Vault,
         runtime: Runtime,
         public_address: str,
-        take_number: TakeNumber,
+        take_numbers: TakeNumbers,
     ) -> None:
         self._shop_codes = shop_codes
         self._issuer = issuer
         self._vault = vault
         self._runtime = runtime
-        self._take_number = take_number
-        self._templates_url = f"{public_address}{TEMPLATES_PATH}"
+        self._take_numbers = take_numbers
+        self._maker = WaybillMaker(vault, runtime, public_address)
+        # Carriers that were last seen to give their numbers themselves: their waybills cannot be
+        # issued together.
+        self._remote: set[str] = set()
         self._read: _CarriersRead | None = None
 
     async def __call__(self, request: WaybillRequest, call: CallInfo) -> Act:
-        await self._check_shop_code(request)
-        return partial(self._issue, request, call)
+        if request.shopCode is not None:
+            await self._check_shop_code(request)
+        alone = partial(self._issue, request, call)
+        if request.wp_code in self._remote:
+            return alone
+        return JointAct(alone, self._issue_together, _Asked(request, call))
 
     async def _check_shop_code(self, request: WaybillRequest) -> None:
-        code = request.shopCode
-        if code is not None and code != await self._shop_codes.code_of(request.owner_id):
+        if request.shopCode != await self._shop_codes.code_of(request.owner_id):
             raise Refusal(Reason.SHOP_CODE_WRONG)
 
     async def _issue(
         self, request: WaybillRequest, call: CallInfo, transaction: Transaction, charge: Charge
     ) -> ActResult:
-        key = WaybillKey(call.account_id, request.owner_id, request.order_sn, request.wp_code)
+        key = _Asked(request, call).key
         stored = await find_in_force(transaction, key)
         if stored is not None:
             return self._again(request, call, stored)
@@ -134,21 +150,23 @@ class WaybillHandler:
         parent = request.parentWaybillCode
         if parent is not None and not await is_parent(transaction, parent, key):
             raise _no_parent()
-        waybill = self._pending(request, key, charge)
         if opened is None:
-            return await self._from_pool(request, call, waybill, carrier, transaction)
-        return await self._from_carrier(
-            request, call, waybill, carrier, opened, transaction, charge
-        )
+            return await self._from_pool(_Asked(request, call), carrier, transaction, charge)
+        routing = await find_routing(transaction, carrier.wp_code, *parties_of(request))
+        made = self._maker.to_ask_for(request, key, charge, carrier, routing)
+        return await self._issuer.begin(transaction, made, carrier, opened, charge, call.language)
 
     async def _find_carrier(self, transaction: Transaction, wp_code: str) -> LinkedCarrier | None:
         read = self._read
         if read is None or read.transaction is not transaction:
             read = self._read = _CarriersRead(transaction, {})
         if wp_code not in read.found:
-            read.found[wp_code] = await find_linked_carrier(
-                transaction, self._vault.sealer, wp_code
-            )
+            found = await find_linked_carrier(transaction, self._vault.sealer, wp_code)
+            read.found[wp_code] = found
+            if found is not None and found[1] is not None:
+                self._remote.add(wp_code)
+            else:
+                self._remote.discard(wp_code)
         return read.found[wp_code]
 
     def _again(self, request: WaybillRequest, call: CallInfo, stored: StoredWaybill) -> ActResult:
@@ -159,7 +177,7 @@ class WaybillHandler:
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         stored.refuse_erased()
         before = stored.fingerprints
-        now = self._vault.fingerprints(_content(request), stored.waybill.context, before.key_id)
+        now = self._vault.fingerprints(content(request), stored.waybill.context, before.key_id)
         differing = before.differing(now)
         if differing:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
@@ -170,101 +188,64 @@ class WaybillHandler:
         answer = issued(stored.waybill, stored.print_data(self._vault))
         return ActResult(answer, is_paid=False, replay_of=stored.waybill.request_id)
 
-    def _pending(self, request: WaybillRequest, key: WaybillKey, charge: Charge) -> Waybill:
-        return Waybill(
-            **key._asdict(),
-            object_id=self._runtime.new_id("wb_"),
-            state="pending",
-            number=None,
-            price=charge.amount,
-            request_id=charge.request_id,
-            hold_id=None,
-            asked_at_s=self._runtime.at_s(),
-            issued_at_s=None,
-            parent_number=request.parentWaybillCode,
-            doubtful=" ".join(doubtful_fields(request)) or None,
-        )
-
     async def _from_pool(
-        self,
-        request: WaybillRequest,
-        call: CallInfo,
-        pending: Waybill,
-        carrier: Carrier,
-        transaction: Transaction,
+        self, asked: _Asked, carrier: Carrier, transaction: Transaction, charge: Charge
     ) -> ActResult:
-        number = await self._take_number(transaction, carrier.wp_code, request.owner_id)
+        request = asked.request
+        (number,) = await self._take_numbers(transaction, [(carrier.wp_code, request.owner_id)])
         if number is None:
-            return refused(request.order_sn, _NO_NUMBERS.fill(call.language, {}))
-        made = msgspec.structs.replace(
-            pending, state="issued", number=number, issued_at_s=pending.asked_at_s
-        )
-        draft = await _label(transaction, request, carrier)
-        label = msgspec.structs.replace(
-            draft, waybill_code=number, issued_at_s=made.issued_at_s or 0
-        )
-        text = print_data(label, self._vault.label_signer, self._template_url(request))
-        stored = self._stored(request, made, self._vault.seal(text, made.context))
-        await store_waybill(transaction, stored)
-        return ActResult(issued(made, text), is_paid=True)
+            return refused(request.order_sn, _NO_NUMBERS.fill(asked.call.language, {}))
+        routing = await find_routing(transaction, carrier.wp_code, *parties_of(request))
+        made, text = self._maker.from_pool(request, asked.key, charge, carrier, number, routing)
+        await store_waybills(transaction, [made])
+        return ActResult(issued(made.waybill, text), is_paid=True)
 
-    async def _from_carrier(
-        self,
-        request: WaybillRequest,
-        call: CallInfo,
-        pending: Waybill,
-        carrier: Carrier,
-        opened: OpenedCarrierLink,
-        transaction: Transaction,
-        charge: Charge,
-    ) -> ActResult:
-        made = msgspec.structs.replace(pending, hold_id=self._runtime.new_id("hold_"))
-        label = await _label(transaction, request, carrier)
-        draft = Draft(label, self._template_url(request))
-        sealed = seal_draft(draft, self._vault, made.context)
-        stored = self._stored(request, made, sealed)
-        return await self._issuer.begin(transaction, stored, carrier, opened, charge, call.language)
+    async def _issue_together(
+        self, transaction: Transaction, charges: Sequence[Charge]
+    ) -> list[ActResult | None]:
+        """Issues what is new and can be issued; the rest is left, and has its answer alone."""
+        results: list[ActResult | None] = [None] * len(charges)
+        chosen = await self._issuable(transaction, charges)
+        if not chosen:
+            return results
+        requests = [each.request for each in chosen]
+        pools = [(each.wp_code, each.owner_id) for each in requests]
+        numbers = await self._take_numbers(transaction, pools)
+        labels = [(each.wp_code, *parties_of(each)) for each in requests]
+        routings = await find_routings(transaction, labels)
+        stored = []
+        for each, number, routing in zip(chosen, numbers, routings, strict=True):
+            if number is not None:
+                position, request, key, carrier = each
+                charge = charges[position]
+                made, text = self._maker.from_pool(request, key, charge, carrier, number, routing)
+                stored.append(made)
+                results[position] = ActResult(issued(made.waybill, text), is_paid=True)
+        await store_waybills(transaction, stored)
+        return results
 
-    def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
-        prints = self._vault.fingerprints(_content(request), made.context)
-        return StoredWaybill(made, prints, sealed)
-
-    def _template_url(self, request: WaybillRequest) -> str:
-        return f"{self._templates_url}/{request.waybill_type}"
+    async def _issuable(self, transaction: Transaction, charges: Sequence[Charge]) -> list[_Chosen]:
+        """Those whose key is free, and whose carrier has a pool and serves the place."""
+        first: dict[WaybillKey, tuple[int, _Asked]] = {}
+        for position, charge in enumerate(charges):
+            assert isinstance(charge.act, JointAct)
+            asked: _Asked = charge.act.asked
+            if asked.request.parentWaybillCode is None:
+                first.setdefault(asked.key, (position, asked))
+        taken = await keys_in_force(transaction, list(first)) if first else set()
+        chosen = []
+        for key, (position, asked) in first.items():
+            if key in taken:
+                continue
+            found = await self._find_carrier(transaction, key.wp_code)
+            if found is None or found[1] is not None:
+                continue
+            carrier, request = found[0], asked.request
+            if carrier.area.refusal(request.receiver_province, asked.call.language) is None:
+                chosen.append(_Chosen(position, request, key, carrier))
+        return chosen
 
 
 def _no_parent() -> Refusal:
     field = "parentWaybillCode"
     return Refusal(Reason.PARAMETER_INVALID, field=field, problem=_NO_PARENT, expected=_A_PARENT)
-
-
-def _content(request: WaybillRequest) -> dict[str, str]:
-    """The fields in which a second request under the same key may not differ."""
-    return {
-        name: str(value)
-        for name, value in msgspec.structs.asdict(request).items()
-        if name not in _NOT_CONTENT
-    }
-
-
-async def _label(reader: Reader, request: WaybillRequest, carrier: Carrier) -> Label:
-    """The label, but for the number and the time."""
-    sender = Address(
-        request.sender_province, request.sender_city, request.sender_town, request.sender_detail
-    )
-    recipient = Address(
-        request.receiver_province,
-        request.receiver_city,
-        request.receiver_town,
-        request.receiver_address,
-    )
-    parcel = Parcel(request.goods_name, request.weight_g, request.parentWaybillCode)
-    return Label(
-        waybill_code="",
-        order_sn=request.order_sn,
-        recipient=Party(request.receiver_name, request.receiver_phone, recipient),
-        sender=Party(request.sender_name, request.sender_mobile, sender),
-        routing_info=await find_routing(reader, carrier.wp_code, sender, recipient),
-        shipping_option=ShippingOption(carrier.wp_code, carrier.name, request.waybill_type),
-        parcel=None if parcel == Parcel() else parcel,
-    )

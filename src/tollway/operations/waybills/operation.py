@@ -1,6 +1,7 @@
 """Waybill issuing: its request, its response, and its descriptor."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -106,8 +107,13 @@ def refused_waybill(order_sn: str, why: str) -> WaybillResult:
     )
 
 
-def _refused_by_carrier(request: WaybillRequest) -> WaybillResult:
-    return refused_waybill(request.order_sn, "The carrier refuses, as the test call asked for.")
+_REFUSED_ON_REQUEST = Phrase(
+    "The carrier refuses, as the test call asked for.", "应测试调用的要求，快递公司拒绝取号。"
+)
+
+
+def _refused_by_carrier(request: WaybillRequest, language: str) -> WaybillResult:
+    return refused_waybill(request.order_sn, _REFUSED_ON_REQUEST.fill(language, {}))
 
 
 _LEVELS = {
@@ -147,8 +153,13 @@ def doubtful_fields(
     return [f"{party}_{part}" for party in parties for part in _place(request, party).doubtful]
 
 
+_PARTS_OF = {
+    party: attrgetter(*(f"{party}_{part}" for part in _LEVELS)) for party in ("receiver", "sender")
+}
+
+
 def _place(request: msgspec.Struct, party: str) -> Finding:
-    return find_place(*(getattr(request, f"{party}_{part}") for part in _LEVELS))
+    return find_place(*_PARTS_OF[party](request))
 
 
 WAYBILLS = Operation(

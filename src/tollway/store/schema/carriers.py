@@ -98,7 +98,7 @@ waybill = Table(
     Index("waybill_request", "request_id"),
     # The newest of all carriers.
     Index("waybill_asked", "asked_at_s", "wp_code"),
-    sqlite_with_rowid=False,
+    # Not stored in its key: each row of this size would take a page more in SQLite.
 )
 # One that was cancelled or refused frees its key, so only those in force must be alone under it.
 IN_FORCE = "state IN ('pending', 'issued')"

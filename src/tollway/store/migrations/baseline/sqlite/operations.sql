@@ -301,7 +301,7 @@ CREATE TABLE waybill (
     CONSTRAINT waybill_state CHECK (
         state = 'issued' OR state = 'pending' OR state = 'refused' OR state = 'cancelled'
     )
-) WITHOUT ROWID;
+);
 CREATE UNIQUE INDEX waybill_object ON waybill (object_id);
 CREATE UNIQUE INDEX waybill_number_once ON waybill (number, wp_code);
 CREATE INDEX waybill_request ON waybill (request_id);

@@ -1,0 +1,90 @@
+"""Acts that are done together: those of a batch take few statements, and not a few each.
+
+If a call of the group cannot be paid, all that the group did is undone, and the others are done
+without it. A call that the group leaves out, because it is not like the others, is done alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tollway.ledger.charges import ActResult, Charge, JointAct, Together
+from tollway.store.database import StoreError, Transaction
+
+# Takes what charges without acts owe; returns why those were refused that were, by their position.
+Pay = Callable[[Sequence[Charge]], Awaitable[Mapping[int, ActResult | Exception]]]
+
+
+class _RefusedError(Exception):
+    """Some calls of a group were refused: by their position in it."""
+
+    def __init__(self, refused: Mapping[int, ActResult | Exception]) -> None:
+        super().__init__()
+        self.refused = refused
+
+
+def is_joint(charge: Charge) -> bool:
+    """Whether it can be done with others. A key and a cap are looked at one by one."""
+    has_own_rules = charge.idempotency_key is not None or charge.cap is not None
+    return isinstance(charge.act, JointAct) and not has_own_rules
+
+
+def alone(charge: Charge) -> Charge:
+    """The charge, to be done by itself."""
+    return replace(charge, act=charge.act.alone) if isinstance(charge.act, JointAct) else charge
+
+
+async def post_joint(
+    transaction: Transaction, charges: Sequence[Charge], pay: Pay
+) -> dict[int, ActResult | Exception]:
+    """Acts and charges, for as many as can be done together; the others have no result."""
+    groups: defaultdict[Together, list[int]] = defaultdict(list)
+    for position, charge in enumerate(charges):
+        if is_joint(charge):
+            assert isinstance(charge.act, JointAct)
+            groups[charge.act.together].append(position)
+    results: dict[int, ActResult | Exception] = {}
+    for together, positions in groups.items():
+        group = [charges[position] for position in positions]
+        found = await _post_group(transaction, together, group, pay)
+        results |= {positions[nth]: result for nth, result in found.items()}
+    return results
+
+
+async def _post_group(
+    transaction: Transaction, together: Together, group: Sequence[Charge], pay: Pay
+) -> dict[int, ActResult | Exception]:
+    results: dict[int, ActResult | Exception] = {}
+    left = list(range(len(group)))
+    while left:
+        try:
+            async with transaction.savepoint():
+                done = await _do(transaction, together, [group[nth] for nth in left], pay)
+        except _RefusedError as error:
+            results |= {left[nth]: why for nth, why in error.refused.items()}
+            left = [nth for nth in left if nth not in results]
+        except StoreError:
+            raise
+        except Exception:
+            # Each is then done alone, and only the one whose fault it is fails.
+            return results
+        else:
+            return results | {left[nth]: result for nth, result in done.items()}
+    return results
+
+
+async def _do(
+    transaction: Transaction, together: Together, group: Sequence[Charge], pay: Pay
+) -> dict[int, ActResult]:
+    found = await together(transaction, group)
+    done = {nth: result for nth, result in enumerate(found) if result is not None}
+    owed = [
+        replace(group[nth], act=None, amount=group[nth].amount if result.is_paid else 0)
+        for nth, result in done.items()
+    ]
+    refused = await pay(owed)
+    if refused:
+        positions = list(done)
+        raise _RefusedError({positions[nth]: why for nth, why in refused.items()})
+    return done

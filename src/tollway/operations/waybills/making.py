@@ -1,0 +1,138 @@
+"""A waybill made of its request: what is stored of it, its label and its fingerprints."""
+
+import msgspec
+
+from tollway.carriers.carriers import Carrier
+from tollway.carriers.labels.layout import TEMPLATES_PATH
+from tollway.carriers.labels.print_data import (
+    Address,
+    Label,
+    Parcel,
+    Party,
+    RoutingInfo,
+    ShippingOption,
+    print_data,
+)
+from tollway.carriers.pending import Draft, seal_draft
+from tollway.carriers.vault import Vault
+from tollway.carriers.waybills import StoredWaybill, Waybill, WaybillKey
+from tollway.ledger.charges import Charge
+from tollway.ledger.runtime import Runtime
+from tollway.operations.waybills.operation import WaybillRequest, doubtful_fields
+
+# Who and what the waybill is for, and how the shop was checked: not what is printed on it.
+_NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
+_CONTENT = tuple(name for name in WaybillRequest.__struct_fields__ if name not in _NOT_CONTENT)
+
+
+class WaybillMaker:
+    """Makes waybills with the keys of one database."""
+
+    def __init__(self, vault: Vault, runtime: Runtime, public_address: str) -> None:
+        self._vault = vault
+        self._runtime = runtime
+        self._templates_url = f"{public_address}{TEMPLATES_PATH}"
+
+    def from_pool(
+        self,
+        request: WaybillRequest,
+        key: WaybillKey,
+        charge: Charge,
+        carrier: Carrier,
+        number: str,
+        routing: RoutingInfo,
+    ) -> tuple[StoredWaybill, str]:
+        """A waybill with a number of this gateway's, and its print data."""
+        at_s = self._runtime.at_s()
+        made = self._waybill(request, key, charge, "issued", number, at_s)
+        label = label_of(request, carrier, routing, number, at_s)
+        text = print_data(label, self._vault.label_signer, self._template_url(request))
+        return self._stored(request, made, self._vault.seal(text, made.context)), text
+
+    def to_ask_for(
+        self,
+        request: WaybillRequest,
+        key: WaybillKey,
+        charge: Charge,
+        carrier: Carrier,
+        routing: RoutingInfo,
+    ) -> StoredWaybill:
+        """A waybill whose number its carrier is to be asked for."""
+        pending = self._waybill(request, key, charge, "pending", None, self._runtime.at_s())
+        made = msgspec.structs.replace(pending, hold_id=self._runtime.new_id("hold_"))
+        draft = Draft(label_of(request, carrier, routing), self._template_url(request))
+        return self._stored(request, made, seal_draft(draft, self._vault, made.context))
+
+    def _waybill(
+        self,
+        request: WaybillRequest,
+        key: WaybillKey,
+        charge: Charge,
+        state: str,
+        number: str | None,
+        at_s: int,
+    ) -> Waybill:
+        return Waybill(
+            account_id=key.account_id,
+            owner_id=key.owner_id,
+            order_sn=key.order_sn,
+            wp_code=key.wp_code,
+            object_id=self._runtime.new_ordered_id("wb_"),
+            state=state,
+            number=number,
+            price=charge.amount,
+            request_id=charge.request_id,
+            hold_id=None,
+            asked_at_s=at_s,
+            issued_at_s=None if number is None else at_s,
+            parent_number=request.parentWaybillCode,
+            doubtful=" ".join(doubtful_fields(request)) or None,
+        )
+
+    def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
+        prints = self._vault.fingerprints(content(request), made.context)
+        return StoredWaybill(made, prints, sealed)
+
+    def _template_url(self, request: WaybillRequest) -> str:
+        return f"{self._templates_url}/{request.waybill_type}"
+
+
+def content(request: WaybillRequest) -> dict[str, str]:
+    """The fields in which a second request under the same key may not differ."""
+    return {name: str(getattr(request, name)) for name in _CONTENT}
+
+
+def parties_of(request: WaybillRequest) -> tuple[Address, Address]:
+    """The addresses of the sender and of the recipient."""
+    sender = Address(
+        request.sender_province, request.sender_city, request.sender_town, request.sender_detail
+    )
+    recipient = Address(
+        request.receiver_province,
+        request.receiver_city,
+        request.receiver_town,
+        request.receiver_address,
+    )
+    return sender, recipient
+
+
+def label_of(
+    request: WaybillRequest,
+    carrier: Carrier,
+    routing: RoutingInfo,
+    number: str = "",
+    issued_at_s: int = 0,
+) -> Label:
+    """The label; as long as the waybill is not issued, without number and time."""
+    sender, recipient = parties_of(request)
+    parcel = Parcel(request.goods_name, request.weight_g, request.parentWaybillCode)
+    return Label(
+        waybill_code=number,
+        order_sn=request.order_sn,
+        recipient=Party(request.receiver_name, request.receiver_phone, recipient),
+        sender=Party(request.sender_name, request.sender_mobile, sender),
+        routing_info=routing,
+        shipping_option=ShippingOption(carrier.wp_code, carrier.name, request.waybill_type),
+        issued_at_s=issued_at_s,
+        parcel=None if parcel == Parcel() else parcel,
+    )

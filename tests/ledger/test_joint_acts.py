@@ -1,0 +1,148 @@
+"""Acts that are done together: each is there with its charge or not at all, as if it were alone."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.ledger.test_acts import DO, Outcome, act, is_done
+from tests.support.stores import Store
+from tollway.ledger.accounts import open_account
+from tollway.ledger.charge_postgresql import post_acts
+from tollway.ledger.charges import (
+    ActResult,
+    Charge,
+    JointAct,
+    OverLimitError,
+    ShortageError,
+    Together,
+)
+from tollway.ledger.entries import top_up
+from tollway.ledger.runtime import Runtime
+from tollway.store.database import Database, Transaction
+
+RUNTIME = Runtime()
+
+
+class Group:
+    """Does what is asked for by name; how often it was called, and with how many."""
+
+    def __init__(self, *, left_out: Sequence[str] = (), error: Exception | None = None) -> None:
+        self.sizes: list[int] = []
+        self._left_out = left_out
+        self._error = error
+
+    async def together(
+        self, transaction: Transaction, charges: Sequence[Charge]
+    ) -> list[ActResult | None]:
+        self.sizes.append(len(charges))
+        results: list[ActResult | None] = []
+        for charge in charges:
+            assert isinstance(charge.act, JointAct)
+            name = charge.act.asked
+            if name in self._left_out:
+                results.append(None)
+                continue
+            await transaction.execute(DO, product_id=name)
+            results.append(ActResult(b"together", is_paid=True))
+        if self._error is not None:
+            raise self._error
+        return results
+
+    def act(self, name: str, error: Exception | None = None) -> JointAct:
+        return JointAct(act(name, error=error), self.together, name)
+
+
+def test_many_are_done_at_once_and_each_is_charged(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group = [new_name() for _ in range(5)], Group()
+    outcome = Outcome(store, names[0], 100, [group.act(name) for name in names])
+    assert group.sizes == [5]
+    assert [outcome.results[nth] for nth in range(5)] == [ActResult(b"together", True)] * 5
+    assert outcome.left == 50 and len(outcome.charged) == 5 and outcome.is_sound()
+    assert all(is_done(store, name) for name in names)
+
+
+def test_what_the_balance_does_not_cover_is_undone_and_the_rest_is_done(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group = [new_name() for _ in range(5)], Group()
+    outcome = Outcome(store, names[0], 29, [group.act(name) for name in names])
+    assert group.sizes == [5, 2]
+    refused = [outcome.results[nth] for nth in (2, 3, 4)]
+    assert [each.left for each in refused if isinstance(each, ShortageError)] == [9] * 3
+    assert (outcome.left, len(outcome.charged)) == (9, 2) and outcome.is_sound()
+    assert [is_done(store, name) for name in names] == [True, True, False, False, False]
+
+
+def test_one_that_is_left_out_is_done_alone(store: Store, new_name: Callable[[], str]) -> None:
+    names = [new_name() for _ in range(3)]
+    group = Group(left_out=names[1:2])
+    outcome = Outcome(store, names[0], 100, [group.act(name) for name in names])
+    answers = [b"together", b"{}", b"together"]
+    assert [outcome.results[nth] for nth in range(3)] == [ActResult(each, True) for each in answers]
+    assert outcome.left == 70 and outcome.is_sound()
+    assert all(is_done(store, name) for name in names)
+
+
+def test_an_error_in_the_group_is_the_error_of_the_one_that_fails_alone(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, error = [new_name() for _ in range(3)], ValueError("no such place")
+    group = Group(error=error)
+    acts = [group.act(names[0]), group.act(names[1], error), group.act(names[2])]
+    outcome = Outcome(store, names[0], 100, acts)
+    assert outcome.results[1] is error
+    assert outcome.left == 80 and outcome.is_sound()
+    assert [is_done(store, name) for name in names] == [True, False, True]
+
+
+def test_acts_of_two_kinds_are_two_groups(store: Store, new_name: Callable[[], str]) -> None:
+    names, groups = [new_name() for _ in range(4)], (Group(), Group())
+    acts = [groups[nth % 2].act(name) for nth, name in enumerate(names)]
+    outcome = Outcome(store, names[0], 100, [*acts, None])
+    assert [group.sizes for group in groups] == [[2], [2]]
+    assert outcome.left == 50 and outcome.is_sound()
+
+
+def _limited(account: str, together: Together, name: str, limit: int) -> Charge:
+    joint = JointAct(act(name), together, name)
+    return Charge(account, "credits", 10, "waybills", name, "tok_x", 0, joint, limit=limit)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
+    store: Store, new_name: Callable[[], str], engine: str
+) -> None:
+    names, group = [new_name() for _ in range(6)], Group(left_out=())
+
+    async def work(database: Database) -> list[object]:
+        account = (await open_account(database, RUNTIME, names[0])).id
+        await top_up(database, RUNTIME, account, "credits", 1000)
+        charges = [_limited(account, group.together, name, 4) for name in names]
+        results = await database.write(lambda transaction: post_acts(transaction, charges))
+        return [results[nth] for nth in range(len(names))]
+
+    results = store.do(work)
+    assert results[:4] == [ActResult(b"together", True)] * 4
+    assert all(isinstance(each, OverLimitError) for each in results[4:])
+    assert [is_done(store, name) for name in names] == [True] * 4 + [False] * 2
+    assert group.sizes == [6, 4]
+
+
+@pytest.mark.postgresql
+def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
+    store: Store, new_name: Callable[[], str], engine: str
+) -> None:
+    names = [new_name() for _ in range(4)]
+    group = Group(left_out=names[3:])
+
+    async def work(database: Database) -> list[object]:
+        account = (await open_account(database, RUNTIME, names[0])).id
+        await top_up(database, RUNTIME, account, "credits", 1000)
+        charges = [_limited(account, group.together, name, 4) for name in names]
+        results = await database.write(lambda transaction: post_acts(transaction, charges))
+        return [results[nth] for nth in range(len(names))]
+
+    assert all(isinstance(each, ActResult) for each in store.do(work))
+    assert all(is_done(store, name) for name in names)

@@ -1,0 +1,80 @@
+"""What every fork of the loaded process would otherwise load and compile for itself.
+
+A gateway loads its pages, and compiles a query or a template, when it first needs them. That is
+right for one that runs for months, and most of the time of one that a test starts.
+"""
+
+import gc
+import io
+import sys
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from types import CodeType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment
+
+from tests.support.commands import all_commands
+from tests.support.passwords import use_cheap_passwords
+from tollway.__main__ import main
+from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.pipeline.decode import Decode
+from tollway.store.query import Query
+from tollway.web.pages import Web
+
+# What a gateway or a command loads when it first needs it, but not what only a few need: every fork
+# pays for the memory of all of it. Nothing here may start a thread, as numpy under openpyxl does.
+_LATE = (
+    "tollway.fakes.carrier.server",
+    "tollway.fakes.link.gateway",
+    "tollway.gateway.server",
+    "tollway.gateway.site",
+    "tollway.gateway.worker",
+    "tollway.store.postgresql.replica",
+)
+_ZONE = ZoneInfo("Asia/Shanghai")
+
+
+def warm_up(folder: str) -> None:
+    """Loads all commands and runs a few, so that what they load is there for every fork."""
+    all_commands()
+    use_cheap_passwords()
+    for module in _LATE:
+        import_module(module)
+    for command in ("migrate", "account list", "settings"):
+        arguments = [*command.split(), "--database", f"sqlite:///{folder}/warm.db"]
+        with redirect_stdout(io.StringIO()), suppress(SystemExit):
+            main(arguments)
+    # It is run as a program in every fork, and runpy warns of one that is loaded already.
+    del sys.modules["tollway.__main__"]
+    Decode(WITH_COMPANIONS, _ZONE)
+    _compile_queries()
+    _compile_templates()
+    # What is loaded stays: no fork need look at it again, nor copy it for that.
+    gc.collect()
+    gc.freeze()
+
+
+def _compile_queries() -> None:
+    """Each keeps its text in either dialect."""
+    for query in gc.get_objects():
+        if isinstance(query, Query):
+            _ = query.sqlite, query.postgresql
+
+
+def _compile_templates() -> None:
+    """Every gateway has an environment of its own, with the same templates in it."""
+    compile_ = Environment.compile
+    kept: dict[tuple[object, ...], CodeType] = {}
+
+    def compile_once(self: Environment, source: Any, *names: Any, **options: Any) -> Any:
+        key = (source, names, *options.items(), self.autoescape, self.trim_blocks)
+        if key not in kept:
+            kept[key] = compile_(self, source, *names, **options)
+        return kept[key]
+
+    Environment.compile = compile_once  # type: ignore[assignment, method-assign]
+    templates = Web(sessions=None, zone=_ZONE)._templates  # type: ignore[arg-type]
+    for name in templates.list_templates():
+        templates.get_template(name)
