@@ -337,6 +337,24 @@ def test_a_caller_that_has_gone_away_before_its_commit_is_not_charged(on_bench: 
     on_bench(test)
 
 
+@pytest.mark.parametrize("error", [None, StoreUnavailableError("disk full")])
+def test_one_that_goes_away_during_its_commit_changes_nothing_for_others(
+    on_bench: OnBench, error: Exception | None
+) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.fails_with = error
+        bench.database.gate.clear()
+        calls = [bench.settle(number) for number in range(102)]
+        await bench.database.has_begun.wait()
+        calls[101].cancel()
+        bench.database.gate.set()
+        ended = await asyncio.gather(*calls[:101], return_exceptions=True)
+        assert ended.count(None) == (100 if error is None else 0)
+        assert await bench.left() == (0 if error is None else 100)
+
+    on_bench(test)
+
+
 def test_a_call_that_waits_behind_a_slow_batch_is_let_go_and_not_charged(
     on_bench: OnBench,
 ) -> None:
