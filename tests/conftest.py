@@ -71,7 +71,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=ENGINES, help="run the tests on one engine only")
 
 
+class DatabasesOfTests:
+    """Drops each database with what made it.
+
+    A plugin of its own: pytest does not ask this file about fixtures of a whole session.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        made: list[str] = []
+        # Registered before its own, and therefore run after it.
+        fixturedef.addfinalizer(partial(drop, made))
+        with databases_of(made):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        """Those that a test makes itself go when all of its fixtures are over."""
+        made: list[str] = []
+        with databases_of(made):
+            result = yield
+        drop(made)
+        return result
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(DatabasesOfTests())
     # Campaigns may fill a disk.
     if config.option.markexpr == "not torture":
         use_memory()
@@ -102,26 +127,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if left_s < len(session.items) * _A_TEST_S:
         sys.stderr.write(f"The tests begin after midnight in {ZONE}, in {left_s:.0f} s.\n")
         time.sleep(left_s)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-    """The databases that a fixture makes go with it."""
-    made: list[str] = []
-    # Registered before its own, and therefore run after it.
-    fixturedef.addfinalizer(partial(drop, made))
-    with databases_of(made):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Iterator[None]:
-    """Those that a test makes itself go when all of its fixtures are over."""
-    made: list[str] = []
-    with databases_of(made):
-        result = yield
-    drop(made)
-    return result
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tollway.gateway.dispatch import Dispatcher
+from tollway.ledger.charges import Charge
+from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Charging, Progress
 from tollway.pipeline.http import Edge
@@ -51,11 +53,19 @@ class Application:
     def __init__(self, begin: Callable[[Scope], Progress | None]) -> None:
         self._begin = begin
 
-    def begin(self, scope: Scope, _: Receive) -> Progress | None:
-        return self._begin(scope)
+    def begins(self) -> Callable[[Scope, Receive], Progress | None]:
+        return lambda scope, _: self._begin(scope)
 
     async def send(self, _answer: Answer, _receive: Receive, _send: Send) -> None:
         raise AssertionError("no answer is a file")
+
+
+def pending() -> PendingCharge:
+    return PendingCharge(Charge("acc_x", "credits", 1, "orders", "r", "tok_x", 0), 0.0)
+
+
+def result_of(charge: PendingCharge) -> Any:
+    return charge.result()
 
 
 async def page(request: Request) -> None:
@@ -91,18 +101,18 @@ def test_an_answer_that_is_there_at_once_needs_no_task() -> None:
 
 
 def test_a_call_that_waits_for_its_charge_needs_none_either() -> None:
-    charges: list[asyncio.Future[None]] = []
+    charges: list[PendingCharge] = []
 
     def begin(_: Scope) -> Charging:
-        charges.append(asyncio.get_running_loop().create_future())
-        return Charging(charges[0], lambda: ANSWER)
+        charges.append(pending())
+        return Charging(charges[0], lambda _: ANSWER, None)
 
     async def use(dispatcher: Dispatcher) -> None:
         request = Request()
         dispatcher.add(request)
         await until(lambda: bool(charges))
         assert request.sent == []
-        charges[0].set_result(None)
+        charges[0].end(None)
         await until(lambda: bool(request.sent))
         assert (request.sent, request.tasks) == (HEAD_AND_BODY, [])
 
@@ -169,12 +179,11 @@ def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> Non
 
 
 def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
-    charges: list[asyncio.Future[Any]] = []
+    charges: list[PendingCharge] = []
 
     def begin(_: Scope) -> Charging:
-        charge = asyncio.get_running_loop().create_future()
-        charges.append(charge)
-        return Charging(charge, charge.result)
+        charges.append(pending())
+        return Charging(charges[0], result_of, charges[0])
 
     async def use(dispatcher: Dispatcher) -> None:
         request = Request()
@@ -190,9 +199,9 @@ def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
 def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
     class Cancelled:
         def run(self, _call: object) -> Charging:
-            charge = asyncio.get_running_loop().create_future()
+            charge = pending()
             charge.cancel()
-            return Charging(charge, charge.result)
+            return Charging(charge, result_of, charge)
 
     async def work() -> None:
         edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
@@ -205,7 +214,8 @@ def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
             "headers": [(b"host", b"test")],
             "client": ("127.0.0.1", 9),
         }
-        Dispatcher(edge, asyncio.get_running_loop(), page).add(request)
+        application = Application(lambda scope: edge.begin(scope, request.receive))
+        Dispatcher(application, asyncio.get_running_loop(), page).add(request)
         async with asyncio.timeout(20):
             await until(lambda: bool(request.errors))
         assert edge.in_hand == set()

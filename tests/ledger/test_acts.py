@@ -1,21 +1,30 @@
 """An operation's act and its charge are there together, or neither is."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import bindparam, func, select
 
 from tests.support.stores import Store
 from tollway.ledger.accounts import find_account, open_account
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
-from tollway.ledger.charges import Act, ActResult, Charge, ShortageError
+from tollway.ledger.charges import Act, ActResult, Charge, IdempotencyKey, ShortageError
+from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.entries import amount_left, newest_entries, top_up
+from tollway.ledger.idempotency import keep
 from tollway.ledger.runtime import Runtime
 from tollway.operations.product_analysis.schema import product
 from tollway.store.database import Database, StoreUnavailableError, Transaction
 from tollway.store.query import Query
+from tollway.telemetry.metrics import Metrics
 
+T = TypeVar("T")
 RUNTIME = Runtime()
+KEY = IdempotencyKey("k", b"\1f", lambda _: False, lambda data: data, None)
 # Any table will do to see whether an act is there.
 DO = Query(
     product.insert().values(
@@ -123,3 +132,70 @@ def test_a_store_that_fails_in_an_act_undoes_the_whole_batch(
         return await amount_left(database, account.id, "credits")
 
     assert store.do(left) == 100
+
+
+def test_an_act_whose_key_another_kept_meanwhile_is_undone_and_tried_again(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    name, times = new_name(), count(1)
+
+    async def kept_meanwhile(transaction: Transaction, charge: Charge) -> ActResult:
+        result = ActResult(b"{}", is_paid=True)
+        # What is kept here is of another transaction, which is rolled back in the end.
+        if next(times) == 1:
+            await keep(transaction, replace(charge, request_id="other"), KEY, result, None)
+        await transaction.execute(DO, product_id=name)
+        return result
+
+    async def work(database: Database) -> None:
+        account = (await open_account(database, RUNTIME, name)).id
+        await top_up(database, RUNTIME, account, "credits", 20)
+        charge = Charge(account, "credits", 10, "waybills", name, "tok_x", 0, kept_meanwhile)
+        charge = replace(charge, idempotency_key=KEY)
+        results = await database.write(lambda transaction: post_charges(transaction, [charge]))
+        assert results == {0: ActResult(b"{}", is_paid=True)}
+        assert next(times) == 3
+        assert await database.fetch_one(DONE, wanted=name) == (1,)
+        entries = await newest_entries(database, account, "credits", 100)
+        assert [entry.balance_after for entry in entries] == [10, 20]
+
+    store.do(work)
+
+
+class _DeadlockError(Exception):
+    """Rolls a transaction back."""
+
+
+class TriedTwice:
+    """A database whose transactions are rolled back once, and tried again."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.is_shared = inner.is_shared
+
+    async def write(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        async def rolled_back(transaction: Transaction) -> None:
+            await work(transaction)
+            raise _DeadlockError
+
+        with suppress(_DeadlockError):
+            await self._inner.write(rolled_back)
+        return await self._inner.write(work)
+
+
+def test_a_batch_that_is_tried_again_is_posted_once(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    name = new_name()
+
+    async def work(database: Database) -> None:
+        account = (await open_account(database, RUNTIME, name)).id
+        await top_up(database, RUNTIME, account, "credits", 20)
+        twice: Any = TriedTwice(database)
+        batcher = ChargeBatcher(twice, Metrics(), 10, lambda *_: None)
+        charge = Charge(account, "credits", 10, "waybills", name, "tok_x", 0, act(name))
+        assert await batcher.settle(charge) == ActResult(b"{}", is_paid=True)
+        assert await database.fetch_one(DONE, wanted=name) == (1,)
+        assert await amount_left(database, account, "credits") == 10
+
+    store.do(work)

@@ -3,7 +3,7 @@
 The same random batches go to both engines. A function that is wrong must be seen.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +18,18 @@ from tests.ledger.test_charge_transaction import OPEN_BALANCE
 from tests.support import engines
 from tests.support.functions import change_function
 from tests.support.stores import Store
-from tollway.ledger.charge_postgresql import post_waiting_for_locks
+from tollway.ledger.charge_postgresql import post_acts, post_waiting_for_locks
 from tollway.ledger.charge_transaction import AlreadyAnswered, ChargeResults, post_charges
-from tollway.ledger.charges import Charge, GrantKey, IdempotencyKey, ShortageError
+from tollway.ledger.charges import (
+    ActResult,
+    Charge,
+    GrantKey,
+    IdempotencyKey,
+    OverLimitError,
+    ShortageError,
+)
 from tollway.ledger.idempotency import KeptAnswer
-from tollway.store.database import Database, StoreError, Transaction
+from tollway.store.database import Database, Row, StoreError, StoreUnavailableError, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.ledger import idempotency_key
 
@@ -236,3 +243,49 @@ def test_a_function_that_does_it_wrong_turns_the_check_red(
     except (StoreError, asyncpg.IntegrityConstraintViolationError):
         return  # The database itself would not have it.
     assert run(alone, "two", openings, batches) != wrong
+
+
+class CutOff:
+    """A database that cannot be reached after the first statement."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self._times = count(1)
+
+    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
+        if next(self._times) > 1:
+            raise StoreUnavailableError("cut off")
+        return await self._inner.write_statement(query, **values)
+
+
+def test_what_was_committed_before_the_database_went_away_has_not_failed(store: Store) -> None:
+    """A key that occurs twice splits a batch into two statements."""
+    name = f"cut off {next(_runs)}"
+    spec = ChargeSpec(name, "credits", 0, "k1", None)
+    charges = [charge_of(spec, name, f"{name}.{number}") for number in range(3)]
+    results = store.do(
+        lambda database: post_waiting_for_locks(CutOff(database), charges)  # type: ignore[arg-type]
+    )
+    assert [type(results.get(position)) for position in range(3)] == [
+        type(None),
+        StoreUnavailableError,
+        StoreUnavailableError,
+    ]
+    kept = store.run(f"SELECT request_id FROM idempotency_key WHERE account_id = '{name}'")
+    assert kept == [(f"{name}.0",)]
+
+
+def test_an_act_beyond_the_limit_is_not_done(store: Store) -> None:
+    name, done = f"limited {next(_runs)}", []
+
+    async def act(_: Transaction, charge: Charge) -> ActResult:
+        done.append(charge.request_id)
+        return ActResult(b"{}", is_paid=True)
+
+    charges = [
+        Charge(name, "credits", 0, "waybills", f"{name}.{number}", "tok_x", 0, act, limit=1)
+        for number in range(2)
+    ]
+    results = store.do(lambda database: database.write(lambda tx: post_acts(tx, charges)))
+    assert isinstance(results[0], ActResult) and isinstance(results[1], OverLimitError)
+    assert done == [f"{name}.0"]

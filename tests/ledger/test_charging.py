@@ -2,114 +2,28 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
-from typing import Protocol, TypeVar
 
 import pytest
 
+from tests.ledger.charging_bench import Bench, OnBench
 from tests.support.stores import Store
 from tollway.ledger import charging, core_shortage
 from tollway.ledger.accounts import open_account
-from tollway.ledger.charges import Charge, IdempotencyKey, ShortageError
-from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.charges import IdempotencyKey, ShortageError
 from tollway.ledger.core_shortage import CoreShortage
-from tollway.ledger.entries import amount_left, newest_entries, top_up
+from tollway.ledger.entries import newest_entries, top_up
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import (
     Database,
-    Row,
     StoreBusyError,
     StoreDoubtError,
     StoreUnavailableError,
-    Transaction,
 )
-from tollway.store.query import Query
-from tollway.telemetry.metrics import Metrics
 
-T = TypeVar("T")
 RUNTIME = Runtime()
-Shortages = list[tuple[str, str, int]]
-
-
-class Gated:
-    """A database whose commits wait at a gate, are counted, and can be made to fail."""
-
-    def __init__(self, inner: Database) -> None:
-        self._inner = inner
-        self.is_shared = inner.is_shared
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.has_begun = asyncio.Event()
-        self.commits = 0
-        self.fails_with: Exception | None = None
-        # Set from the event loop, waited for in the thread that writes to a file.
-        self.slow_commit = threading.Event()
-        self.slow_commit.set()
-        self.has_worked = threading.Event()
-
-    async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
-        return await self.write(lambda transaction: transaction.fetch_all(query, **values))
-
-    async def write(
-        self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False
-    ) -> T:
-        self.commits += 1
-        self.has_begun.set()
-        await self.gate.wait()
-        error = self.fails_with
-
-        async def watched(transaction: Transaction) -> T:
-            result = await work(transaction)
-            self.has_worked.set()
-            if error is not None:
-                raise error  # After the work and before the commit.
-            if self.is_shared:
-                await asyncio.to_thread(self.slow_commit.wait)
-            else:
-                self.slow_commit.wait()
-            return result
-
-        return await self._inner.write(watched, may_be_lost=may_be_lost)
-
-
-class Bench:
-    """A batcher over one new account."""
-
-    def __init__(
-        self, database: Database, account_id: str, timeout_s: float = 10, wait_s: float = 0
-    ) -> None:
-        self.database = Gated(database)
-        self.account_id = account_id
-        self.shortages: Shortages = []
-        self.inner = database
-        self.late: asyncio.Future[object]
-        self._batcher = ChargeBatcher(
-            self.database,  # type: ignore[arg-type]
-            Metrics(),
-            timeout_s,
-            lambda *shortage: self.shortages.append(shortage),
-            wait_s=wait_s,
-        )
-
-    def settle(self, number: int, key: IdempotencyKey | None = None) -> asyncio.Future[object]:
-        charge = Charge(
-            *(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number),
-            idempotency_key=key,
-        )
-        return self._batcher.settle(charge)  # type: ignore[return-value]
-
-    async def left(self) -> int:
-        return await amount_left(self.inner, self.account_id, "credits")
-
-
-class OnBench(Protocol):
-    """Runs a test on a batcher that lets calls wait for so long, and batches for so long."""
-
-    def __call__(
-        self, test: Callable[[Bench], Awaitable[None]], *, timeout_s: float = 10, wait_s: float = 0
-    ) -> None: ...
 
 
 @pytest.fixture
@@ -159,6 +73,52 @@ def test_a_batch_that_waits_for_other_writers_takes_along_what_comes_meanwhile(
         await asyncio.gather(first, *others)
         assert bench.database.commits == 1
         assert await bench.left() == 36
+
+    on_bench(test)
+
+
+def test_an_error_after_a_charge_leaves_the_other_calls_of_its_batch_alone(
+    on_bench: OnBench,
+) -> None:
+    async def test(bench: Bench) -> None:
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context["exception"])
+        )
+        mistake = ValueError("a mistake")
+
+        def fail(_: object) -> None:
+            raise mistake
+
+        first, other = bench.settle(0), bench.settle(1)
+        first.add_done_callback(fail)
+        await other
+        assert reported == [mistake]
+        assert first.done() and await bench.left() == 98
+
+    on_bench(test)
+
+
+def test_a_task_that_is_cancelled_before_its_batch_begins_is_not_charged(
+    on_bench: OnBench,
+) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.gate.clear()
+        first = bench.settle(0)
+        await bench.database.has_begun.wait()
+
+        async def pay() -> object:
+            return await bench.settle(1)
+
+        gone = asyncio.create_task(pay())
+        await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        bench.database.gate.set()
+        await first
+        await bench.settle(2)
+        assert await bench.left() == 98
 
     on_bench(test)
 
@@ -287,6 +247,24 @@ def test_a_caller_that_has_gone_away_before_its_commit_is_not_charged(on_bench: 
         bench.database.gate.set()
         await asyncio.gather(first, stays)
         assert await bench.left() == 98
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("error", [None, StoreUnavailableError("disk full")])
+def test_one_that_goes_away_during_its_commit_changes_nothing_for_others(
+    on_bench: OnBench, error: Exception | None
+) -> None:
+    async def test(bench: Bench) -> None:
+        bench.database.fails_with = error
+        bench.database.gate.clear()
+        calls = [bench.settle(number) for number in range(102)]
+        await bench.database.has_begun.wait()
+        calls[101].cancel()
+        bench.database.gate.set()
+        ended = await asyncio.gather(*calls[:101], return_exceptions=True)
+        assert ended.count(None) == (100 if error is None else 0)
+        assert await bench.left() == (0 if error is None else 100)
 
     on_bench(test)
 

@@ -133,6 +133,28 @@ def test_what_a_balance_held_is_only_remembered_until_something_changed(
     store.do(work)
 
 
+@pytest.mark.postgresql
+def test_calls_of_one_moment_share_one_read_of_a_balance(
+    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        account = (await open_account(database, RUNTIME, new_name())).id
+        reads, fetch_one = [], database.fetch_one
+
+        async def counted(query: Query, **values: object) -> Row | None:
+            reads.append(values)
+            return await fetch_one(query, **values)
+
+        monkeypatch.setattr(database, "fetch_one", counted)
+        found = await asyncio.gather(*(directory.amount_left(account, "credits") for _ in "12345"))
+        assert (found, len(reads)) == ([0] * 5, 1)
+        await top_up(database, RUNTIME, account, "credits", 3)
+        assert await directory.amount_left(account, "credits") == 3
+
+    store.do(work)
+
+
 def test_an_operation_that_is_closed_or_priced_is_seen(store: Store) -> None:
     async def work(database: Database) -> None:
         directory = Directory(database, Versions(database))

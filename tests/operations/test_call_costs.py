@@ -41,11 +41,11 @@ pytestmark = pytest.mark.sqlite
 # that read, twice as many, because the demo data differs from day to day.
 FROM_ROWS = "product_analysis, not answered before"
 LIMITS = {
-    "product_analysis": (111, 20),
+    "product_analysis": (110, 20),
     FROM_ROWS: (246, 64),
-    "code 401": (40, 0),
-    "code 202": (55, 0),
-    "code 204": (62, 0),
+    "code 401": (36, 0),
+    "code 202": (49, 0),
+    "code 204": (57, 0),
     "coupon_claims": (152, 400),
     # SQLite joins the materials.
     "promotion_material": (148, 156),
@@ -135,6 +135,14 @@ class Request:
         """It was answered."""
 
 
+class Serving:
+    """A gateway that is not about to stop."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.begins = lambda: gateway.begin
+        self.send = gateway.send
+
+
 async def no_page(request: Request) -> None:
     raise AssertionError(request.scope)
 
@@ -161,7 +169,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory, today: date) -> dict[str, tu
     async def measure() -> dict[str, tuple[int, int]]:
         gateway = Gateway(settings, WorkerGroup(1, ""), 1, LogWriter(io.StringIO(), "test", 1))
         await gateway.start()
-        dispatcher = Dispatcher(gateway, asyncio.get_running_loop(), no_page)
+        dispatcher = Dispatcher(Serving(gateway), asyncio.get_running_loop(), no_page)
         reader: apsw.Connection = gateway._resources.database._reader.raw  # type: ignore[union-attr]
 
         async def costs_of(code: int, token: str, operation: Operation) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Bounded slots: which task gets one, in which order, and when the wait ends."""
+"""Bounded slots: which task gets one, in which order, and when the wait ends. And shared reads."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import column, func, literal, select
 
 from tests.support.stores import Store
-from tollway.store.concurrency import BoundedSlots
+from tollway.store.concurrency import BoundedSlots, NextFlights
 from tollway.store.database import StoreBusyError
 from tollway.store.query import Query
 from tollway.store.sqlite.database import SqliteDatabase
@@ -66,5 +66,49 @@ def test_a_long_read_of_a_file_is_not_waited_for_without_an_end(own_store: Store
             await database.fetch_long(LONG, "b")
         assert await first == [(5_000_000,)]
         await database.close()
+
+    asyncio.run(work())
+
+
+def test_tasks_share_the_next_attempt_and_never_one_that_began_before_they_asked() -> None:
+    async def work() -> None:
+        stored, begun, go_on = 0, asyncio.Event(), asyncio.Event()
+
+        async def read(_key: str) -> int:
+            seen = stored
+            begun.set()
+            await go_on.wait()
+            return seen
+
+        flights = NextFlights(read)
+        early = [asyncio.create_task(flights("a")) for _ in range(3)]
+        await begun.wait()
+        stored = 1
+        late = [asyncio.create_task(flights("a")) for _ in range(3)]
+        # A task that is cancelled takes nothing from the others.
+        late[0].cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await asyncio.gather(*early) == [0, 0, 0]
+        assert await asyncio.gather(*late[1:]) == [1, 1]
+
+    asyncio.run(work())
+
+
+def test_the_error_of_an_attempt_is_that_of_all_who_share_it_and_of_no_later_one() -> None:
+    async def work() -> None:
+        tries: list[str] = []
+
+        async def read(key: str) -> int:
+            tries.append(key)
+            if len(tries) == 1:
+                raise StoreBusyError("busy")
+            return 7
+
+        flights = NextFlights(read)
+        found = await asyncio.gather(flights("a"), flights("a"), return_exceptions=True)
+        assert [type(each) for each in found] == [StoreBusyError] * 2
+        assert await asyncio.gather(flights("a"), flights("b")) == [7, 7]
+        assert tries == ["a", "a", "b"]
 
     asyncio.run(work())

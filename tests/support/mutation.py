@@ -52,6 +52,7 @@ _ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
 _TESTS: dict[str, Sequence[Sequence[str]]] = {
     "ledger/charges.py": _ON_EMBEDDED,
     "ledger/charging.py": _ON_EMBEDDED,
+    "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py",)),
     "ledger/holds.py": (*_ON_EMBEDDED, _CALLS),

@@ -71,18 +71,20 @@ class Text:
         return Phrase(f"a text of {low} to {high} characters", f"{low} 到 {high} 个字符的字符串")
 
     def read(self, raw: object) -> str:
-        if isinstance(raw, int) and not isinstance(raw, bool):
-            raw = str(raw)
         if not isinstance(raw, str):
-            raise Unfit(_NOT_TEXT)
+            if not isinstance(raw, int) or isinstance(raw, bool):
+                raise Unfit(_NOT_TEXT)
+            raw = str(raw)
         if not self.keeps_spaces:
             raw = raw.strip()
         if not raw:
             raise Unfit(_EMPTY)
-        if "\0" in raw:
-            raise Unfit(_HAS_NUL)
-        if not raw.isascii() and _SURROGATE.search(raw):
-            raise Unfit(_NOT_UNICODE)
+        # Neither is printable, and nearly every text is.
+        if not raw.isprintable():
+            if "\0" in raw:
+                raise Unfit(_HAS_NUL)
+            if _SURROGATE.search(raw):
+                raise Unfit(_NOT_UNICODE)
         if not self.min_length <= len(raw) <= self.max_length:
             size = len(raw)
             raise Unfit(Phrase(f"it has {size} characters", f"长度为 {size} 个字符"))

@@ -388,12 +388,16 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault
     `data` is what the envelope carries besides: nothing, for every reason but one.
     """
 
+    # An exception with attributes of any name takes four times as long to make.
+    __slots__ = ("data", "reason", "values")
+
     def __init__(self, reason: Reason, *, data: object = None, **values: object) -> None:
-        # The attribute behind `name`, which is looked up in Python.
-        super().__init__(reason._name_)
         self.reason = reason
         self.data = data
         self.values = values
+
+    def __str__(self) -> str:
+        return self.reason.name
 
     def message(self, language: str) -> str:
         return self.reason.value.message.fill(language, self.values)

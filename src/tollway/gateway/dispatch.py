@@ -17,16 +17,21 @@ from granian._granian import CallbackScheduler
 
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Answer, Charging, Progress, answer_of
-from tollway.pipeline.http import messages
+
+# Begins a request; None if that is no call.
+Begin = Callable[[Scope, Receive], Progress | None]
 
 
 class Beginning(Protocol):
-    """An application that can answer without waiting."""
+    """An application that can answer without waiting. `begins` says how calls begin at this moment;
+    None if all requests are left to the server's own callback."""
 
-    def begin(self, scope: Scope, receive: Receive) -> Progress | None: ...
+    def begins(self) -> Begin | None: ...
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None: ...
 
+
+_TOGETHER_MAX = 32
 
 # The server's own object for a request: its scope, its protocol, and where errors go.
 Watcher = Any
@@ -46,6 +51,8 @@ class Dispatcher:
         self._other = other
         self._waiting: deque[Watcher] = deque()
         self._is_due = False
+        # Answers are sent together: each one alone would wake the thread that writes it.
+        self._answers: deque[tuple[Watcher, Answer]] = deque()
 
     def add(self, watcher: Watcher) -> None:
         """Called by a thread of the server."""
@@ -55,10 +62,21 @@ class Dispatcher:
             self._loop.call_soon_threadsafe(self._begin_all)
 
     def _begin_all(self) -> None:
-        waiting = self._waiting
+        waiting, answers, begin = self._waiting, self._answers, self._application.begins()
         try:
             for _ in range(len(waiting)):
-                self._begin(waiting.popleft())
+                watcher = waiting.popleft()
+                try:
+                    progress = begin and begin(watcher.scope, watcher.proto.receive)
+                    if type(progress) is Answer and progress.stream is None:
+                        answers.append((watcher, progress))
+                        if len(answers) >= _TOGETHER_MAX:
+                            self._send_all()
+                    else:
+                        self._go_on(watcher, progress)
+                except (Exception, asyncio.CancelledError) as error:
+                    watcher.err(error)
+            self._send_all()
         finally:
             # Before the last look: what is added after it is then due again.
             self._is_due = False
@@ -66,22 +84,34 @@ class Dispatcher:
                 self._is_due = True
                 self._loop.call_soon(self._begin_all)
 
-    def _begin(self, watcher: Watcher) -> None:
-        try:
-            self._go_on(watcher, self._application.begin(watcher.scope, watcher.proto.receive))
-        except (Exception, asyncio.CancelledError) as error:
-            watcher.err(error)
-
     def _charged(self, watcher: Watcher, charging: Charging, _: object) -> None:
         try:
-            self._go_on(watcher, charging.then())
+            progress = charging.then(charging.context)
+            if type(progress) is not Answer or progress.stream is not None:
+                self._go_on(watcher, progress)
+                return
         except (Exception, asyncio.CancelledError) as error:
             watcher.err(error)
+            return
+        if not self._answers:
+            self._loop.call_soon(self._send_all)
+        self._answers.append((watcher, progress))
+
+    def _send_all(self) -> None:
+        answers = self._answers
+        try:
+            while answers:
+                watcher, answer = answers.popleft()
+                try:
+                    _send(watcher.proto, answer)
+                except Exception as error:
+                    watcher.err(error)
+        finally:
+            if answers:
+                self._loop.call_soon(self._send_all)
 
     def _go_on(self, watcher: Watcher, progress: Progress | None) -> None:
-        if isinstance(progress, Answer) and progress.stream is None:
-            _send(watcher.proto, progress)
-        elif isinstance(progress, Charging):
+        if type(progress) is Charging:
             progress.charge.add_done_callback(partial(self._charged, watcher, progress))
         else:
             rest = self._other(watcher) if progress is None else self._finish(watcher, progress)
@@ -104,9 +134,9 @@ class Dispatcher:
 
 def _send(protocol: Any, answer: Answer) -> None:
     """The server takes a whole answer at once: what it returns need not be awaited."""
-    head, body = messages(answer)
-    protocol.send(head)
-    protocol.send(body)
+    send = protocol.send
+    send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+    send({"type": "http.response.body", "body": answer.body})
 
 
 def begin_without_tasks(application: Beginning) -> None:

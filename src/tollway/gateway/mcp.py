@@ -141,7 +141,7 @@ class AgentTools:
     async def _identify(self, request: Request) -> Call:
         """A call that has nothing but its caller."""
         call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), _no_body, time())
-        call.peer = request.scope["client"][0]
+        call.client = request.scope["client"]
         waiting = self._pipeline.authenticate(call)
         if waiting is not None:
             await waiting

@@ -58,13 +58,11 @@ class Application:
             send = _last_answer(send)
         return self._gateway(scope, receive, send)
 
-    def begin(self, scope: Scope, receive: Receive) -> Progress | None:
-        """Works on a call as far as it need not wait (`dispatch.py`). None for other requests, and
-        while the last answer of each connection closes it."""
+    def begins(self) -> Callable[[Scope, Receive], Progress | None] | None:
+        """How calls begin, which work as far as they need not wait (`dispatch.py`). None while the
+        last answer of each connection closes it."""
         assert self._gateway is not None
-        if self._worker_group.is_draining:
-            return None
-        return self._gateway.begin(scope, receive)
+        return None if self._worker_group.is_draining else self._gateway.begin
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
         assert self._gateway is not None

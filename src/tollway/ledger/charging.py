@@ -20,13 +20,12 @@ from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-import msgspec
-
 from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.ledger.core_shortage import CoreShortage
 from tollway.ledger.joint_acts import is_joint
+from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
@@ -45,17 +44,9 @@ _LOOK_S = 0.25
 # How much longer than its timeout a call waits for a batch that has begun.
 _LAST_WAIT_S = 2.0
 
-Answer = asyncio.Future[ActResult | None]
 # Begins a batch and posts its charges.
 Begin = Callable[[], Sequence[Charge]]
 Post = Callable[[Begin], Awaitable[ChargeResults]]
-
-
-class _Waiting(msgspec.Struct, frozen=True, gc=False):
-    charge: Charge
-    answer: Answer
-    since_s: float
-    is_patient: bool = True
 
 
 class _Batch:
@@ -63,7 +54,7 @@ class _Batch:
     waited for others that write: then `more` are the calls that have come since."""
 
     def __init__(
-        self, calls: list[_Waiting], more: Callable[[int], list[_Waiting]] = lambda _: []
+        self, calls: list[PendingCharge], more: Callable[[int], list[PendingCharge]] = lambda _: []
     ) -> None:
         self.calls = calls
         self._more = more
@@ -86,17 +77,17 @@ class _Batch:
                 self.calls = _in_time(self.calls, oldest_s)
                 return
         for waiting in self.calls:
-            if waiting.since_s < oldest_s - _LAST_WAIT_S and not waiting.answer.done():
-                waiting.answer.set_exception(StoreDoubtError("the charge takes too long"))
+            if waiting.since_s < oldest_s - _LAST_WAIT_S:
+                waiting.end(StoreDoubtError("the charge takes too long"))
 
 
-def _in_time(calls: list[_Waiting], oldest_s: float) -> list[_Waiting]:
+def _in_time(calls: list[PendingCharge], oldest_s: float) -> list[PendingCharge]:
     """The calls that have not waited too long; the others fail, and are not charged."""
     for waiting in calls:
-        if waiting.since_s < oldest_s and not waiting.answer.done():
-            waiting.answer.set_exception(StoreBusyError("waited too long to be charged"))
-    # A caller that has gone away (its future is cancelled) is not charged either.
-    return [waiting for waiting in calls if not waiting.answer.done()]
+        if waiting.since_s < oldest_s:
+            waiting.end(StoreBusyError("waited too long to be charged"))
+    # A caller that has gone away (its charge is cancelled) is not charged either.
+    return [waiting for waiting in calls if not waiting.done()]
 
 
 class ChargeBatcher:
@@ -132,7 +123,7 @@ class ChargeBatcher:
             post = post_charges if windows is None else partial(post_counted, windows)
             self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
 
-    def settle(self, charge: Charge) -> Answer:
+    def settle(self, charge: Charge) -> PendingCharge:
         """Done, with the result of its act, once the charge is durable.
 
         Raises ShortageError, DayCapError or OverLimitError if it was refused, AlreadyAnswered if
@@ -170,7 +161,7 @@ class _Queue:
         on_shortage: Callable[[str, str, int], None],
         post: Post,
         batch_max: int,
-        on_busy: Callable[[_Waiting], None] | None = None,
+        on_busy: Callable[[PendingCharge], None] | None = None,
         wait_s: float = 0.0,
         alone_max: int = _BATCH_MAX,
     ) -> None:
@@ -181,7 +172,7 @@ class _Queue:
         self._batch_max = batch_max
         self._alone_max = alone_max
         self._on_busy = on_busy or self.add
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[PendingCharge] = []
         # The event loop adds to the end of the list; who takes from its beginning holds this.
         self._taking = threading.Lock()
         self._posting = _Batch([])
@@ -194,12 +185,12 @@ class _Queue:
         self._running: asyncio.Task[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
 
-    def settle(self, charge: Charge) -> Answer:
-        answer: Answer = asyncio.get_running_loop().create_future()
-        self.add(_Waiting(charge, answer, monotonic()))
-        return answer
+    def settle(self, charge: Charge) -> PendingCharge:
+        waiting = PendingCharge(charge, monotonic())
+        self.add(waiting)
+        return waiting
 
-    def add(self, waiting: _Waiting) -> None:
+    def add(self, waiting: PendingCharge) -> None:
         self._waiting.append(waiting)
         if self._has_enough is not None and len(self._waiting) >= self._wanted:
             self._has_enough.set()
@@ -244,7 +235,7 @@ class _Queue:
                 await self._has_enough.wait()
         self._has_enough = None
 
-    def _take(self, taken: int) -> list[_Waiting]:
+    def _take(self, taken: int) -> list[PendingCharge]:
         """The calls that have waited longest, as many as a batch can have besides."""
         with self._taking:
             calls = self._waiting[: self._batch_max - taken]
@@ -253,7 +244,7 @@ class _Queue:
             del self._waiting[: len(calls)]
             return calls
 
-    def _with_few_alone(self, calls: list[_Waiting], taken: int) -> list[_Waiting]:
+    def _with_few_alone(self, calls: list[PendingCharge], taken: int) -> list[PendingCharge]:
         """The first of them, up to where those that are done alone are too many."""
         alone = taken
         for position, waiting in enumerate(calls):
@@ -263,11 +254,11 @@ class _Queue:
                     return calls[:position]
         return calls
 
-    def _take_more(self, taken: int) -> list[_Waiting]:
+    def _take_more(self, taken: int) -> list[PendingCharge]:
         # Not in the event loop: a call that waits too long is found by the next look.
-        return [waiting for waiting in self._take(taken) if not waiting.answer.done()]
+        return [waiting for waiting in self._take(taken) if not waiting.done()]
 
-    async def _post(self, calls: list[_Waiting]) -> None:
+    async def _post(self, calls: list[PendingCharge]) -> None:
         if not calls:
             return
         batch = self._posting = _Batch(calls, self._take_more)
@@ -276,35 +267,29 @@ class _Queue:
             results = await self._post_charges(batch.begin)
         except Exception as error:
             for waiting in batch.calls:
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(error)
+                waiting.end(error)
             return
         finally:
             ended_s = monotonic()
             self._waits_until_s = ended_s + min(self._wait_s, ended_s - began_s)
             self._metrics.settle_batch.observe(len(batch.calls))
         for position, waiting in enumerate(batch.calls):
-            self._finish(waiting, results.get(position))
+            result = results.get(position) if results else None
+            if result is None:
+                # Most of them: a plain charge that was posted.
+                waiting.end(None)
+            else:
+                self._finish(waiting, result)
 
-    def _finish(self, waiting: _Waiting, result: ActResult | Exception | None) -> None:
-        if result is None:
-            # Most of them: a plain charge that was posted.
-            if not waiting.answer.done():
-                waiting.answer.set_result(None)
-            return
+    def _finish(self, waiting: PendingCharge, result: ActResult | Exception) -> None:
         if isinstance(result, BusyError):
             self._on_busy(waiting)
             return
         if isinstance(result, OverLimitError) and waiting.is_patient:
-            again = msgspec.structs.replace(waiting, is_patient=False)
+            waiting.is_patient = False
             if result.wait_s <= _PATIENCE_S:
-                asyncio.get_running_loop().call_later(result.wait_s, self.add, again)
+                asyncio.get_running_loop().call_later(result.wait_s, self.add, waiting)
                 return
         if isinstance(result, ShortageError):
             self._on_shortage(waiting.charge.account_id, waiting.charge.unit, result.left)
-        if waiting.answer.done():
-            return
-        if isinstance(result, Exception):
-            waiting.answer.set_exception(result)
-        else:
-            waiting.answer.set_result(result)
+        waiting.end(result)

@@ -8,7 +8,8 @@ A cache that is out of date is replaced, not emptied: a row that was read before
 arrives after it goes to the old cache, which is no longer read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
@@ -21,7 +22,7 @@ from tollway.ledger.permissions import (
 )
 from tollway.ledger.token_limits import NO_LIMITS, DayCap, TokenLimits, check_cap
 from tollway.ledger.tokens import LIMIT_COLUMNS, limits_of
-from tollway.store.concurrency import run_at_once
+from tollway.store.concurrency import NextFlights, run_at_once
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.accounts import account
@@ -41,6 +42,13 @@ _FIND = Query(
 )
 
 
+class Rate(NamedTuple):
+    """How often a caller may call an operation in a second, and the key of the window for it."""
+
+    limit: int
+    key: tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A valid token and its account."""
@@ -52,6 +60,9 @@ class Caller:
     permissions: dict[str, Permission]
     # None for most tokens, which are not limited.
     limits: TokenLimits | None = None
+    # What the stages have worked out for each operation: it is valid for as long as all else here.
+    prices: dict[str, int] = field(default_factory=dict, compare=False)
+    rates: dict[str, Rate] = field(default_factory=dict, compare=False)
 
 
 class Directory:
@@ -70,6 +81,8 @@ class Directory:
         # Balances that were read, and the mark of all commits before that.
         self._read_amounts: dict[tuple[str, str], int] = {}
         self._read_mark: object = None
+        # The calls of a flood share their reads of a balance; an embedded database need not wait.
+        self._read_amount = NextFlights(self._amount_of) if database.is_shared else self._amount_of
         self.operation_states: dict[str, OperationState] = {}
 
     async def refresh(self) -> None:
@@ -141,12 +154,15 @@ class Directory:
         """What a balance holds, read from the database."""
         # Marked before the read: a commit in between is then noticed the next time.
         mark = self._database.change_mark()
-        left = await amount_left(self._database, account_id, unit)
+        left = await self._read_amount((account_id, unit))
         self.remember_amount(account_id, unit, left)
         if mark != self._read_mark or len(self._read_amounts) >= _CALLERS_MAX:
             self._read_amounts, self._read_mark = {}, mark
         self._read_amounts[account_id, unit] = left
         return left
+
+    async def _amount_of(self, key: tuple[str, str]) -> int:
+        return await amount_left(self._database, *key)
 
     def amount_at_once(self, account_id: str, unit: str) -> int | None:
         """What a balance holds, without waiting; None if the database is not embedded. It is not

@@ -89,7 +89,7 @@ _END = Query(
 
 async def reserve(
     transaction: Transaction, charge: Charge, hold_id: str, deadline_at_ms: int
-) -> Hold:
+) -> None:
     """Sets aside what a call owes; raises ShortageError if the balance does not cover it.
 
     An id that was held before, open or not, is not held again.
@@ -114,7 +114,6 @@ async def reserve(
         raise LedgerError(f"There was a hold {hold_id} before: a new one needs an id of its own.")
     if made.amount:
         await _set_aside(transaction, made)
-    return made
 
 
 async def lock_balance_of(transaction: Transaction, account_id: str, hold_id: str) -> None:

@@ -12,6 +12,7 @@ there were.
 import asyncio
 import logging
 from collections import Counter, deque
+from collections.abc import Callable
 from itertools import islice
 from math import inf
 from time import monotonic
@@ -103,6 +104,10 @@ _SWEEP = Query(
 OLD_REFUSED = Query(select(func.count()).select_from(refused_call).where(_is_old))
 
 
+# Account, operation, reason, and whether it is a test call.
+_KindKey = tuple[str, str, str, int]
+
+
 class _Kind:
     """The calls of one kind in this minute: how many have rows, the last of these, and how many
     more there were."""
@@ -127,28 +132,31 @@ class _Minute:
     """The kinds of calls that this minute has seen; the next minute begins with none."""
 
     def __init__(self) -> None:
-        self._number = 0
-        self._kinds: dict[tuple[str, str, str, int], _Kind] = {}
+        self._until_ms = 0
+        self._kinds: dict[_KindKey, _Kind] = {}
         self._of_account: Counter[str] = Counter()
 
-    def kind_of(self, call: RefusedCall) -> _Kind:
-        number = call.at_ms // _MINUTE_MS
+    def kind_of(self, at_ms: int, key: _KindKey) -> _Kind:
         # A slow call of the minute before counts in this one: it must not begin the counts again.
-        if number > self._number:
-            self._number, self._kinds, self._of_account = number, {}, Counter()
-        kind = (call.account_id, call.operation, call.reason, call.is_test)
-        return self._kinds.setdefault(kind, _Kind())
+        if at_ms >= self._until_ms:
+            self._until_ms = (at_ms // _MINUTE_MS + 1) * _MINUTE_MS
+            self._kinds, self._of_account = {}, Counter()
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _Kind()
+        return kind
 
-    def has_row(self, call: RefusedCall, kind: _Kind) -> bool:
-        """Whether the call gets a row; counts it if so."""
-        if kind.last is not None and call.reason not in _ALL_RECORDED:
-            if kind.rows >= _OF_REASON_MAX.get(call.reason, _OF_KIND_MAX):
-                return False
-            if self._of_account[call.account_id] >= _OF_ACCOUNT_MAX:
-                return False
-            self._of_account[call.account_id] += 1
+    def has_row(self, key: _KindKey, kind: _Kind) -> bool:
+        """Whether another call of a kind gets a row; counts it if so."""
+        if kind.last is not None:
+            account_id, _, reason, _ = key
+            if reason not in _ALL_RECORDED:
+                if kind.rows >= _OF_REASON_MAX.get(reason, _OF_KIND_MAX):
+                    return False
+                if self._of_account[account_id] >= _OF_ACCOUNT_MAX:
+                    return False
+                self._of_account[account_id] += 1
         kind.rows += 1
-        kind.last = call
         return True
 
 
@@ -170,12 +178,18 @@ class RefusedCallLog:
         self._running: asyncio.Task[None] | None = None
 
     def add(self, call: RefusedCall) -> None:
+        key = (call.account_id, call.operation, call.reason, call.is_test)
+        self.add_made(call.at_ms, key, lambda: call)
+
+    def add_made(self, at_ms: int, key: _KindKey, make: Callable[[], RefusedCall]) -> None:
+        """Adds a call, which is only made if it gets a row: of a flood, hardly any does."""
         if len(self._waiting) >= _WAITING_MAX:
             self._metrics.receipt_dropped("queue_full")
             return
-        kind = self._minute.kind_of(call)
-        if self._minute.has_row(call, kind):
-            self._waiting.append(call)
+        kind = self._minute.kind_of(at_ms, key)
+        if self._minute.has_row(key, kind):
+            kind.last = make()
+            self._waiting.append(kind.last)
         else:
             self._metrics.receipt_dropped("too_fast")
             kind.more += 1

@@ -10,6 +10,7 @@ from tollway.pipeline.call import Call, Side
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.versions import Versions
 
+_INVALID = Reason.CREDENTIAL_INVALID
 _KNOWN_MAX = 20_000
 # Any client can invent tokens that must be looked up. Known callers do not wait for these slots.
 _UNKNOWN_AT_ONCE = 2
@@ -42,13 +43,13 @@ class Authenticate:
         header = call.headers.get(b"authorization", b"")
         hashed = self._hashes.get(header) or _hash_of(header)
         if hashed is None:
-            raise Refusal(Reason.CREDENTIAL_INVALID)
-        if not self._versions.is_fresh and not self._directory.refresh_at_once():
+            raise Refusal(_INVALID)
+        if not self._versions.is_fresh() and not self._directory.refresh_at_once():
             return self._look_up(call, header, hashed)
         caller = self._directory.known_caller(hashed)
         if caller is None:
             if self._directory.is_ended(hashed):
-                raise Refusal(Reason.CREDENTIAL_INVALID)
+                raise Refusal(_INVALID)
             return self._look_up(call, header, hashed)
         self._enter(call, caller)
         return None
@@ -61,12 +62,12 @@ class Authenticate:
                 caller = await self._find(hashed)
         if caller is None and not self._directory.is_ended(hashed):
             self._hashes.pop(header, None)
-            raise Refusal(Reason.CREDENTIAL_INVALID)
+            raise Refusal(_INVALID)
         if len(self._hashes) >= _KNOWN_MAX:
             self._hashes.clear()
         self._hashes[header] = hashed
         if caller is None:
-            raise Refusal(Reason.CREDENTIAL_INVALID)
+            raise Refusal(_INVALID)
         self._enter(call, caller)
 
     async def _find(self, hashed: bytes) -> Caller | None:
@@ -77,12 +78,14 @@ class Authenticate:
 
     def _enter(self, call: Call, caller: Caller) -> None:
         if caller.expires_at_s is not None and caller.expires_at_s <= call.at_s:
-            raise Refusal(Reason.CREDENTIAL_INVALID)
+            raise Refusal(_INVALID)
         call.caller = caller
         call.side = self._sandbox if caller.is_test else self._live
         call.account_id = caller.account_id
         if caller.limits is not None:
-            address = client_address(call.peer, call.headers.get(b"x-forwarded-for"), self._proxies)
+            address = client_address(
+                call.client[0], call.headers.get(b"x-forwarded-for"), self._proxies
+            )
             if not caller.limits.allows_address(address):
                 raise Refusal(Reason.TOKEN_NOT_FROM_HERE, address=address)
         self._used_at_s[caller.token_id] = int(call.at_s)

@@ -1,10 +1,10 @@
 """One call, what the stages found out about it, and its answer."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from tollway.contract.operation import Operation, SandboxOutcome
 from tollway.ledger.charges import Act, GrantKey, IdempotencyKey
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
+from tollway.ledger.pending_charge import PendingCharge
 from tollway.operations.subject import Handler, Stream
 from tollway.store.database import Database
 from tollway.store.keys import KeyedSigner
@@ -62,8 +63,8 @@ class Call:
     language: str = "en"
     client_ids: ClientIds = NO_IDS
     operation_name: str = "none"
-    # Where the connection comes from: the client, or a proxy before it.
-    peer: str = ""
+    # The address and port that the connection comes from: the client's, or those of a proxy.
+    client: tuple[str, int] = ("", 0)
     account_id: str | None = None
     admission: Admission | None = None
     # What the throttle said to a call that it refused.
@@ -104,6 +105,7 @@ class Call:
         self.began_s = perf_counter()
 
 
+@final
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """What goes back to the caller."""
 
@@ -113,14 +115,16 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     stream: Stream | None = None
 
 
+@final
 class Charging(msgspec.Struct, frozen=True):
-    """A call that waits for nothing but its charge, and how it is answered then.
+    """A call that waits for nothing but its charge; then `then(context)` answers it.
 
     Most paid calls end so. A callback costs them a fifth of a task that waits.
     """
 
-    charge: asyncio.Future[Any]
-    then: Callable[[], "Answer | Coroutine[Any, Any, Answer]"]
+    charge: PendingCharge
+    then: Callable[[Any], "Answer | Coroutine[Any, Any, Answer]"]
+    context: object
 
 
 # What became of a call so far: its answer, or what it still waits for.
@@ -129,9 +133,11 @@ Progress = Answer | Charging | Coroutine[Any, Any, Answer]
 
 async def answer_of(progress: Progress) -> Answer:
     """The answer of a call, waited for if need be."""
-    if isinstance(progress, Charging):
-        await asyncio.wait((progress.charge,))
-        progress = progress.then()
+    if type(progress) is Charging:
+        with suppress(Exception):
+            # What was wrong is found by what comes then.
+            await progress.charge
+        progress = progress.then(progress.context)
     return progress if isinstance(progress, Answer) else await progress
 
 

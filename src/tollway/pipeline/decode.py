@@ -13,6 +13,7 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
+_QUERY = Encoding.QUERY
 _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024
 _KEPT_KINDS = {Choice, Code, Day, Moment, Seconds, Text, Whole}
@@ -36,7 +37,7 @@ class Decode:
         self._from_body = lru_cache(maxsize=4096)(self._decode_body)
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
-        if call.operation.encoding is not Encoding.QUERY:
+        if call.operation.encoding is not _QUERY:
             return self._read_body(call)
         # A long one is no usual query, and thousands of them would fill the memory.
         is_cached = len(call.query) <= _CACHED_QUERY_MAX

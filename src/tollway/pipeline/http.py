@@ -5,8 +5,7 @@ it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import Coroutine, Sequence
 from time import time
 from typing import Any
 
@@ -62,33 +61,36 @@ class Edge:
 
     def begin(self, scope: Scope, receive: Receive) -> Progress:
         """Works on a call as far as it need not wait for anything."""
-        headers = headers_by_name(scope["headers"])
-        refusal = improper_request(scope, headers)
-        if refusal is not None:
-            return self.refuse(scope, headers, refusal)
+        pairs = scope["headers"]
+        headers = dict(pairs)
+        if len(headers) < len(pairs) or not headers.get(b"host") or scope["method"] == "CONNECT":
+            # Rarely: most requests are proper at the first look.
+            headers = headers_by_name(pairs)
+            refusal = improper_request(scope, headers)
+            if refusal is not None:
+                return self.refuse(scope, headers, refusal)
         if b"content-length" in headers or b"transfer-encoding" in headers:
             body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
         else:
             body = NO_BODY
         progress = self._pipeline.run(self._call(scope, headers, body.read))
-        if isinstance(progress, Answer) and body.is_over:
+        if type(progress) is Answer and body.is_over:
             progress.headers.extend(self._common_headers)
             return progress
         client = scope["client"]
         self.in_hand.add(client)
-        if isinstance(progress, Charging) and body.is_over:
-            return Charging(progress.charge, partial(self._charged, client, progress.then))
+        if type(progress) is Charging and body.is_over:
+            return Charging(progress.charge, self._charged, (client, progress))
         return self._finish(client, progress, body)
 
-    def _charged(
-        self, client: Client, then: Callable[[], Answer | Coroutine[Any, Any, Answer]]
-    ) -> Answer | Coroutine[Any, Any, Answer]:
+    def _charged(self, context: tuple[Client, Charging]) -> Answer | Coroutine[Any, Any, Answer]:
+        client, inner = context
         try:
-            progress = then()
+            progress = inner.then(inner.context)
         except BaseException:
             self.in_hand.discard(client)
             raise
-        if not isinstance(progress, Answer):
+        if type(progress) is not Answer:
             return self._finish(client, progress, NO_BODY)
         self.in_hand.discard(client)
         progress.headers.extend(self._common_headers)
@@ -160,7 +162,7 @@ class Edge:
             read_body,
             at_s,
         )
-        call.peer = scope["client"][0]
+        call.client = scope["client"]
         accepted = headers.get(b"accept-language")
         if accepted is not None:
             call.language = preferred_language(accepted.decode("latin-1"))

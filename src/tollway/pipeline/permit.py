@@ -25,12 +25,9 @@ class Permit:
 
     def __call__(self, call: Call) -> Awaitable[None] | None:
         operation, caller = call.operation, call.caller
-        state = self._directory.operation_states.get(operation.charged_as)
-        if state is not None and state.is_closed:
-            raise Refusal(Reason.OPERATION_CLOSED)
-        price = self.price_of(caller, operation)
+        price = caller.prices.get(operation.name)
         if price is None:
-            raise Refusal(Reason.PERMISSION_MISSING)
+            price = caller.prices[operation.name] = self._find_price(caller, operation)
         call.price = price
         limits = caller.limits
         if limits is not None and not limits.allows(operation.charged_as):
@@ -47,6 +44,15 @@ class Permit:
         if left < price:
             raise ShortageError(left)
         return None
+
+    def _find_price(self, caller: Caller, operation: Operation) -> int:
+        state = self._directory.operation_states.get(operation.charged_as)
+        if state is not None and state.is_closed:
+            raise Refusal(Reason.OPERATION_CLOSED)
+        price = self.price_of(caller, operation)
+        if price is None:
+            raise Refusal(Reason.PERMISSION_MISSING)
+        return price
 
     def price_of(self, caller: Caller, operation: Operation) -> int | None:
         """What a call costs this caller; None if the account may not call the operation."""

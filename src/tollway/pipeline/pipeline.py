@@ -1,12 +1,11 @@
 """The stages of a call in their order, and how a call passes through them."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
+from types import FunctionType
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,6 +24,7 @@ from tollway.ledger.charge_transaction import AlreadyAnswered
 from tollway.ledger.charges import OverLimitError, ShortageError
 from tollway.ledger.directory import Directory
 from tollway.ledger.idempotency import KeptAnswer
+from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.refused_calls import RefusedCallLog
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import DayCapError
@@ -100,8 +100,13 @@ class _Route:
     def __init__(self, stages: tuple[Stage, ...], enveloper: Enveloper) -> None:
         self.stages = stages
         self.enveloper = enveloper
+        self.all = tuple(map(_method, stages))
         # The stages of a call that has none of these headers: the left-out ones would do nothing.
-        self.usual = tuple(each for each in stages if not isinstance(each, _FOR_HEADERS))
+        self.usual = tuple(
+            method
+            for stage, method in zip(stages, self.all, strict=True)
+            if not isinstance(stage, _FOR_HEADERS)
+        )
 
         # The same for a call whose stages are timed, if any of its kind is.
         self.timed: _Route | None = None
@@ -109,6 +114,11 @@ class _Route:
     def with_timing(self) -> "_Route":
         self.timed = _Route(tuple(map(_timed, self.stages)), self.enveloper)
         return self
+
+
+def _method(stage: Stage) -> Stage:
+    """The stage as a method, which is called in a third of the time."""
+    return stage if isinstance(stage, FunctionType) else stage.__call__
 
 
 def _timed(stage: Stage) -> Stage:
@@ -204,7 +214,7 @@ class Pipeline:
 
     def run(self, call: Call) -> Progress:
         """Passes a call through its stages, up to the first that must wait."""
-        route = self._route(call)
+        route = self._by_path.get(call.path) or self._other_route(call)
         if route.timed is not None and self._timings.is_due(call.at_s):
             return self._run_timed(call, route.timed)
         return self._pass(call, route)
@@ -231,22 +241,23 @@ class Pipeline:
         return await answer_of(self._pass(call, _Route((decode, *route.stages), route.enveloper)))
 
     def _pass(self, call: Call, route: _Route) -> Progress:
-        stages = iter(route.usual if _HEADERS.isdisjoint(call.headers) else route.stages)
+        stages = iter(route.usual if _HEADERS.isdisjoint(call.headers) else route.all)
         try:
             for stage in stages:
                 waiting = stage(call)
                 if waiting is not None:
-                    if stage is self._settle and isinstance(waiting, asyncio.Future):
-                        return Charging(waiting, partial(self._charged, call, route, waiting))
+                    if type(waiting) is PendingCharge and stage is route.all[-1]:
+                        return Charging(waiting, self._charged, (call, route, waiting))
                     return self._wait(call, route, stages, waiting)
         except Exception as error:
             return self._fail(call, route, error)
         return route.enveloper.success(call)
 
     def _charged(
-        self, call: Call, route: _Route, charge: asyncio.Future[object]
+        self, context: tuple[Call, _Route, PendingCharge]
     ) -> Answer | Coroutine[Any, Any, Answer]:
         """The rest of a call whose last stage was to charge it."""
+        call, route, charge = context
         try:
             charge.result()
         except Exception as error:
@@ -294,10 +305,7 @@ class Pipeline:
         answer = self._to_operation.enveloper.failure(call, refusal)
         return replace(answer, status=refusal.reason.value.status)
 
-    def _route(self, call: Call) -> _Route:
-        route = self._by_path.get(call.path)
-        if route is not None:
-            return route
+    def _other_route(self, call: Call) -> _Route:
         if call.path.startswith(RECEIPTS_PATH):
             return self._to_receipt
         return self._to_account if call.path.startswith(ACCOUNT_PATH) else self._to_operation

@@ -1,5 +1,7 @@
 """The stages of a request for a receipt, and the recording of calls that are not charged."""
 
+from functools import partial
+
 from tollway.contract.envelope import encode_data
 from tollway.contract.reasons import Reason, Refusal
 from tollway.contract.receipt import RECEIPTS_NAME, RECEIPTS_PATH, FreeReason
@@ -54,20 +56,24 @@ class RefusedCallRecorder:
         self._refused_calls = refused_calls
 
     def __call__(self, call: Call, code: int, reason: str) -> None:
-        caller = call.caller
-        self._refused_calls.add(
-            RefusedCall(
-                caller.account_id,
-                call.request_id,
-                int(call.at_s * 1000),
-                call.operation_name,
-                code,
-                reason if code else _why_not(call),
-                call.replay_of,
-                call.client_ids.request_id or None,
-                int(caller.is_test),
-            )
-        )
+        caller, at_ms = call.caller, int(call.at_s * 1000)
+        cause = reason if code else _why_not(call)
+        key = (caller.account_id, call.operation_name, cause, int(caller.is_test))
+        self._refused_calls.add_made(at_ms, key, partial(_refused, call, at_ms, code, cause))
+
+
+def _refused(call: Call, at_ms: int, code: int, reason: str) -> RefusedCall:
+    return RefusedCall(
+        call.caller.account_id,
+        call.request_id,
+        at_ms,
+        call.operation_name,
+        code,
+        reason,
+        call.replay_of,
+        call.client_ids.request_id or None,
+        int(call.caller.is_test),
+    )
 
 
 def _why_not(call: Call) -> str:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.directory import Caller
+from tollway.ledger.directory import Caller, Rate
 from tollway.pipeline.call import Admission, Call
 
 _SECOND_NS = 1_000_000_000
+_THROTTLED = Reason.THROTTLED
 
 
 class SlidingSecond:
@@ -90,17 +91,17 @@ class Throttle:
         self._full_until_ns: dict[object, int] = {}
 
     def __call__(self, call: Call) -> None:
-        limit, key = self._limit(call.caller, call.operation_name), _key(call)
+        limit, key = self._rate(call.caller, call.operation_name)
         if not self._full_until_ns or not self._is_full(key):
             call.admission = self._windows.admit(key, limit)
         if call.admission is None:
             call.left = Admission(limit, 0)
-            raise Refusal(Reason.THROTTLED, limit=limit)
+            raise Refusal(_THROTTLED, limit=limit)
 
     def take_back(self, call: Call, until_ns: int) -> Refusal:
         """Refuses a call that was admitted here, because all nodes together admitted enough. Until
         the limit can have a free slot again, other calls are refused here."""
-        key = _key(call)
+        limit, key = self._rate(call.caller, call.operation_name)
         call.admission = None
         self._windows.take_back(key)
         # At the end, so that the expired ones come first.
@@ -109,7 +110,7 @@ class Throttle:
         for oldest in list(self._full_until_ns):
             if self._is_full(oldest):
                 break
-        return Refusal(Reason.THROTTLED, limit=self._limit(call.caller, call.operation_name))
+        return Refusal(_THROTTLED, limit=limit)
 
     def left_for(self, call: Call) -> Admission:
         """What is left of the limit, for a call that was refused before it was admitted."""
@@ -117,7 +118,7 @@ class Throttle:
 
     def left(self, caller: Caller, operation_name: str) -> Admission:
         """What is left of an account's limit for an operation."""
-        limit, key = self._limit(caller, operation_name), (caller.account_id, operation_name)
+        limit, key = self._rate(caller, operation_name)
         return Admission(limit, 0 if self._is_full(key) else self._windows.remaining(key, limit))
 
     def _is_full(self, key: object) -> bool:
@@ -129,10 +130,10 @@ class Throttle:
         del self._full_until_ns[key]
         return False
 
-    def _limit(self, caller: Caller, operation_name: str) -> int:
-        permission = caller.permissions.get(operation_name)
-        return (permission and permission.rate_limit) or self._default_limit
-
-
-def _key(call: Call) -> object:
-    return call.account_id, call.operation_name
+    def _rate(self, caller: Caller, operation_name: str) -> Rate:
+        rate = caller.rates.get(operation_name)
+        if rate is None:
+            permission = caller.permissions.get(operation_name)
+            limit = (permission and permission.rate_limit) or self._default_limit
+            rate = caller.rates[operation_name] = Rate(limit, (caller.account_id, operation_name))
+        return rate

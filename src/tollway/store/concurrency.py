@@ -1,5 +1,5 @@
-"""Limits on what runs at once: slots with a bounded wait, and single flights. And async work that
-need not wait, run without a task."""
+"""Limits on what runs at once: slots with a bounded wait, and flights that are shared. And async
+work that need not wait, run without a task."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -58,6 +58,7 @@ class BoundedSlots:
             yield
 
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -74,6 +75,34 @@ class SingleFlight(Generic[T]):
             self._under_way = asyncio.ensure_future(self._attempt())
         # Shielded: a cancelled task must not end it for the others.
         return await asyncio.shield(self._under_way)
+
+
+class NextFlights(Generic[K, T]):
+    """Attempts by key, one of each key at a time. A task gets the result of the next attempt that
+    begins, and shares it with all that ask before it begins: so nothing that was read before a task
+    asked is given to it."""
+
+    def __init__(self, attempt: Callable[[K], Awaitable[T]]) -> None:
+        self._attempt = attempt
+        self._next: dict[K, asyncio.Task[T]] = {}
+        self._under_way: dict[K, asyncio.Task[T]] = {}
+
+    async def __call__(self, key: K) -> T:
+        following = self._next.get(key)
+        if following is None:
+            following = self._next[key] = asyncio.create_task(self._fly(key))
+        # Shielded: a cancelled task must not end it for the others.
+        return await asyncio.shield(following)
+
+    async def _fly(self, key: K) -> T:
+        under_way = self._under_way.get(key)
+        if under_way is not None:
+            await asyncio.wait((under_way,))
+        self._under_way[key] = self._next.pop(key)
+        try:
+            return await self._attempt(key)
+        finally:
+            del self._under_way[key]
 
 
 def run_at_once(work: Awaitable[T]) -> T:

@@ -45,7 +45,6 @@ class Versions:
         self.directory = -1
         self.figures = -1
 
-    @property
     def is_fresh(self) -> bool:
         return self._database.change_mark() == self._mark
 

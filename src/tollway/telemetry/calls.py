@@ -10,11 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-import msgspec
-
 from tollway.telemetry.logs import LogWriter
 from tollway.telemetry.metrics import Metrics
-from tollway.telemetry.requests import NO_IDS, ClientIds
+from tollway.telemetry.requests import NO_IDS, CallRecord, ClientIds
 
 _REPORT_AFTER_S = 0.05
 _TOGETHER_MAX = 64
@@ -26,20 +24,6 @@ _LOGGED: dict[str, Callable[[int], bool]] = {
     "failures": bool,
     "none": lambda _: False,
 }
-
-
-class CallRecord(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of one call: no token, no parameters, no content."""
-
-    at_s: float
-    request_id: str
-    operation: str
-    account_id: str | None
-    code: int
-    reason: str
-    charged: int
-    elapsed_s: float
-    client: ClientIds
 
 
 class CallRecorder:
@@ -77,27 +61,24 @@ class CallRecorder:
 
     def _count(self) -> None:
         waiting, self._waiting = self._waiting, []
-        answered, is_logged, origin = self._metrics.answered, self._is_logged, self._log.origin
-        for record in waiting:
-            answered(record.operation, record.code, record.reason, record.elapsed_s)
-        self._lines += [_line(record, origin) for record in waiting if is_logged(record.code)]
+        is_logged, origin = self._is_logged, self._log.origin
+        self._metrics.answered(waiting)
+        self._lines += [_line(record, origin) for record in waiting if is_logged(record[4])]
 
 
 def _line(record: CallRecord, origin: str) -> str:
     """The record as JSON. Every value is of our own making (ids, names from our tables, numbers),
     or a client's id that is well-formed, so there is nothing to escape."""
-    whole_s = int(record.at_s)
-    who = _who(record.operation, record.account_id, record.code, record.reason, record.charged)
+    at_s, request_id, operation, account_id, code, reason, charged, elapsed_s, client = record
+    who = _who(operation, account_id, code, reason, charged)
     return (
-        f'{{"at":"{_second(whole_s)}.{int((record.at_s - whole_s) * 1000):03d}Z",'
-        f'"event":"tollway.call",{origin},"request_id":"{record.request_id}",{who},'
-        f'"msec":{record.elapsed_s * 1000:.3f}{_client(record.client)}}}\n'
+        f'{{"at":"{_millisecond(int(at_s * 1000))}","event":"tollway.call",{origin},'
+        f'"request_id":"{request_id}",{who},"msec":{elapsed_s * 1000:.3f}'
+        f"{'' if client is NO_IDS else _client(client)}}}\n"
     )
 
 
 def _client(client: ClientIds) -> str:
-    if client is NO_IDS:
-        return ""
     request_id, traceparent = client.request_id, client.traceparent
     return (f',"client_request_id":"{request_id}"' if request_id else "") + (
         f',"traceparent":"{traceparent}"' if traceparent else ""
@@ -111,6 +92,12 @@ def _who(operation: str, account_id: str | None, code: int, reason: str, charged
         f'"operation":"{operation}","account":{account},"code":{code},'
         f'"reason":"{reason}","charged":{charged}'
     )
+
+
+@lru_cache(maxsize=64)
+def _millisecond(at_ms: int) -> str:
+    at_s, ms = divmod(at_ms, 1000)
+    return f"{_second(at_s)}.{ms:03d}Z"
 
 
 @lru_cache(maxsize=4)

@@ -18,6 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from tollway.telemetry.levels import Levels
+from tollway.telemetry.requests import CallRecord
 
 _LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0)
 _BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -75,11 +76,13 @@ class Metrics(Collector):
         self.levels = Levels()
         self.registry.register(self.levels)
 
-    def answered(self, operation: str, code: int, reason: str, elapsed_s: float) -> None:
-        self._calls[operation, code, reason] += 1
-        latency = self._latencies[operation]
-        latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
-        latency.sum_s += elapsed_s
+    def answered(self, records: Iterable[CallRecord]) -> None:
+        calls, latencies = self._calls, self._latencies
+        for _, _, operation, _, code, reason, _, elapsed_s, _ in records:
+            calls[operation, code, reason] += 1
+            latency = latencies[operation]
+            latency.counts[bisect_left(_LATENCY_BUCKETS_S, elapsed_s)] += 1
+            latency.sum_s += elapsed_s
 
     def wrote(self, elapsed_s: float) -> None:
         self.database_write_s.observe(elapsed_s)

@@ -34,12 +34,14 @@ def new_request_id(at_s: float) -> str:
         digits = _digits.pop()
     except IndexError:
         digits = _draw()
-    return f"{int(at_s * 1_000_000):013x}{digits}"
+    return hex(_TIME_BASE + int(at_s * 1_000_000))[3:] + digits
 
 
 # Random digits for the next ids: one read of the system for many costs less than a read for each.
 _digits: list[str] = []
 _DIGITS, _DRAWN_AT_ONCE = 13, 512
+# One digit more than the time has: so it keeps the zeros that it begins with.
+_TIME_BASE = 16**13
 # A child must not have the ids of its parent.
 os.register_at_fork(after_in_child=_digits.clear)
 
@@ -58,6 +60,11 @@ class ClientIds(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_IDS = ClientIds()
+
+# The outcome of one call: no token, no parameters, no content. When it came, its id, operation and
+# account, its code and reason, what it was charged, how long it took, the client's own ids. A plain
+# tuple, since every call leaves one.
+CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds]
 
 
 def read_client_ids(headers: Mapping[bytes, bytes]) -> ClientIds:

@@ -1,6 +1,7 @@
 """Waybill issuing: its request, its response, and its descriptor."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -152,8 +153,13 @@ def doubtful_fields(
     return [f"{party}_{part}" for party in parties for part in _place(request, party).doubtful]
 
 
+_PARTS_OF = {
+    party: attrgetter(*(f"{party}_{part}" for part in _LEVELS)) for party in ("receiver", "sender")
+}
+
+
 def _place(request: msgspec.Struct, party: str) -> Finding:
-    return find_place(*(getattr(request, f"{party}_{part}") for part in _LEVELS))
+    return find_place(*_PARTS_OF[party](request))
 
 
 WAYBILLS = Operation(

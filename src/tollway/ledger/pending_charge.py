@@ -1,0 +1,80 @@
+"""A charge on its way: what its call waits for."""
+
+import asyncio
+from collections.abc import Callable, Generator
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from tollway.ledger.charges import ActResult, Charge
+
+
+class PendingCharge(msgspec.Struct, eq=False):
+    """A charge that waits to be posted: a future in all that is used of one, at a fifth of its
+    cost. Its callback, of which it has one, runs at once."""
+
+    charge: Charge
+    since_s: float
+    is_patient: bool = True
+    _is_done: bool = False
+    _outcome: ActResult | BaseException | None = None
+    _trace: TracebackType | None = None
+    _callback: Callable[["PendingCharge"], object] | None = None
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def result(self) -> ActResult | None:
+        assert self._is_done
+        if isinstance(self._outcome, BaseException):
+            # All calls of a batch may share one error, and each would lengthen its trace.
+            raise self._outcome.with_traceback(self._trace)
+        return self._outcome
+
+    def add_done_callback(self, callback: Callable[["PendingCharge"], object]) -> None:
+        assert self._callback is None
+        if self._is_done:
+            self._call_back(callback)
+        else:
+            self._callback = callback
+
+    def end(self, outcome: ActResult | BaseException | None) -> None:
+        """Ends the wait, unless it has ended."""
+        if self._is_done:
+            return
+        self._is_done, self._outcome = True, outcome
+        if isinstance(outcome, BaseException):
+            self._trace = outcome.__traceback__
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            self._call_back(callback)
+
+    def cancel(self) -> None:
+        """The caller has gone away: it is not charged, unless its batch has begun."""
+        self.end(asyncio.CancelledError())
+
+    def _call_back(self, callback: Callable[["PendingCharge"], object]) -> None:
+        try:
+            callback(self)
+        except Exception as error:
+            # The other calls of a batch have to be answered.
+            context = {"message": "an error after a charge", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+    def __await__(self) -> Generator[Any, None, ActResult | None]:
+        if not self._is_done:
+            waiter = asyncio.get_running_loop().create_future()
+            self.add_done_callback(partial(_wake, waiter))
+            try:
+                yield from waiter
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        return self.result()
+
+
+def _wake(waiter: asyncio.Future[None], _: PendingCharge) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,96 @@
+"""How many statements a batch of waybills takes: as many for sixty as for two."""
+
+from typing import Any
+
+from tests.support.ledger import RUNTIME
+from tests.support.stores import Store
+from tests.support.waybills import PRICE, load_numbers, new_carrier, new_customer, request
+from tollway.carriers.connectors.http_exchange import open_client
+from tollway.carriers.connectors.remotes import Remotes
+from tollway.carriers.pools import take_numbers
+from tollway.carriers.reconciling import Reconciler
+from tollway.carriers.vault import load_vault
+from tollway.contract.decoding import Decoder
+from tollway.contract.operation import CallInfo
+from tollway.ledger.charge_postgresql import post_acts
+from tollway.ledger.charge_transaction import ChargeResults, post_charges
+from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey
+from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
+from tollway.operations.waybills.operation import WaybillRequest
+from tollway.operations.waybills.remote_issue import RemoteIssuer
+from tollway.store.database import Transaction
+from tollway.store.open import OpenDatabase, key_path
+
+STATEMENTS_MAX = 14
+WAYBILLS_MADE = 60
+
+
+class Counting:
+    """A transaction that counts what it is asked to run; the two ends of a savepoint are one."""
+
+    def __init__(self, inner: Transaction) -> None:
+        self.is_shared = inner.is_shared
+        self._inner = inner
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.count += 1
+        return getattr(self._inner, name)
+
+
+def post(
+    store: Store, owners: list[str], key: IdempotencyKey | None = None
+) -> tuple[int, ChargeResults]:
+    """The statements of a batch, one waybill for each of these shops, and its results."""
+    customer, wp_code = new_customer(store), new_carrier(store, 2 * WAYBILLS_MADE)
+    # Some shops have a pool of their own.
+    for nth, owner_id in enumerate(owners[:5]):
+        load_numbers(store, wp_code, [f"YT9{nth:012d}"], owner_id)
+
+    async def work(database: OpenDatabase) -> tuple[int, ChargeResults]:
+        vault, remotes = load_vault(key_path(store.url, store.key_file)), Remotes(open_client())
+        issuer = RemoteIssuer(
+            remotes, Reconciler(database, remotes, vault, RUNTIME), vault, RUNTIME
+        )
+        handler = WaybillHandler(
+            ShopCodes(database), issuer, vault, RUNTIME, "http://t", take_numbers
+        )
+        charges = []
+        for nth, owner_id in enumerate(owners):
+            sent = Decoder(WaybillRequest).decode(request(wp_code, owner_id=owner_id))
+            act = await handler(sent, CallInfo(customer.account_id, PRICE))
+            request_id = f"{wp_code}.{store.url[-4:]}.{nth}"
+            grant = GrantKey("shop", owner_id, "consent")
+            charges.append(
+                Charge(
+                    *(customer.account_id, "credits", PRICE, "waybills", request_id, "tok", 0),
+                    *(act, grant, key),
+                    limit=1000 if database.is_shared else None,
+                )
+            )
+
+        async def counted(transaction: Transaction) -> tuple[int, ChargeResults]:
+            counting: Any = Counting(transaction)
+            poster = post_acts if transaction.is_shared else post_charges
+            results = await poster(counting, charges)
+            return counting.count, results
+
+        return await database.write(counted)
+
+    return store.do(work)
+
+
+def test_sixty_waybills_of_sixty_shops_take_as_many_statements_as_two(store: Store) -> None:
+    few, _ = post(store, ["shop-0", "shop-1"])
+    many, results = post(store, [f"shop-{nth}" for nth in range(WAYBILLS_MADE)])
+    assert len(results) == WAYBILLS_MADE
+    assert all(isinstance(each, ActResult) and each.is_paid for each in results.values())
+    # Those without a pool of their own need a second look, at the shared one.
+    assert few <= many <= min(few + 2, STATEMENTS_MAX)
+
+
+def test_control_those_that_are_done_alone_take_several_each(store: Store) -> None:
+    key = IdempotencyKey("key", b"f", lambda _: True, lambda data: data, None)
+    many, results = post(store, ["shop-0"], key)
+    # One is enough to take nearly as many as a whole batch.
+    assert len(results) == 1 and many > STATEMENTS_MAX / 2
