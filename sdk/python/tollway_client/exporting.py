@@ -52,7 +52,9 @@ def _parquet(records: Iterator[Any], path: Path, kind: type) -> int:
         pyarrow = import_module("pyarrow")
         parquet = import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise ValueError("Parquet needs the package pyarrow: install it, or use .csv.") from None
+        raise ValueError(
+            "Parquet needs the package pyarrow: install tollway-client[parquet], or use .csv."
+        ) from None
     count, schema = 0, _schema(pyarrow, kind)
     with parquet.ParquetWriter(path, schema) as writer:
         while rows := [asdict(record) for record in islice(records, _ROWS_AT_ONCE)]:
