@@ -1,9 +1,11 @@
 """Acts that are done together: each is there with its charge or not at all, as if it were alone."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.ledger.charging_bench import Bench
 from tests.ledger.test_acts import DO, Outcome, act, is_done
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
@@ -112,9 +114,9 @@ def _limited(account: str, together: Together, name: str, limit: int) -> Charge:
 
 @pytest.mark.postgresql
 def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
-    names, group = [new_name() for _ in range(6)], Group(left_out=())
+    names, group = [new_name() for _ in range(6)], Group()
 
     async def work(database: Database) -> list[object]:
         account = (await open_account(database, RUNTIME, names[0])).id
@@ -132,7 +134,7 @@ def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
 
 @pytest.mark.postgresql
 def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     names = [new_name() for _ in range(4)]
     group = Group(left_out=names[3:])
@@ -145,4 +147,27 @@ def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
         return [results[nth] for nth in range(len(names))]
 
     assert all(isinstance(each, ActResult) for each in store.do(work))
+    assert all(is_done(store, name) for name in names)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_a_batch_of_many_takes_along_one_that_is_done_alone(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group = [new_name() for _ in range(21)], Group()
+
+    async def work(database: Database) -> None:
+        account = (await open_account(database, RUNTIME, names[0])).id
+        await top_up(database, RUNTIME, account, "credits", 100)
+        bench = Bench(database, account)
+        bench.database.gate.clear()
+        calls = [bench.settle(nth, act=group.act(names[nth])) for nth in range(20)]
+        await bench.database.has_begun.wait()
+        calls.append(bench.settle(20, act=act(names[20])))
+        bench.database.gate.set()
+        await asyncio.gather(*calls)
+        assert (bench.database.commits, await bench.left()) == (1, 79)
+
+    store.do(work)
+    assert group.sizes == [20]
     assert all(is_done(store, name) for name in names)

@@ -47,15 +47,15 @@ _LAST_WAIT_S = 2.0
 # Begins a batch and posts its charges.
 Begin = Callable[[], Sequence[Charge]]
 Post = Callable[[Begin], Awaitable[ChargeResults]]
+# The calls that have come since, as many as a batch can have besides those that it has.
+TakeMore = Callable[[Sequence[PendingCharge]], list[PendingCharge]]
 
 
 class _Batch:
     """Calls whose charges are posted together. It begins in whichever thread writes, and may have
     waited for others that write: then `more` are the calls that have come since."""
 
-    def __init__(
-        self, calls: list[PendingCharge], more: Callable[[int], list[PendingCharge]] = lambda _: []
-    ) -> None:
+    def __init__(self, calls: list[PendingCharge], more: TakeMore = lambda _: []) -> None:
         self.calls = calls
         self._more = more
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class _Batch:
         again, with the same."""
         with self._lock:
             if not self._has_begun:
-                self.calls = [*self.calls, *self._more(len(self.calls))]
+                self.calls = [*self.calls, *self._more(self.calls)]
                 self._has_begun = True
             return [waiting.charge for waiting in self.calls]
 
@@ -216,7 +216,7 @@ class _Queue:
             while self._waiting:
                 if self._wait_s:
                     await self._gather()
-                calls = self._take(0)
+                calls = self._take(())
                 await self._post(_in_time(calls, monotonic() - self._timeout_s))
         finally:
             self._running = None
@@ -235,18 +235,20 @@ class _Queue:
                 await self._has_enough.wait()
         self._has_enough = None
 
-    def _take(self, taken: int) -> list[PendingCharge]:
+    def _take(self, taken: Sequence[PendingCharge]) -> list[PendingCharge]:
         """The calls that have waited longest, as many as a batch can have besides."""
         with self._taking:
-            calls = self._waiting[: self._batch_max - taken]
-            if self._alone_max < len(calls) + taken:
+            calls = self._waiting[: self._batch_max - len(taken)]
+            if self._alone_max < len(calls) + len(taken):
                 calls = self._with_few_alone(calls, taken)
             del self._waiting[: len(calls)]
             return calls
 
-    def _with_few_alone(self, calls: list[PendingCharge], taken: int) -> list[PendingCharge]:
+    def _with_few_alone(
+        self, calls: list[PendingCharge], taken: Sequence[PendingCharge]
+    ) -> list[PendingCharge]:
         """The first of them, up to where those that are done alone are too many."""
-        alone = taken
+        alone = sum(not is_joint(waiting.charge) for waiting in taken)
         for position, waiting in enumerate(calls):
             if not is_joint(waiting.charge):
                 alone += 1
@@ -254,7 +256,7 @@ class _Queue:
                     return calls[:position]
         return calls
 
-    def _take_more(self, taken: int) -> list[PendingCharge]:
+    def _take_more(self, taken: Sequence[PendingCharge]) -> list[PendingCharge]:
         # Not in the event loop: a call that waits too long is found by the next look.
         return [waiting for waiting in self._take(taken) if not waiting.done()]
 
