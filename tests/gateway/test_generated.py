@@ -34,6 +34,15 @@ def test_requests_of_the_description(campaign: Campaign) -> None:
     campaign.assert_only_successes_were_charged()
 
 
+def test_requests_of_the_description_with_mapped_statuses(own_store: Store) -> None:
+    gateway = Gateway(own_store, http_status="mapped")
+    campaign = Campaign(gateway, own_store, mapped=True)
+    run(30, described_cases(gateway), campaign.send_described)
+    campaign.assert_only_successes_were_charged()
+    campaign.close()
+    assert gateway.stop() == 0
+
+
 WRONG = {
     "a server error": Answered(500, {}, b""),
     "an envelope of code 200": Answered(

@@ -86,10 +86,9 @@ class Store:
     def run_unchecked(self, statement: str) -> None:
         """Runs a statement that what is checked of every row would refuse."""
         if self.is_shared:
-            for table, check in run_on(self.url, _CHECKS):
-                run_on(self.url, f"ALTER TABLE {table} DROP CONSTRAINT {check}")
-            for each in statement.split(";"):
-                run_on(self.url, each)
+            checks = run_on(self.url, _CHECKS)
+            unchecked = [f"ALTER TABLE {table} DROP CONSTRAINT {check}" for table, check in checks]
+            run_on(self.url, *unchecked, *statement.split(";"))
             return
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(_PATIENCE_MS)
@@ -100,12 +99,11 @@ class Store:
     def content(self) -> bytes:
         """All that is kept, as it is kept; where that is not in reach, every row."""
         if self.is_shared:
-            names = [name for (name,) in run_on(self.url, _TABLES)]
-            return "\n".join(
-                text
-                for name in names
-                for (text,) in run_on(self.url, f"SELECT row_to_json(t)::text FROM {name} t")
-            ).encode()
+            every_row = " UNION ALL ".join(
+                f"SELECT row_to_json(t)::text FROM {name} t"
+                for (name,) in run_on(self.url, _TABLES)
+            )
+            return "\n".join(text for (text,) in run_on(self.url, every_row)).encode()
         return b"".join(path.read_bytes() for path in self.path.parent.glob(f"{self.path.name}*"))
 
     @contextmanager

@@ -22,6 +22,10 @@ from tollway.store.schema.consent import receiver_erasure
 ACT = "shop erase-receivers"
 
 
+class ErasureUnderWayError(LedgerError):
+    """The erasure before has not ended."""
+
+
 class Erasure(msgspec.Struct, frozen=True):
     """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
     it is how many waybills a carrier still needs."""
@@ -78,7 +82,7 @@ async def ask_erasure(database: Database, runtime: Runtime, shop_id: str) -> Era
         await transaction.lock_names([f"erasure of {shop_id}"])
         before = await find_erasure(transaction, shop_id)
         if before is not None and before.finished_at_s is None:
-            raise LedgerError(f"The receivers of shop {shop_id} are being erased already.")
+            raise ErasureUnderWayError(f"The receivers of shop {shop_id} are being erased already.")
         await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
         await record_act(transaction, runtime, ACT, f"shop {shop_id}")
 
