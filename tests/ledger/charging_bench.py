@@ -80,8 +80,7 @@ class Bench:
         self, number: int, key: IdempotencyKey | None = None, act: Act | None = None
     ) -> asyncio.Future[object]:
         charge = Charge(
-            *(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number),
-            act=act,
+            *(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number, act),
             idempotency_key=key,
         )
         return self._batcher.settle(charge)  # type: ignore[return-value]

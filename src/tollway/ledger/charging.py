@@ -15,24 +15,28 @@ short, a small batch waits a moment for the calls that come back after the last 
 
 import asyncio
 import threading
+from bisect import insort
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
+from tollway.ledger.charge_postgresql import (
+    ALONE_MAX,
+    post_acts,
+    post_unless_locked,
+    post_waiting_for_locks,
+)
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.ledger.core_shortage import CoreShortage
-from tollway.ledger.joint_acts import is_joint
+from tollway.ledger.joint_acts import alone, is_joint
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
-# Acts of a shared database that are done alone hold their locks for several round trips each.
-_ALONE_MAX = 16
 _JOINT_MAX = 128
 # Of a batch that has so many calls, the commit is a small part of the work.
 _ENOUGH = 32
@@ -47,15 +51,17 @@ _LAST_WAIT_S = 2.0
 # Begins a batch and posts its charges.
 Begin = Callable[[], Sequence[Charge]]
 Post = Callable[[Begin], Awaitable[ChargeResults]]
-# The calls that have come since, as many as a batch can have besides those that it has.
-TakeMore = Callable[[Sequence[PendingCharge]], list[PendingCharge]]
 
 
 class _Batch:
     """Calls whose charges are posted together. It begins in whichever thread writes, and may have
     waited for others that write: then `more` are the calls that have come since."""
 
-    def __init__(self, calls: list[PendingCharge], more: TakeMore = lambda _: []) -> None:
+    def __init__(
+        self,
+        calls: list[PendingCharge],
+        more: Callable[[list[PendingCharge]], list[PendingCharge]] = lambda _: [],
+    ) -> None:
         self.calls = calls
         self._more = more
         self._lock = threading.Lock()
@@ -118,7 +124,7 @@ class ChargeBatcher:
             unless_locked = partial(_post, database, post_unless_locked)
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
             acts = partial(_write, database, post_acts)
-            self._acts = queue(acts, _JOINT_MAX, alone_max=_ALONE_MAX)
+            self._acts = queue(acts, _JOINT_MAX, alone_max=ALONE_MAX)
         else:
             post = post_charges if windows is None else partial(post_counted, windows)
             self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
@@ -171,7 +177,7 @@ class _Queue:
         self._post_charges = post
         self._batch_max = batch_max
         self._alone_max = alone_max
-        self._on_busy = on_busy or self.add
+        self._on_busy = on_busy or self._put_back
         self._waiting: list[PendingCharge] = []
         # The event loop adds to the end of the list; who takes from its beginning holds this.
         self._taking = threading.Lock()
@@ -216,7 +222,7 @@ class _Queue:
             while self._waiting:
                 if self._wait_s:
                     await self._gather()
-                calls = self._take(())
+                calls = self._take([])
                 await self._post(_in_time(calls, monotonic() - self._timeout_s))
         finally:
             self._running = None
@@ -235,7 +241,7 @@ class _Queue:
                 await self._has_enough.wait()
         self._has_enough = None
 
-    def _take(self, taken: Sequence[PendingCharge]) -> list[PendingCharge]:
+    def _take(self, taken: list[PendingCharge]) -> list[PendingCharge]:
         """The calls that have waited longest, as many as a batch can have besides."""
         with self._taking:
             calls = self._waiting[: self._batch_max - len(taken)]
@@ -245,18 +251,18 @@ class _Queue:
             return calls
 
     def _with_few_alone(
-        self, calls: list[PendingCharge], taken: Sequence[PendingCharge]
+        self, calls: list[PendingCharge], taken: list[PendingCharge]
     ) -> list[PendingCharge]:
         """The first of them, up to where those that are done alone are too many."""
-        alone = sum(not is_joint(waiting.charge) for waiting in taken)
+        left = self._alone_max - sum([not is_joint(waiting.charge) for waiting in taken])
         for position, waiting in enumerate(calls):
             if not is_joint(waiting.charge):
-                alone += 1
-                if alone > self._alone_max:
+                left -= 1
+                if left < 0:
                     return calls[:position]
         return calls
 
-    def _take_more(self, taken: Sequence[PendingCharge]) -> list[PendingCharge]:
+    def _take_more(self, taken: list[PendingCharge]) -> list[PendingCharge]:
         # Not in the event loop: a call that waits too long is found by the next look.
         return [waiting for waiting in self._take(taken) if not waiting.done()]
 
@@ -282,6 +288,12 @@ class _Queue:
                 waiting.end(None)
             else:
                 self._finish(waiting, result)
+
+    def _put_back(self, waiting: PendingCharge) -> None:
+        """One for which its batch had too much to do: it comes before those that came later."""
+        waiting.charge = alone(waiting.charge)
+        with self._taking:
+            insort(self._waiting, waiting, key=lambda each: each.since_s)
 
     def _finish(self, waiting: PendingCharge, result: ActResult | Exception) -> None:
         if isinstance(result, BusyError):
