@@ -13,6 +13,7 @@ from tollway.contract.operation import OwnerKind
 from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
+from tollway.operations.orders.storage import last_change_of
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.pages import PageError, Web
@@ -106,7 +107,7 @@ class ErasePages:
             return self._form(visit, shop, 403, _WRONG)
         runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")
         try:
-            await ask_erasure(self._database, runtime, shop.id)
+            await ask_erasure(self._database, runtime, shop.id, last_change_of)
         except LedgerError:
             # It was sent twice, or the operator was faster.
             assert await find_erasure(self._database, shop.id)
