@@ -4,6 +4,7 @@ from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from sqlalchemy import bindparam
 
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
@@ -11,8 +12,15 @@ from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.usage import roll_up, usage_by_day, usage_of_account
 from tollway.store.database import Database
+from tollway.store.query import Query
+from tollway.store.schema.ledger import balance
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
+_CLAIM_AN_ENTRY = Query(
+    balance.update()
+    .values(entries=balance.c.entries + 1)
+    .where(balance.c.account_id == bindparam("of_account"))
+)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "UTC", "Asia/Kolkata", "America/New_York"])
@@ -51,3 +59,17 @@ def test_days_keep_their_dates_when_the_time_zone_changes(store: Store, zone: st
         assert dates == [day, day + timedelta(1)]
 
     store.do(work)
+
+
+def test_a_balance_whose_entries_are_missing_is_not_tried_without_end(store: Store) -> None:
+    async def work(database: Database) -> int:
+        account = await open_account(database, Runtime(), "entries missing")
+        await top_up(database, Runtime(), account.id, "credits", 9)
+        while await roll_up(database, SHANGHAI, Runtime().at_s()):
+            pass
+        await database.write(
+            lambda transaction: transaction.execute(_CLAIM_AN_ENTRY, of_account=account.id)
+        )
+        return await roll_up(database, SHANGHAI, Runtime().at_s())
+
+    assert store.do(work) == 0

@@ -25,6 +25,10 @@ ACT = "shop erase-receivers"
 LastChangeOf = Callable[[Transaction, str], Awaitable[int]]
 
 
+class ErasureUnderWayError(LedgerError):
+    """The erasure before has not ended."""
+
+
 class Erasure(msgspec.Struct, frozen=True):
     """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
     it is how many waybills a carrier still needs. Orders with a later change number than
@@ -84,7 +88,7 @@ async def ask_erasure(
         await transaction.lock_names([f"erasure of {shop_id}"])
         before = await find_erasure(transaction, shop_id)
         if before is not None and before.finished_at_s is None:
-            raise LedgerError(f"The receivers of shop {shop_id} are being erased already.")
+            raise ErasureUnderWayError(f"The receivers of shop {shop_id} are being erased already.")
         last_change = await last_change_of(transaction, shop_id)
         asked_at_s = await common_ms(transaction, runtime.at_ms()) // 1000
         asked = Erasure(shop_id, asked_at_s, runtime.by, last_change)

@@ -117,7 +117,7 @@ _DROP = Query(
 
 
 async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
-    """Adds new charges to the sums; returns how many balances were behind."""
+    """Adds new charges to the sums; returns for how many balances it found any."""
     behind = await database.fetch_long(_BEHIND, "usage", most=_BALANCES_AT_ONCE)
     if not behind:
         return 0
@@ -128,15 +128,15 @@ async def roll_up(database: Database, zone: ZoneInfo, now_s: int) -> int:
         # Read again: another node may have moved the cursors meanwhile.
         behind = await transaction.fetch_all(_BEHIND, most=_BALANCES_AT_ONCE)
         sums: defaultdict[tuple[int, int, str, str, str], list[int]] = defaultdict(lambda: [0, 0])
-        for row in behind:
-            await _add_balance(transaction, zone, row, sums)
+        # Of a balance whose entries are missing nothing is found: the audit reports it.
+        found = [await _add_balance(transaction, zone, row, sums) for row in behind]
         rows = [(*key, *value) for key, value in sorted(sums.items())]
         await transaction.execute_many(
             _ADD, [dict(zip(_NAMES, each, strict=True)) for each in rows]
         )
         before = {f"before_{span_s}": now_s - kept_s for span_s, kept_s in _KEPT_S.items()}
         await transaction.execute(_DROP, **before)
-        return len(behind)
+        return sum(found)
 
     return await database.write(work)
 
@@ -149,8 +149,10 @@ async def _add_balance(
     zone: ZoneInfo,
     behind: Row,
     sums: defaultdict[tuple[int, int, str, str, str], list[int]],
-) -> None:
-    account_id, unit, number, archived_number, archived_charge = behind
+) -> bool:
+    """Adds the next entries of a balance; whether its cursor has moved."""
+    account_id, unit, summed_to, archived_number, archived_charge = behind
+    number = summed_to
     of = {"of_account": account_id, "of_unit": unit}
     row = await transaction.fetch_one(_SKIPPED, **of)
     skipped = 0 if row is None else int(row[0])
@@ -171,6 +173,7 @@ async def _add_balance(
     await transaction.execute(
         _MOVE, account_id=account_id, unit=unit, number=number, skipped=skipped
     )
+    return bool(number > summed_to)
 
 
 def starts(at_s: int, zone: ZoneInfo) -> tuple[tuple[int, int], ...]:
