@@ -125,7 +125,8 @@ class WaybillHandler:
         if request.shopCode is not None:
             await self._check_shop_code(request)
         alone = partial(self._issue, request, call)
-        if request.wp_code in self._remote:
+        # A further parcel needs its parent first.
+        if request.parentWaybillCode is not None or request.wp_code in self._remote:
             return alone
         return JointAct(alone, self._issue_together, _Asked(request, call))
 
@@ -230,8 +231,7 @@ class WaybillHandler:
         for position, charge in enumerate(charges):
             assert isinstance(charge.act, JointAct)
             asked: _Asked = charge.act.asked
-            if asked.request.parentWaybillCode is None:
-                first.setdefault(asked.key, (position, asked))
+            first.setdefault(asked.key, (position, asked))
         taken = await keys_in_force(transaction, list(first)) if first else set()
         chosen = []
         for key, (position, asked) in first.items():
