@@ -26,8 +26,9 @@ from tollway.intake.sources import list_sources
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.orders.records import OrderRow, erased_order
-from tollway.operations.orders.schema import order_change, shop_order
+from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import erased_answer
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
 from tollway.store.row_pieces import RowPieces, replace_rows
@@ -37,12 +38,12 @@ from tollway.store.schema.intake import rejected_record
 from tollway.store.schema.ledger import idempotency_key, is_reserved
 from tollway.store.sealing import Sealer
 
+# A waybill may be dated a second ahead, and the clocks of two nodes differ.
+_AHEAD_S = 2
+
 _of_shop = bindparam("of_shop", type_=String)
 _before_s = bindparam("before_s", type_=BigInteger)
 
-_LAST_CHANGE = Query(
-    select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("of_shop"))
-)
 _ORDERS = RowPieces(select(*shop_order.c).where(shop_order.c.owner_id == _of_shop), 3)
 _ERASED = ("province", "city", "town", "remark", "sealed", "ready")
 _ERASE_ORDER = Query(
@@ -55,6 +56,7 @@ _ERASE_ORDER = Query(
     )
 )
 
+_is_old = waybill.c.asked_at_s <= _before_s + _AHEAD_S
 _waybill = (waybill.c.account_id, waybill.c.object_id)
 _WAYBILLS = RowPieces(
     select(
@@ -63,7 +65,7 @@ _WAYBILLS = RowPieces(
         waybill.c.changing_until_s,
         waybill.c.fingerprints,
         waybill.c.sealed,
-    ).where(waybill.c.owner_id == _of_shop, waybill.c.asked_at_s <= _before_s),
+    ).where(_is_old, waybill.c.owner_id == _of_shop),
     2,
 )
 _ERASE_WAYBILL = Query(
@@ -80,6 +82,7 @@ _ERASE_WAYBILL = Query(
 
 _answer = (idempotency_key.c.account_id, idempotency_key.c.key)
 _was_read = exists().where(
+    idempotency_key.c.at_ms <= bindparam("read_before_ms", type_=BigInteger),
     consent.c.owner_kind == OwnerKind.SHOP.value,
     consent.c.owner_id == _of_shop,
     consent_use.c.owner_kind == consent.c.owner_kind,
@@ -87,14 +90,15 @@ _was_read = exists().where(
     consent_use.c.consent_id == consent.c.id,
     consent_use.c.request_id == idempotency_key.c.request_id,
 )
-# A repetition is kept as the answer of the request that paid, whose read may have been dropped.
+# A repetition is kept as the answer of the request that paid, whose read may have been dropped. It
+# may be kept long after the erasure was asked for: a carrier was slow, or the waybill was not
+# erased yet.
 _was_issued = exists().where(
-    waybill.c.request_id == idempotency_key.c.request_id, waybill.c.owner_id == _of_shop
+    waybill.c.request_id == idempotency_key.c.request_id, waybill.c.owner_id == _of_shop, _is_old
 )
 _ANSWERS = RowPieces(
     select(*_answer, idempotency_key.c.sealed).where(
         and_(~is_reserved, func.length(idempotency_key.c.sealed) > bindparam("erased_bytes")),
-        idempotency_key.c.at_ms < (_before_s + 1) * 1000,
         or_(_was_read, _was_issued),
     ),
     2,
@@ -126,11 +130,15 @@ _DROP_REJECTED = Query(
 async def erase(database: Database, sealer: Sealer, runtime: Runtime, erasure: Erasure) -> Erasure:
     """Erases what can be erased now, and ends the erasure if that is all."""
     work = _Erasing(database, sealer, erasure)
+    read_before_ms = 0
     if erasure.waiting is None:
         await work.orders()
+        # What is read from now on has no receivers, or those of later orders.
+        now_ms = await common_ms(database, runtime.at_ms())
+        read_before_ms = now_ms + _AHEAD_S * 1000
         await work.rejected()
     waiting = await work.waybills()
-    await work.answers()
+    await work.answers(read_before_ms)
     return await end_erasure(database, runtime, erasure, waiting)
 
 
@@ -144,14 +152,11 @@ class _Erasing:
         self._shop = erasure.owner_id
 
     async def orders(self) -> None:
-        row = await self._database.fetch_one(_LAST_CHANGE, of_shop=self._shop)
-        last_change = row[0] if row else 0
-
         def make(rows: Sequence[Row]) -> list[Row]:
             made: list[Row] = []
             for old in map(OrderRow._make, rows):
-                # Orders that come while it goes on stay as they are.
-                if old.sealed and old.change_no <= last_change:
+                # Orders that came after it was asked for stay as they are.
+                if old.sealed and old.change_no <= self._erasure.last_change:
                     new = erased_order(old, self._sealer)
                     changed = [getattr(new, name) for name in _ERASED]
                     made.append((*changed, *old[:3], old.change_no))
@@ -170,7 +175,7 @@ class _Erasing:
             waiting += len(left) - erased
         return waiting
 
-    async def answers(self) -> None:
+    async def answers(self, read_before_ms: int) -> None:
         erased_bytes = len(self._sealer.seal(b"", b""))
 
         def make(rows: Sequence[Row]) -> list[Row]:
@@ -178,8 +183,8 @@ class _Erasing:
                 (erased_answer(self._sealer, *key), *key, bytes(sealed)) for *key, sealed in rows
             ]
 
-        values = {**self._stored(), "erased_bytes": erased_bytes}
-        async for rows in _ANSWERS.read(self._database, **values):
+        values = {"erased_bytes": erased_bytes, "read_before_ms": read_before_ms}
+        async for rows in _ANSWERS.read(self._database, **self._stored(), **values):
             await self._put("answers", _ERASE_ANSWER, make, rows)
 
     async def rejected(self) -> None:
