@@ -122,7 +122,7 @@ async def erase_receivers(
     One that was begun, here or on a page, and did not end goes on.
     """
     # Imported here: the other commands would pay for loading it.
-    from tollway.gateway.erasing import erase  # noqa: PLC0415
+    from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
     from tollway.operations.orders.storage import last_change_of  # noqa: PLC0415
 
     database, sealer = await session.open(), await session.sealer()
