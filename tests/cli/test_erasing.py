@@ -14,16 +14,18 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
-from tests.support.fake_carrier import FakeCarrier
+from tests.support.fake_carrier import LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import START_MS, order, put_orders, sealer_of
-from tests.support.remote import eventually, left_pending
+from tests.support.remote import age_pending, eventually, left_pending
 from tests.support.stores import Store
+from tests.support.waybills import issue
 from tollway.consent.erasures import ErasureUnderWayError, ask_erasure
 from tollway.demo.owners import SHOP
 from tollway.intake.rejects import UPLOAD, keep_rejects, sealed_reject
 from tollway.operations.catalogue import BY_NAME
+from tollway.operations.orders.storage import last_change_of
 
 ORDERS, WAYBILLS, CLAIMS = (BY_NAME[name] for name in ("orders", "waybills", "coupon_claims"))
 ERASE = ("shop", "erase-receivers", SHOP.id, "--yes", "--json")
@@ -138,7 +140,11 @@ def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     store = ledger_store
     small_world(store, today)
     put_orders(store, (order(f"sn-{n:06}", owner_id=SHOP.id) for n in range(MORE_ORDERS)))
-    all_operations_caller(store)
+    caller, sent = all_operations_caller(store), good_request(ORDERS, today)
+    key = {"Idempotency-Key": "while it goes on"}
+    gateway = Gateway(store)
+    assert ask(gateway, ORDERS, caller.token, sent, key).data["content"][0]["receiver_name"]
+    assert gateway.stop() == 0
     all_orders = left_in(store, "shop_order")
     process = subprocess.Popen(
         [sys.executable, "-m", "tollway", *ERASE],
@@ -152,10 +158,16 @@ def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert 0 < left_in(store, "shop_order") < all_orders
+    # As if that page had been read while it went on.
+    store.run("UPDATE receiver_erasure SET asked_at_s = asked_at_s - 60")
+    put_orders(store, [order("sn-later", owner_id=SHOP.id)])
 
     gateway = Gateway(store)
     assert until_erased(store)[1] == all_orders
-    assert left_in(store, "shop_order") == 0
+    assert left_in(store, "shop_order") == 1
+    assert store.run("SELECT 1 FROM shop_order WHERE order_sn = 'sn-later' AND length(sealed) > 0")
+    kept = ask(gateway, ORDERS, caller.token, sent, key)
+    assert kept.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
 
 
@@ -163,17 +175,29 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     ledger_store: Store, tollway: Command, carrier: FakeCarrier
 ) -> None:
     store = ledger_store
-    left_pending(store, carrier, "cut_after_commit")
+    customer, body = left_pending(store, carrier, "cut_after_commit")
+    # It is dated a second ahead, and clocks differ.
+    store.run(f"UPDATE waybill SET asked_at_s = {int(time.time()) + 2}")
     erased = tollway(*ERASE).json
     assert (erased["finished_at_s"], erased["waiting"], erased["waybills"]) == (None, 1, 0)
     assert left_in(store, "waybill") == 1
     assert "wait for their carrier: 1" in tollway(*ERASE[:-1]).out
     with pytest.raises(ErasureUnderWayError):
-        store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id))
+        store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id, last_change_of))
 
-    gateway = Gateway(store)
-    assert until_erased(store)[2] == 1
+    age_pending(store)
+    store.run("UPDATE receiver_erasure SET asked_at_s = asked_at_s - 60")
+    carrier.misbehave("refuse", message=LOOK_UP)
+    asked = carrier.received(LOOK_UP)
+    gateway = Gateway(store, reconcile_interval_s=3600)
+    eventually(lambda: carrier.received(LOOK_UP), lambda received: received > asked)
+    carrier.misbehave("none")
+    key = {"Idempotency-Key": "after it was asked for"}
+    assert issue(gateway, customer.token, body, **key).code == 0
+    assert tollway(*ERASE).status == 0
     assert left_in(store, "waybill") == 0
+    again = issue(gateway, customer.token, body, **key)
+    assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
 
 

@@ -157,9 +157,9 @@ def _limited(account: str, together: Together, name: str, limit: int) -> Charge:
 
 @pytest.mark.postgresql
 def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
-    names, group = [new_name() for _ in range(6)], Group(left_out=())
+    names, group = [new_name() for _ in range(6)], Group()
 
     async def work(database: Database) -> list[object]:
         account = (await open_account(database, RUNTIME, names[0])).id
@@ -177,7 +177,7 @@ def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
 
 @pytest.mark.postgresql
 def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     names = [new_name() for _ in range(4)]
     group = Group(left_out=names[3:])
@@ -195,7 +195,7 @@ def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
 
 @pytest.mark.postgresql
 def test_on_a_server_a_batch_of_many_takes_one_along_that_is_done_alone(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     names, group, last = [new_name() for _ in range(20)], Group(), new_name()
 
@@ -215,7 +215,7 @@ def test_on_a_server_a_batch_of_many_takes_one_along_that_is_done_alone(
 
 @pytest.mark.postgresql
 def test_on_a_server_no_transaction_does_more_than_a_few_of_those_that_are_left_out(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     names = [new_name() for _ in range(41)]
     group, done = Group(left_out=names), []

@@ -136,7 +136,7 @@ class Upkeep:
             return
         for erasure in await open_erasures(self._database):
             # Loaded when there is one: most gateways never need it.
-            from tollway.gateway.erasing import erase  # noqa: PLC0415
+            from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
 
             await erase(self._database, self._sealer, Runtime(), erasure)
 

@@ -13,6 +13,7 @@ from tollway.consent.owners import Owner
 from tollway.contract.operation import OwnerKind
 from tollway.identity.sign_in_limits import TooManyAttemptsError
 from tollway.ledger.runtime import Runtime
+from tollway.operations.orders.storage import last_change_of
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.pages import PageError, Web
@@ -107,7 +108,7 @@ class ErasePages:
         runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")
         # It was sent twice, or the operator was faster: what the owner wants is being done.
         with suppress(ErasureUnderWayError):
-            await ask_erasure(self._database, runtime, shop.id)
+            await ask_erasure(self._database, runtime, shop.id, last_change_of)
         return self._web.redirect(f"{HOME}?said=erasing")
 
     @staticmethod
