@@ -111,6 +111,37 @@ def test_an_error_in_the_group_is_the_error_of_the_one_that_fails_alone(
     assert [is_done(store, name) for name in names] == [True, False, True]
 
 
+def test_one_whose_row_is_stored_already_fails_alone(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group, known = [new_name() for _ in range(3)], Group(), new_name()
+    Outcome(store, known, 10, [act(known)])
+    acts = [group.act(names[0]), group.act(known), act(names[1]), act(known), act(names[2])]
+    outcome = Outcome(store, names[0], 100, acts)
+    assert [nth for nth in range(5) if isinstance(outcome.results[nth], Exception)] == [1, 3]
+    assert outcome.left == 70 and outcome.is_sound()
+    assert all(is_done(store, name) for name in names)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_one_that_another_writer_was_faster_than_is_tried_again(
+    store: Store, new_name: Callable[[], str], engine: str
+) -> None:
+    name, known, tries = new_name(), new_name(), []
+    Outcome(store, known, 10, [act(known)])
+
+    async def work(transaction: Transaction, _: Charge) -> ActResult:
+        tries.append(name)
+        # At the second look it finds what the other has stored.
+        if len(tries) == 1:
+            await transaction.execute(DO, product_id=known)
+        return ActResult(b"found", is_paid=True)
+
+    outcome = Outcome(store, name, 100, [work, act(name)])
+    assert outcome.results == {0: ActResult(b"found", True), 1: ActResult(b"{}", True)}
+    assert (len(tries), outcome.left) == (2, 80) and outcome.is_sound()
+
+
 def test_acts_of_two_kinds_are_two_groups(store: Store, new_name: Callable[[], str]) -> None:
     names, groups = [new_name() for _ in range(4)], (Group(), Group())
     acts = [groups[nth % 2].act(name) for nth, name in enumerate(names)]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tollway.contract.reasons import Refusal
 from tollway.ledger.charges import ActResult, Charge, JointAct, Together
-from tollway.store.database import StoreError, Transaction
+from tollway.store.database import KnownRowError, StoreError, Transaction
 
 logger = logging.getLogger(__name__)
 # Takes what charges without acts owe; returns why those were refused that were, by their position.
@@ -67,12 +67,13 @@ async def _post_group(
         except _RefusedError as error:
             results |= {left[nth]: why for nth, why in error.refused.items()}
             left = [nth for nth in left if nth not in results]
+        except (Refusal, KnownRowError):
+            # Each is then done alone, and only the one whose fault it is fails.
+            return results
         except StoreError:
             raise
-        except Exception as error:
-            # Each is then done alone, and only the one whose fault it is fails.
-            if not isinstance(error, Refusal):
-                logger.exception("%d acts could not be done together", len(left))
+        except Exception:
+            logger.exception("%d acts could not be done together", len(left))
             return results
         else:
             return results | {left[nth]: result for nth, result in done.items()}
