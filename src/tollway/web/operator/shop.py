@@ -20,7 +20,7 @@ from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.orders.storage import last_change_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
-from tollway.web.erasing import TYPED, WHAT, erasure_state
+from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import record
 from tollway.web.pages import PageError
