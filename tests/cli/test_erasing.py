@@ -1,5 +1,6 @@
 """`tollway shop erase-receivers`: what is gone, what stays, and an erasure that is killed."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -21,11 +22,14 @@ from tests.support.orders import START_MS, order, put_orders, sealer_of
 from tests.support.remote import age_pending, eventually, left_pending
 from tests.support.stores import Store
 from tests.support.waybills import issue
-from tollway.consent.erasures import ErasureUnderWayError, ask_erasure
+from tollway.carriers.waybills import StoredWaybill, find_by_number, print_waybills
+from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure
 from tollway.demo.owners import SHOP
+from tollway.gateway.receiver_erasure import erase
 from tollway.intake.rejects import UPLOAD, keep_rejects, sealed_reject
 from tollway.operations.catalogue import BY_NAME
 from tollway.operations.orders.storage import last_change_of
+from tollway.store.database import Database
 
 ORDERS, WAYBILLS, CLAIMS = (BY_NAME[name] for name in ("orders", "waybills", "coupon_claims"))
 ERASE = ("shop", "erase-receivers", SHOP.id, "--yes", "--json")
@@ -33,6 +37,15 @@ MORE_ORDERS = 3000
 PERSONAL = ("receiver_name", "receiver_phone", "receiver_address", "address")
 PLACE = ("province", "city", "town", "remark")
 OTHER = "880012999"
+_HOW_FAR = (
+    f"SELECT finished_at_s, orders, waybills FROM receiver_erasure WHERE owner_id = '{SHOP.id}'"
+)
+_OTHER_WAYBILLS = f"""
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, price, asked_at_s,
+    fingerprints, sealed)
+SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'cancelled', 0, asked_at_s,
+    fingerprints, sealed FROM waybill, n"""
 
 
 @pytest.fixture
@@ -48,6 +61,14 @@ def reject(store: Store, *records: str) -> None:
         for each in records
     ]
     store.do(lambda database: database.write(lambda tx: keep_rejects(tx, made)))
+
+
+def reject_some(store: Store) -> None:
+    """Two of the shop, three of others, and one that was altered since."""
+    reject(store, "altered")
+    store.run("UPDATE rejected_record SET sealed = substr(sealed, 2)")
+    reject(store, f'{{"owner_id": "{SHOP.id}"}}', f'{{"owner_id": "{OTHER}"}}', f"?{SHOP.id}")
+    reject(store, f"?1{SHOP.id}", f"?{SHOP.id}1")
 
 
 def left_in(store: Store, table: str, owner_id: str = SHOP.id) -> int:
@@ -66,7 +87,7 @@ def without_receivers(page: dict[str, Any]) -> dict[str, Any]:
 
 def until_erased(store: Store) -> tuple[Any, ...]:
     return eventually(
-        lambda: tuple(store.run("SELECT finished_at_s, orders, waybills FROM receiver_erasure")[0]),
+        lambda: tuple(store.run(_HOW_FAR)[0]),
         lambda row: row[0] is not None,
     )
 
@@ -78,7 +99,7 @@ def test_receivers_are_gone_everywhere_and_the_rest_stays(
     small_world(store, today)
     mine = order("sn-mine", owner_id=SHOP.id, remark="请放门口 13812341234", remark_tag=1)
     put_orders(store, [mine, order("sn-other", owner_id=OTHER)])
-    reject(store, f'{{"owner_id": "{SHOP.id}"}}', f'{{"owner_id": "{OTHER}"}}', f"?{SHOP.id}")
+    reject_some(store)
     caller = all_operations_caller(store)
     gateway = Gateway(store)
 
@@ -93,6 +114,8 @@ def test_receivers_are_gone_everywhere_and_the_rest_stays(
     assert before["content"][0]["receiver_name"] and tagged["totalElements"]
     assert read(remark="门口")["totalElements"] == 1
     issued = ask(gateway, WAYBILLS, caller.token, sent).data
+    # More than one step looks at.
+    store.run(_OTHER_WAYBILLS)
     ask(gateway, ORDERS, caller.token, good_request(ORDERS, today), key)
     ask(gateway, CLAIMS, caller.token, good_request(CLAIMS, today), {"Idempotency-Key": "claims"})
 
@@ -199,6 +222,46 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     again = issue(gateway, customer.token, body, **key)
     assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
+
+
+def test_two_that_erase_at_once_and_a_shop_whose_turn_comes_after_one_that_fails(
+    ledger_store: Store, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    caller = all_operations_caller(store)
+    gateway = Gateway(store)
+    issued = ask(gateway, WAYBILLS, caller.token, good_request(WAYBILLS, today)).data
+
+    async def twice(database: Database) -> list[Erasure]:
+        asked = await ask_erasure(database, RUNTIME, SHOP.id, last_change_of)
+        both = (erase(database, sealer_of(store), RUNTIME, asked) for _ in range(2))
+        return await asyncio.gather(*both)
+
+    assert gateway.stop() == 0
+    assert not any(each.waiting for each in store.do(twice))
+    assert left_in(store, "waybill") == 0
+
+    async def printed(database: Database) -> StoredWaybill:
+        """As of a call that had read the waybill before it was erased."""
+        found = await find_by_number(database, issued["waybillCode"])
+        (late,) = await print_waybills(database, [found._replace(sealed=b"then")], RUNTIME)
+        return late
+
+    late = store.do(printed)
+    assert (late.sealed, late.waybill.printed_at_s) == (b"", None)
+
+    # One that cannot be read, of a shop that asked before.
+    store.run(
+        f"UPDATE waybill SET owner_id = '{OTHER}', fingerprints = '?', "
+        "sealed = (SELECT ready FROM shop_order LIMIT 1)"
+    )
+    store.run(f"UPDATE receiver_erasure SET owner_id = '{OTHER}', finished_at_s = NULL")
+    store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id, last_change_of))
+    gateway = Gateway(store)
+    until_erased(store)
+    with pytest.raises(AssertionError, match=f"receivers of shop {OTHER} failed"):
+        gateway.stop()
 
 
 def test_it_asks_first_and_names_a_shop_that_is_not_known(

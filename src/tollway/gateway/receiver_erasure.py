@@ -11,11 +11,13 @@ simply done again: it reads all rows, and writes those that are left.
 - Rejected records of the shop are dropped.
 """
 
+import logging
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
-from sqlalchemy import BigInteger, String, and_, bindparam, exists, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, String, and_, bindparam, exists, func, or_, select
 
 from tollway.carriers.vault import Fingerprints
 from tollway.consent.erasures import Erasure, count_erased, end_erasure
@@ -31,12 +33,14 @@ from tollway.pipeline.replay import erased_answer
 from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
-from tollway.store.row_pieces import RowPieces, replace_rows
+from tollway.store.row_pieces import Columns, RowPieces, ScannedPieces, replace_rows
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.intake import rejected_record
-from tollway.store.schema.ledger import idempotency_key, is_reserved
-from tollway.store.sealing import Sealer
+from tollway.store.schema.ledger import idempotency_key
+from tollway.store.sealing import Sealer, SealError
+
+logger = logging.getLogger("tollway.gateway")
 
 # A waybill may be dated a second ahead, and the clocks of two nodes differ.
 _AHEAD_S = 2
@@ -56,17 +60,17 @@ _ERASE_ORDER = Query(
     )
 )
 
-_is_old = waybill.c.asked_at_s <= _before_s + _AHEAD_S
+
+def _is_old(of: Columns) -> ColumnElement[bool]:
+    """Whether a waybill of the shop was there when the erasure was asked for."""
+    return and_(of.owner_id == _of_shop, of.asked_at_s <= _before_s + _AHEAD_S)
+
+
 _waybill = (waybill.c.account_id, waybill.c.object_id)
-_WAYBILLS = RowPieces(
-    select(
-        *_waybill,
-        waybill.c.state,
-        waybill.c.changing_until_s,
-        waybill.c.fingerprints,
-        waybill.c.sealed,
-    ).where(_is_old, waybill.c.owner_id == _of_shop),
-    2,
+_WAYBILLS = ScannedPieces(
+    waybill,
+    ("state", "changing_until_s", "fingerprints", "sealed"),
+    lambda of: and_(_is_old(of), func.length(of.sealed) > 0),
 )
 _ERASE_WAYBILL = Query(
     waybill.update()
@@ -81,28 +85,28 @@ _ERASE_WAYBILL = Query(
 )
 
 _answer = (idempotency_key.c.account_id, idempotency_key.c.key)
-_was_read = exists().where(
-    idempotency_key.c.at_ms <= bindparam("read_before_ms", type_=BigInteger),
-    consent.c.owner_kind == OwnerKind.SHOP.value,
-    consent.c.owner_id == _of_shop,
-    consent_use.c.owner_kind == consent.c.owner_kind,
-    consent_use.c.owner_id == consent.c.owner_id,
-    consent_use.c.consent_id == consent.c.id,
-    consent_use.c.request_id == idempotency_key.c.request_id,
-)
-# A repetition is kept as the answer of the request that paid, whose read may have been dropped. It
-# may be kept long after the erasure was asked for: a carrier was slow, or the waybill was not
-# erased yet.
-_was_issued = exists().where(
-    waybill.c.request_id == idempotency_key.c.request_id, waybill.c.owner_id == _of_shop, _is_old
-)
-_ANSWERS = RowPieces(
-    select(*_answer, idempotency_key.c.sealed).where(
-        and_(~is_reserved, func.length(idempotency_key.c.sealed) > bindparam("erased_bytes")),
-        or_(_was_read, _was_issued),
-    ),
-    2,
-)
+
+
+def _has_receivers(of: Columns) -> ColumnElement[bool]:
+    was_read = exists().where(
+        of.at_ms <= bindparam("read_before_ms", type_=BigInteger),
+        consent.c.owner_kind == OwnerKind.SHOP.value,
+        consent.c.owner_id == _of_shop,
+        consent_use.c.owner_kind == consent.c.owner_kind,
+        consent_use.c.owner_id == consent.c.owner_id,
+        consent_use.c.consent_id == consent.c.id,
+        consent_use.c.request_id == of.request_id,
+    )
+    # A repetition is kept as the answer of the request that paid, whose read may have been dropped.
+    # It may be kept long after the erasure was asked for: a carrier was slow, or the waybill was
+    # not erased yet.
+    was_issued = exists().where(waybill.c.request_id == of.request_id, _is_old(waybill.c))
+    # A key that is reserved has no answer yet.
+    is_kept = func.length(of.sealed) > bindparam("erased_bytes", type_=BigInteger)
+    return and_(is_kept, or_(was_read, was_issued))
+
+
+_ANSWERS = ScannedPieces(idempotency_key, ("sealed",), _has_receivers)
 _ERASE_ANSWER = Query(
     idempotency_key.update()
     .values(sealed=bindparam("new_sealed"))
@@ -150,6 +154,8 @@ class _Erasing:
         self._sealer = sealer
         self._erasure = erasure
         self._shop = erasure.owner_id
+        named = re.escape(self._shop.encode())
+        self._whole_id = re.compile(b"(?<![0-9A-Za-z])" + named + b"(?![0-9A-Za-z])")
 
     async def orders(self) -> None:
         def make(rows: Sequence[Row]) -> list[Row]:
@@ -167,13 +173,16 @@ class _Erasing:
 
     async def waybills(self) -> int:
         """How many could not be erased yet."""
-        waiting = 0
-        async for rows in _WAYBILLS.read(self._database, **self._stored()):
-            left = [row for row in rows if row[-1]]
-            ended = [row for row in left if row[2] != "pending" and row[3] is None]
-            erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
-            waiting += len(left) - erased
-        return waiting
+        while True:
+            waiting = changed = 0
+            async for rows in _WAYBILLS.read(self._database, **self._stored()):
+                ended = [row for row in rows if row[2] != "pending" and row[3] is None]
+                erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
+                waiting += len(rows) - len(ended)
+                changed += len(ended) - erased
+            # Others changed some of them, or erased them: it looks again.
+            if not changed:
+                return waiting
 
     async def answers(self, read_before_ms: int) -> None:
         erased_bytes = len(self._sealer.seal(b"", b""))
@@ -214,10 +223,14 @@ class _Erasing:
 
     def _is_own(self, source: str, record_id: str, sealed: bytes, field: str) -> bool:
         """Whether a rejected record is of the shop; one that cannot be read, if it names it."""
-        record = self._sealer.open(bytes(sealed), record_context(source, record_id))
+        try:
+            record = self._sealer.open(bytes(sealed), record_context(source, record_id))
+        except SealError as error:
+            logger.error("rejected record %s of %s is left as it is: %s", record_id, source, error)
+            return False
         with suppress(ValueError):
             return str(read_object(record).get(field, "")).strip() == self._shop
-        return self._shop.encode() in record
+        return self._whole_id.search(record) is not None
 
     async def _put(
         self,
