@@ -7,6 +7,8 @@ TOOLS := $(VENV)/.tools-installed
 BENCH_TOOLS := $(VENV)/.bench-installed
 # How long `make bench` and `make growth` measure: full or quick.
 BENCH ?= full
+# In how many processes tests run: they wait as much as they compute.
+TEST_PROCESSES ?= 4
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
 # Bytecode is compiled on install: a service may not be allowed to write beside its packages.
@@ -27,16 +29,16 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 	@$(BIN)/tollway serve --demo --database sqlite:///data/demo.db
 
 # Without bytecode, each of the processes would compile all tests again in every run.
-test: $(TOOLS)  ## run the test suite, in four processes: tests wait as much as they compute
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 4
+test: $(TOOLS)  ## run the test suite
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES)
 
 # Every branch of what charges must be reached, and 95 % of all others.
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
-	@$(BIN)/python -m coverage run -m pytest --numprocesses 3; status=$$?; \
-	  $(BIN)/python -m coverage combine --quiet && \
-	  $(BIN)/python -m coverage report --omit '*/pipeline/*,*/ledger/*' --fail-under 95 && \
-	  $(BIN)/python -m coverage report --include '*/pipeline/*,*/ledger/*' --fail-under 100 && \
+	@$(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \
+	  $(BIN)/python -m coverage combine --quiet || status=1; \
+	  $(BIN)/python -m coverage report --omit '*/pipeline/*,*/ledger/*' --fail-under 95 || status=1; \
+	  $(BIN)/python -m coverage report --include '*/pipeline/*,*/ledger/*' --fail-under 100 || status=1; \
 	  exit $$status
 
 # How many: make mutation MUTANTS="--sample 100", or modules as ledger/holds.py.

@@ -120,6 +120,17 @@ def test_a_cancelled_number_is_never_issued_again(empty_store: Store) -> None:
     assert _issue(empty_store, wp_code, "order-01") != number
 
 
+@pytest.mark.sqlite
+def test_numbers_that_cannot_be_taken_are_a_fault_that_names_the_audit(empty_store: Store) -> None:
+    wp_code = new_carrier(empty_store, 2)
+    empty_store.run(
+        "CREATE TRIGGER kept BEFORE UPDATE ON waybill_number BEGIN SELECT RAISE(IGNORE); END"
+    )
+    with pytest.raises(AssertionError, match="run `tollway audit`"):
+        _take(empty_store, wp_code, "shop")
+    assert _issued(empty_store) == []
+
+
 def _give_back(store: Store, *, with_index: bool) -> None:
     """The fault: the pool forgets that its numbers are taken."""
     store.run("UPDATE waybill_number SET is_taken = 0")

@@ -1,5 +1,6 @@
 """`tollway shop erase-receivers`: what is gone, what stays, and an erasure that is killed."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,14 +15,21 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.support.all_operations import all_operations_caller, ask, good_request, small_world
-from tests.support.fake_carrier import FakeCarrier
+from tests.support.fake_carrier import LOOK_UP, FakeCarrier
 from tests.support.gateway import Gateway
+from tests.support.ledger import RUNTIME
 from tests.support.orders import START_MS, order, put_orders, sealer_of
-from tests.support.remote import left_pending
+from tests.support.remote import age_pending, eventually, left_pending
 from tests.support.stores import Store
+from tests.support.waybills import issue
+from tollway.carriers.waybills import StoredWaybill, find_by_number, print_waybills
+from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure
 from tollway.demo.owners import SHOP
+from tollway.gateway.receiver_erasure import erase
 from tollway.intake.rejects import UPLOAD, keep_rejects, sealed_reject
 from tollway.operations.catalogue import BY_NAME
+from tollway.operations.orders.storage import last_change_of
+from tollway.store.database import Database
 
 ORDERS, WAYBILLS, CLAIMS = (BY_NAME[name] for name in ("orders", "waybills", "coupon_claims"))
 ERASE = ("shop", "erase-receivers", SHOP.id, "--yes", "--json")
@@ -29,6 +37,15 @@ MORE_ORDERS = 3000
 PERSONAL = ("receiver_name", "receiver_phone", "receiver_address", "address")
 PLACE = ("province", "city", "town", "remark")
 OTHER = "880012999"
+_HOW_FAR = (
+    f"SELECT finished_at_s, orders, waybills FROM receiver_erasure WHERE owner_id = '{SHOP.id}'"
+)
+_OTHER_WAYBILLS = f"""
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+INSERT INTO waybill (account_id, object_id, owner_id, order_sn, wp_code, state, price, asked_at_s,
+    fingerprints, sealed)
+SELECT account_id, 'a' || i, '{OTHER}', 'o' || i, wp_code, 'cancelled', 0, asked_at_s,
+    fingerprints, sealed FROM waybill, n"""
 
 
 @pytest.fixture
@@ -46,6 +63,14 @@ def reject(store: Store, *records: str) -> None:
     store.do(lambda database: database.write(lambda tx: keep_rejects(tx, made)))
 
 
+def reject_some(store: Store) -> None:
+    """Two of the shop, three of others, and one that was altered since."""
+    reject(store, "altered")
+    store.run("UPDATE rejected_record SET sealed = substr(sealed, 2)")
+    reject(store, f'{{"owner_id": "{SHOP.id}"}}', f'{{"owner_id": "{OTHER}"}}', f"?{SHOP.id}")
+    reject(store, f"?1{SHOP.id}", f"?{SHOP.id}1")
+
+
 def left_in(store: Store, table: str, owner_id: str = SHOP.id) -> int:
     """How many rows of a shop still have something sealed."""
     ((count,),) = store.run(
@@ -61,13 +86,10 @@ def without_receivers(page: dict[str, Any]) -> dict[str, Any]:
 
 
 def until_erased(store: Store) -> tuple[Any, ...]:
-    ends_at_s = time.monotonic() + 60
-    while True:
-        row = store.run("SELECT finished_at_s, orders, waybills FROM receiver_erasure")[0]
-        if row[0] is not None:
-            return tuple(row)
-        assert time.monotonic() < ends_at_s, row
-        time.sleep(0.05)
+    return eventually(
+        lambda: tuple(store.run(_HOW_FAR)[0]),
+        lambda row: row[0] is not None,
+    )
 
 
 def test_receivers_are_gone_everywhere_and_the_rest_stays(
@@ -77,7 +99,7 @@ def test_receivers_are_gone_everywhere_and_the_rest_stays(
     small_world(store, today)
     mine = order("sn-mine", owner_id=SHOP.id, remark="请放门口 13812341234", remark_tag=1)
     put_orders(store, [mine, order("sn-other", owner_id=OTHER)])
-    reject(store, f'{{"owner_id": "{SHOP.id}"}}', f'{{"owner_id": "{OTHER}"}}', f"?{SHOP.id}")
+    reject_some(store)
     caller = all_operations_caller(store)
     gateway = Gateway(store)
 
@@ -92,6 +114,8 @@ def test_receivers_are_gone_everywhere_and_the_rest_stays(
     assert before["content"][0]["receiver_name"] and tagged["totalElements"]
     assert read(remark="门口")["totalElements"] == 1
     issued = ask(gateway, WAYBILLS, caller.token, sent).data
+    # More than one step looks at.
+    store.run(_OTHER_WAYBILLS)
     ask(gateway, ORDERS, caller.token, good_request(ORDERS, today), key)
     ask(gateway, CLAIMS, caller.token, good_request(CLAIMS, today), {"Idempotency-Key": "claims"})
 
@@ -139,7 +163,11 @@ def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     store = ledger_store
     small_world(store, today)
     put_orders(store, (order(f"sn-{n:06}", owner_id=SHOP.id) for n in range(MORE_ORDERS)))
-    all_operations_caller(store)
+    caller, sent = all_operations_caller(store), good_request(ORDERS, today)
+    key = {"Idempotency-Key": "while it goes on"}
+    gateway = Gateway(store)
+    assert ask(gateway, ORDERS, caller.token, sent, key).data["content"][0]["receiver_name"]
+    assert gateway.stop() == 0
     all_orders = left_in(store, "shop_order")
     process = subprocess.Popen(
         [sys.executable, "-m", "tollway", *ERASE],
@@ -153,10 +181,16 @@ def test_an_erasure_that_is_killed_half_way_is_ended_by_the_next_gateway(
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert 0 < left_in(store, "shop_order") < all_orders
+    # As if that page had been read while it went on.
+    store.run("UPDATE receiver_erasure SET asked_at_s = asked_at_s - 60")
+    put_orders(store, [order("sn-later", owner_id=SHOP.id)])
 
     gateway = Gateway(store)
     assert until_erased(store)[1] == all_orders
-    assert left_in(store, "shop_order") == 0
+    assert left_in(store, "shop_order") == 1
+    assert store.run("SELECT 1 FROM shop_order WHERE order_sn = 'sn-later' AND length(sealed) > 0")
+    kept = ask(gateway, ORDERS, caller.token, sent, key)
+    assert kept.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
 
 
@@ -164,16 +198,70 @@ def test_a_waybill_that_waits_for_its_carrier_keeps_its_receiver_until_then(
     ledger_store: Store, tollway: Command, carrier: FakeCarrier
 ) -> None:
     store = ledger_store
-    left_pending(store, carrier, "cut_after_commit")
+    customer, body = left_pending(store, carrier, "cut_after_commit")
+    # It is dated a second ahead, and clocks differ.
+    store.run(f"UPDATE waybill SET asked_at_s = {int(time.time()) + 2}")
     erased = tollway(*ERASE).json
     assert (erased["finished_at_s"], erased["waiting"], erased["waybills"]) == (None, 1, 0)
     assert left_in(store, "waybill") == 1
     assert "wait for their carrier: 1" in tollway(*ERASE[:-1]).out
+    with pytest.raises(ErasureUnderWayError):
+        store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id, last_change_of))
 
-    gateway = Gateway(store)
-    assert until_erased(store)[2] == 1
+    age_pending(store)
+    store.run("UPDATE receiver_erasure SET asked_at_s = asked_at_s - 60")
+    carrier.misbehave("refuse", message=LOOK_UP)
+    asked = carrier.received(LOOK_UP)
+    gateway = Gateway(store, reconcile_interval_s=3600)
+    eventually(lambda: carrier.received(LOOK_UP), lambda received: received > asked)
+    carrier.misbehave("none")
+    key = {"Idempotency-Key": "after it was asked for"}
+    assert issue(gateway, customer.token, body, **key).code == 0
+    assert tollway(*ERASE).status == 0
     assert left_in(store, "waybill") == 0
+    again = issue(gateway, customer.token, body, **key)
+    assert again.headers["x-tollway-reason"] == "ANSWER_ERASED"
     assert gateway.stop() == 0
+
+
+def test_two_that_erase_at_once_and_a_shop_whose_turn_comes_after_one_that_fails(
+    ledger_store: Store, today: date
+) -> None:
+    store = ledger_store
+    small_world(store, today)
+    caller = all_operations_caller(store)
+    gateway = Gateway(store)
+    issued = ask(gateway, WAYBILLS, caller.token, good_request(WAYBILLS, today)).data
+
+    async def twice(database: Database) -> list[Erasure]:
+        asked = await ask_erasure(database, RUNTIME, SHOP.id, last_change_of)
+        both = (erase(database, sealer_of(store), RUNTIME, asked) for _ in range(2))
+        return await asyncio.gather(*both)
+
+    assert gateway.stop() == 0
+    assert not any(each.waiting for each in store.do(twice))
+    assert left_in(store, "waybill") == 0
+
+    async def printed(database: Database) -> StoredWaybill:
+        """As of a call that had read the waybill before it was erased."""
+        found = await find_by_number(database, issued["waybillCode"])
+        (late,) = await print_waybills(database, [found._replace(sealed=b"then")], RUNTIME)
+        return late
+
+    late = store.do(printed)
+    assert (late.sealed, late.waybill.printed_at_s) == (b"", None)
+
+    # One that cannot be read, of a shop that asked before.
+    store.run(
+        f"UPDATE waybill SET owner_id = '{OTHER}', fingerprints = '?', "
+        "sealed = (SELECT ready FROM shop_order LIMIT 1)"
+    )
+    store.run(f"UPDATE receiver_erasure SET owner_id = '{OTHER}', finished_at_s = NULL")
+    store.do(lambda database: ask_erasure(database, RUNTIME, SHOP.id, last_change_of))
+    gateway = Gateway(store)
+    until_erased(store)
+    with pytest.raises(AssertionError, match=f"receivers of shop {OTHER} failed"):
+        gateway.stop()
 
 
 def test_it_asks_first_and_names_a_shop_that_is_not_known(

@@ -65,7 +65,7 @@ class _Described(msgspec.Struct):
 
 
 def test_a_type_of_an_installed_package_is_listed_with_what_it_says() -> None:
-    assert [(each.name, each.kind, each.meaning) for each in answer_fields(_Described)] == [
+    assert [(each.name, each.json_type, each.meaning) for each in answer_fields(_Described)] == [
         ("pieces", "integer | null", None),
         ("by_day", "object", None),
         ("size", "number", Phrase("In metres.", "In metres.")),

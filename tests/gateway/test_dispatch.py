@@ -3,16 +3,17 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from itertools import product
 from typing import Any
 
 import pytest
 
-from tollway.gateway.dispatch import Dispatcher
+from tollway.gateway.dispatch import Begin, Dispatcher
 from tollway.ledger.charges import Charge
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
 from tollway.pipeline.call import Answer, Charging, Progress
-from tollway.pipeline.http import Edge
+from tollway.pipeline.http import Edge, headers_by_name, improper_request
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
 
@@ -53,7 +54,7 @@ class Application:
     def __init__(self, begin: Callable[[Scope], Progress | None]) -> None:
         self._begin = begin
 
-    def begins(self) -> Callable[[Scope, Receive], Progress | None]:
+    def call_handler(self) -> Begin:
         return lambda scope, _: self._begin(scope)
 
     async def send(self, _answer: Answer, _receive: Receive, _send: Send) -> None:
@@ -196,6 +197,42 @@ def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
     run(begin, use)
 
 
+def scope_of(
+    *headers: tuple[bytes, bytes], method: str = "GET", http_version: str = "1.1"
+) -> Scope:
+    return {
+        "http_version": http_version,
+        "method": method,
+        "raw_path": b"/",
+        "query_string": b"",
+        "headers": list(headers),
+        "client": ("127.0.0.1", 9),
+    }
+
+
+def test_the_edge_refuses_every_request_that_is_improper_and_no_other() -> None:
+    class Refusing:
+        def run(self, _call: object) -> Answer:
+            return Answer(200, [], b"run")
+
+        def refuse(self, _call: object, _refusal: object) -> Answer:
+            return Answer(400, [], b"refused")
+
+    edge = Edge(Refusing(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
+    host, other, more = (b"host", b"a"), (b"host", b"b"), (b"accept", b"*")
+    # As the server adds it if there is none.
+    empty = (b"host", b"")
+    found = [(), (empty,), (host,), (host, host), (host, other), (host, empty), (host, more, more)]
+    improper = 0
+    for headers, method, version in product(found, ("GET", "CONNECT"), ("1.0", "1.1", "2")):
+        scope = scope_of(*headers, method=method, http_version=version)
+        is_improper = improper_request(scope, headers_by_name(scope["headers"])) is not None
+        answer = edge.begin(scope, Request().receive)
+        assert isinstance(answer, Answer) and (answer.body == b"refused") is is_improper, scope
+        improper += is_improper
+    assert improper == 32
+
+
 def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
     class Cancelled:
         def run(self, _call: object) -> Charging:
@@ -206,14 +243,7 @@ def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
     async def work() -> None:
         edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]
         request = Request()
-        request.scope = {
-            "http_version": "1.1",
-            "method": "GET",
-            "raw_path": b"/",
-            "query_string": b"",
-            "headers": [(b"host", b"test")],
-            "client": ("127.0.0.1", 9),
-        }
+        request.scope = scope_of((b"host", b"test"))
         application = Application(lambda scope: edge.begin(scope, request.receive))
         Dispatcher(application, asyncio.get_running_loop(), page).add(request)
         async with asyncio.timeout(20):

@@ -1,8 +1,10 @@
 """The description of the operations: valid, and complete."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from jsonschema_rs import Draft202012Validator
 from openapi_spec_validator import validate
@@ -50,6 +52,30 @@ def test_every_code_of_an_operation_has_an_example(operation: Operation) -> None
     if unknown := examples.get("PARAMETER_UNKNOWN"):
         words = unknown["msg"].replace(",", "").split()
         assert words[1] != words[words.index("but") + 1]
+
+
+class Link(msgspec.Struct):
+    """Called like an answer of the account API, with as many fields."""
+
+    authorize_url: str
+    pieces: int
+
+
+@pytest.mark.sqlite
+def test_a_type_called_like_one_of_ours_does_not_get_its_meanings() -> None:
+    first, *others = WITH_COMPANIONS
+    document = openapi([replace(first, response_type=Link), *others], "http://a", mapped=False)
+    titled = [
+        each for each in document["components"]["schemas"].values() if each["title"] == "Link"
+    ]
+    described = {
+        frozenset(each["properties"]): "description" in each["properties"]["authorize_url"]
+        for each in titled
+    }
+    assert described == {
+        frozenset({"authorize_url", "pieces"}): False,
+        frozenset({"authorize_url", "expires_at"}): True,
+    }
 
 
 def _media_of(described: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -43,7 +43,8 @@ _WORKS = {
     holds._CAPTURE: CAPTURE,
     holds._RELEASE: RELEASE,
     idempotency_key._KEEP: KEPT,
-    pools._TAKE: POOL,
+    pools._TAKE_EMBEDDED: POOL,
+    pools._TAKE_SHARED: POOL,
 }
 _LATE = {CAPTURE: LATE_CAPTURE, RELEASE: LATE_RELEASE}
 _MESSAGES = {cainiao_wire.ISSUE: ISSUE, cainiao_wire.LOOK_UP: LOOK_UP}

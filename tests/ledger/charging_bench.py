@@ -5,7 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from tollway.ledger.charges import Charge, IdempotencyKey
+from tollway.ledger.charges import Act, Charge, IdempotencyKey
 from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.entries import amount_left
 from tollway.store.database import Database, Row, Transaction
@@ -76,9 +76,11 @@ class Bench:
             wait_s=wait_s,
         )
 
-    def settle(self, number: int, key: IdempotencyKey | None = None) -> asyncio.Future[object]:
+    def settle(
+        self, number: int, key: IdempotencyKey | None = None, act: Act | None = None
+    ) -> asyncio.Future[object]:
         charge = Charge(
-            *(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number),
+            *(self.account_id, "credits", 1, "orders", f"r{number}", "tok_x", number, act),
             idempotency_key=key,
         )
         return self._batcher.settle(charge)  # type: ignore[return-value]

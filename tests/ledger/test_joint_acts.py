@@ -1,11 +1,14 @@
 """Acts that are done together: each is there with its charge or not at all, as if it were alone."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.ledger.charging_bench import Bench
 from tests.ledger.test_acts import DO, Outcome, act, is_done
 from tests.support.stores import Store
+from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.accounts import open_account
 from tollway.ledger.charge_postgresql import post_acts
 from tollway.ledger.charges import (
@@ -85,16 +88,58 @@ def test_one_that_is_left_out_is_done_alone(store: Store, new_name: Callable[[],
     assert all(is_done(store, name) for name in names)
 
 
+@pytest.mark.parametrize(
+    ("error", "is_logged"),
+    [(ValueError("no such place"), True), (Refusal(Reason.CARRIER_UNKNOWN), False)],
+)
 def test_an_error_in_the_group_is_the_error_of_the_one_that_fails_alone(
-    store: Store, new_name: Callable[[], str]
+    store: Store,
+    new_name: Callable[[], str],
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    is_logged: bool,
 ) -> None:
-    names, error = [new_name() for _ in range(3)], ValueError("no such place")
+    names = [new_name() for _ in range(3)]
     group = Group(error=error)
     acts = [group.act(names[0]), group.act(names[1], error), group.act(names[2])]
     outcome = Outcome(store, names[0], 100, acts)
     assert outcome.results[1] is error
+    # With its trace, unless it is a refusal: otherwise a group that always fails is only slow.
+    traces = [record.exc_info[1] for record in caplog.records if record.exc_info]
+    assert traces == [error] * is_logged
     assert outcome.left == 80 and outcome.is_sound()
     assert [is_done(store, name) for name in names] == [True, False, True]
+
+
+def test_one_whose_row_is_stored_already_fails_alone(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group, known = [new_name() for _ in range(3)], Group(), new_name()
+    Outcome(store, known, 10, [act(known)])
+    acts = [group.act(names[0]), group.act(known), act(names[1]), act(known), act(names[2])]
+    outcome = Outcome(store, names[0], 100, acts)
+    assert [nth for nth in range(5) if isinstance(outcome.results[nth], Exception)] == [1, 3]
+    assert outcome.left == 70 and outcome.is_sound()
+    assert all(is_done(store, name) for name in names)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_one_that_another_writer_was_faster_than_is_tried_again(
+    store: Store, new_name: Callable[[], str], engine: str
+) -> None:
+    name, known, tries = new_name(), new_name(), []
+    Outcome(store, known, 10, [act(known)])
+
+    async def work(transaction: Transaction, _: Charge) -> ActResult:
+        tries.append(name)
+        # At the second look it finds what the other has stored.
+        if len(tries) == 1:
+            await transaction.execute(DO, product_id=known)
+        return ActResult(b"found", is_paid=True)
+
+    outcome = Outcome(store, name, 100, [work, act(name)])
+    assert outcome.results == {0: ActResult(b"found", True), 1: ActResult(b"{}", True)}
+    assert (len(tries), outcome.left) == (2, 80) and outcome.is_sound()
 
 
 def test_acts_of_two_kinds_are_two_groups(store: Store, new_name: Callable[[], str]) -> None:
@@ -112,9 +157,9 @@ def _limited(account: str, together: Together, name: str, limit: int) -> Charge:
 
 @pytest.mark.postgresql
 def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
-    names, group = [new_name() for _ in range(6)], Group(left_out=())
+    names, group = [new_name() for _ in range(6)], Group()
 
     async def work(database: Database) -> list[object]:
         account = (await open_account(database, RUNTIME, names[0])).id
@@ -132,7 +177,7 @@ def test_on_a_server_those_beyond_the_limit_of_all_nodes_are_undone(
 
 @pytest.mark.postgresql
 def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
-    store: Store, new_name: Callable[[], str], engine: str
+    store: Store, new_name: Callable[[], str]
 ) -> None:
     names = [new_name() for _ in range(4)]
     group = Group(left_out=names[3:])
@@ -146,3 +191,60 @@ def test_on_a_server_one_that_is_done_alone_counts_once_against_the_limit(
 
     assert all(isinstance(each, ActResult) for each in store.do(work))
     assert all(is_done(store, name) for name in names)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_a_batch_of_many_takes_one_along_that_is_done_alone(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group, last = [new_name() for _ in range(20)], Group(), new_name()
+
+    async def work(database: Database) -> None:
+        bench = await _bench(database, names[0])
+        bench.database.gate.clear()
+        many = [bench.settle(nth, act=group.act(name)) for nth, name in enumerate(names)]
+        await bench.database.has_begun.wait()
+        one = bench.settle(len(names), act=act(last))
+        bench.database.gate.set()
+        await asyncio.gather(*many, one)
+        assert bench.database.commits == 1 and group.sizes == [20]
+        assert await bench.left() == 100 - 21
+
+    store.do(work)
+
+
+@pytest.mark.postgresql
+def test_on_a_server_no_transaction_does_more_than_a_few_of_those_that_are_left_out(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names = [new_name() for _ in range(41)]
+    group, done = Group(left_out=names), []
+
+    async def work(database: Database) -> None:
+        bench = await _bench(database, names[0])
+
+        def noted(nth: int) -> JointAct:
+            async def alone(_: Transaction, __: Charge) -> ActResult:
+                done.append((bench.database.commits, nth))
+                return ActResult(b"{}", is_paid=True)
+
+            return JointAct(alone, group.together, names[nth])
+
+        bench.database.slow_commit.clear()
+        many = [bench.settle(nth, act=noted(nth)) for nth in range(40)]
+        await asyncio.to_thread(bench.database.has_worked.wait)
+        # It does not overtake those that came before.
+        last = bench.settle(40, act=noted(40))
+        bench.database.slow_commit.set()
+        await asyncio.gather(*many, last)
+        assert done == [(1 + nth // 16, nth) for nth in range(41)]
+        # Those that were put back are not tried together again.
+        assert group.sizes == [40, 1] and await bench.left() == 100 - 41
+
+    store.do(work)
+
+
+async def _bench(database: Database, name: str) -> Bench:
+    account = (await open_account(database, RUNTIME, name)).id
+    await top_up(database, RUNTIME, account, "credits", 100)
+    return Bench(database, account)

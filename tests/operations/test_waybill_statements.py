@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import PRICE, load_numbers, new_carrier, new_customer, request
@@ -14,7 +16,7 @@ from tollway.contract.decoding import Decoder
 from tollway.contract.operation import CallInfo
 from tollway.ledger.charge_postgresql import post_acts
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
-from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey
+from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey, JointAct
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
@@ -38,6 +40,12 @@ class Counting:
         return getattr(self._inner, name)
 
 
+def handler_on(store: Store, database: OpenDatabase) -> WaybillHandler:
+    vault, remotes = load_vault(key_path(store.url, store.key_file)), Remotes(open_client())
+    issuer = RemoteIssuer(remotes, Reconciler(database, remotes, vault, RUNTIME), vault, RUNTIME)
+    return WaybillHandler(ShopCodes(database), issuer, vault, RUNTIME, "http://t", take_numbers)
+
+
 def post(
     store: Store, owners: list[str], key: IdempotencyKey | None = None
 ) -> tuple[int, ChargeResults]:
@@ -48,13 +56,7 @@ def post(
         load_numbers(store, wp_code, [f"YT9{nth:012d}"], owner_id)
 
     async def work(database: OpenDatabase) -> tuple[int, ChargeResults]:
-        vault, remotes = load_vault(key_path(store.url, store.key_file)), Remotes(open_client())
-        issuer = RemoteIssuer(
-            remotes, Reconciler(database, remotes, vault, RUNTIME), vault, RUNTIME
-        )
-        handler = WaybillHandler(
-            ShopCodes(database), issuer, vault, RUNTIME, "http://t", take_numbers
-        )
+        handler = handler_on(store, database)
         charges = []
         for nth, owner_id in enumerate(owners):
             sent = Decoder(WaybillRequest).decode(request(wp_code, owner_id=owner_id))
@@ -94,3 +96,14 @@ def test_control_those_that_are_done_alone_take_several_each(store: Store) -> No
     many, results = post(store, ["shop-0"], key)
     # One is enough to take nearly as many as a whole batch.
     assert len(results) == 1 and many > STATEMENTS_MAX / 2
+
+
+@pytest.mark.sqlite
+def test_a_further_parcel_is_among_the_few_that_are_done_alone(store: Store, engine: str) -> None:
+    async def work(database: OpenDatabase) -> list[bool]:
+        handler = handler_on(store, database)
+        bodies = request("YTO"), request("YTO", parentWaybillCode="YT1000000000001")
+        asked = [Decoder(WaybillRequest).decode(body) for body in bodies]
+        return [isinstance(await handler(each, CallInfo("acc", PRICE)), JointAct) for each in asked]
+
+    assert store.do(work) == [True, False]

@@ -72,9 +72,11 @@ def test_a_long_read_of_a_file_is_not_waited_for_without_an_end(own_store: Store
 
 def test_tasks_share_the_next_attempt_and_never_one_that_began_before_they_asked() -> None:
     async def work() -> None:
-        stored, begun, go_on = 0, asyncio.Event(), asyncio.Event()
+        stored, attempts, begun, go_on = 0, 0, asyncio.Event(), asyncio.Event()
 
         async def read(_key: str) -> int:
+            nonlocal attempts
+            attempts += 1
             seen = stored
             begun.set()
             await go_on.wait()
@@ -91,6 +93,7 @@ def test_tasks_share_the_next_attempt_and_never_one_that_began_before_they_asked
         go_on.set()
         assert await asyncio.gather(*early) == [0, 0, 0]
         assert await asyncio.gather(*late[1:]) == [1, 1]
+        assert attempts == 2
 
     asyncio.run(work())
 

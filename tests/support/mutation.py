@@ -35,6 +35,7 @@ _CHARGING = (
     "tests/ledger/test_charge_transaction.py",
     "tests/ledger/test_charging.py",
     "tests/ledger/test_acts.py",
+    "tests/ledger/test_joint_acts.py",
     "tests/ledger/test_holds.py",
     "tests/ledger/test_entries.py",
 )
@@ -54,6 +55,7 @@ _TESTS: dict[str, Sequence[Sequence[str]]] = {
     "ledger/charging.py": _ON_EMBEDDED,
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
+    "ledger/joint_acts.py": _ON_EMBEDDED,
     "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py",)),
     "ledger/holds.py": (*_ON_EMBEDDED, _CALLS),
     "ledger/idempotency.py": (
@@ -66,6 +68,7 @@ _TESTS: dict[str, Sequence[Sequence[str]]] = {
             "tests/ledger/test_charge_postgresql.py",
             "tests/ledger/test_charge_postgresql_busy.py",
             "tests/ledger/test_shared_limit.py",
+            "tests/ledger/test_joint_acts.py",
         ),
         _KEYS,
     ),
@@ -199,6 +202,8 @@ def main() -> int:
     ]
     random.Random(given.seed).shuffle(trials)
     trials = trials[: given.sample]
+    if not trials:
+        sys.exit("No mutant is asked for: see --lines, --sample and the modules.")
     unchanged = [
         Trial(module, Mutant(0, "", "", (ROOT / "src" / "tollway" / module).read_text()))
         for module in given.modules

@@ -60,20 +60,30 @@ def test_no_cache_keeps_an_answer(gateway: Gateway, caller: Caller, path: str) -
 
 
 @pytest.mark.parametrize("name", ["X-HTTP-Method-Override", "X-Method-Override", "X-HTTP-Method"])
-def test_a_header_does_not_change_the_method(gateway: Gateway, caller: Caller, name: str) -> None:
-    made = gateway.get("/account/v1/tokens", token=caller.token, headers={name: "POST"})
-    assert made.code == 0 and "token" not in made.data
+def test_a_header_does_not_change_the_method(
+    gateway: Gateway, store: Store, caller: Caller, name: str
+) -> None:
+    made = gateway.get("/account/v1/tokens/make", token=caller.token, headers={name: "POST"})
+    assert (made.code, made.headers["x-tollway-reason"]) == (404, "METHOD_WRONG")
+    assert len(store.do(lambda database: list_tokens(database, caller.account_id))) == 1
 
 
 def test_a_caller_cannot_set_what_no_parameter_sets(
     gateway: Gateway, store: Store, caller: Caller
 ) -> None:
     other = new_caller(store)
-    for name, value in (("account_id", other.account_id), ("kind", "operator"), ("token_id", "1")):
+    for name, value, code in (
+        ("account_id", other.account_id, 0),
+        ("kind", "operator", 100),
+        ("token_id", "1", 0),
+    ):
         sent = {"label": "mine", name: value}
         reply = gateway.post_json("/account/v1/tokens/make", sent, token=caller.token)
-        assert reply.code in (0, 100)
-        assert "kind" not in reply.data or reply.data["kind"] == "live"
+        assert reply.code == code
+        if code == 0:
+            made = reply.data["token"]
+            assert (made["kind"], made["account_id"]) == ("live", caller.account_id)
+            assert made["id"] != value
     assert len(store.do(lambda database: list_tokens(database, other.account_id))) == 1
 
 
@@ -94,10 +104,14 @@ def test_no_text_of_a_stranger_begins_a_header(
     answers = [
         gateway.client.get("/view", params={"back": f"/{injected}", "language": injected}),
         gateway.client.post("/view", data={"back": f"/{injected}", "language": injected}),
-        gateway.client.get(f"/account/v1/receipt?request_id={quote(injected)}"),
+        gateway.client.get(
+            f"/account/v1/receipt?request_id={quote(injected)}",
+            headers={"Authorization": f"Bearer {caller.token}"},
+        ),
         gateway.client.get("/operator", params={"said": injected, "link": f"/operator{injected}"}),
         browser.client.post("/operator/sign-in", data={"link": f"/operator{injected}"}),
     ]
+    assert answers[2].headers["x-tollway-reason"] == "RECEIPT_UNKNOWN"
     for answer in answers:
         assert "a" not in answer.cookies and "a" not in answer.headers
         assert not any("\n" in value for value in answer.headers.values())

@@ -1,6 +1,7 @@
 """The way of an owner over HTTP: from the refused call to the approval, and back."""
 
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,15 @@ from tests.support.consent import (
 from tests.support.gateway import Gateway
 from tests.support.ledger import RUNTIME
 from tests.support.orders import order, put_orders
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.consent.grants import GrantRequest
 from tollway.consent.links import ConsentLinks
 from tollway.consent.owners import Owner, add_owner, set_password
 from tollway.store.database import Database
 from tollway.store.keys import load_secret
+
+_numbers = count(1)
 
 
 @pytest.fixture
@@ -309,24 +313,19 @@ def test_a_password_link_that_was_changed_or_is_old_does_nothing(
 
 
 def _shop_with_an_order(store: Store) -> str:
-    sn = f"er-{time.time_ns()}"
-    shop_id = f"98{time.time_ns() % 10**9}"
+    shop_id = f"9800{next(_numbers)}"
 
     async def work(database: Database) -> None:
         added = Owner("shop", shop_id, "Erasing <b>", None, f"login-{shop_id}", 0)
         await add_owner(database, RUNTIME, added, PASSWORD)
 
     store.do(work)
-    put_orders(store, [order(sn, owner_id=shop_id)])
+    put_orders(store, [order(f"er-{shop_id}", owner_id=shop_id)])
     return shop_id
 
 
-def _until_erased(browser: Browser, path: str) -> str:
-    ends_at_s = time.monotonic() + 30
-    while "the receivers of 1 orders" not in browser.open(path).text:
-        assert time.monotonic() < ends_at_s, browser.page
-        time.sleep(0.1)
-    return browser.page
+def _until_erased(browser: Browser, path: str) -> None:
+    eventually(lambda: browser.open(path).text, lambda page: "the receivers of 1 orders" in page)
 
 
 def test_an_owner_types_the_shop_and_the_password_before_receivers_are_erased(

@@ -61,7 +61,7 @@ def test_every_parameter_field_and_code_is_shown(
         assert reason.name in page
         assert f"{reason.value.code} {reason.name}<" in page
     for path, field in placed_fields(operation.response_type):
-        assert f">{path}<" in page and f">{field.kind}<" in page
+        assert f">{path}<" in page and f">{field.json_type}<" in page
         assert field.meaning is not None and field.meaning.fill(language, {}) in page
         assert field.other_spelling is None or f">{field.other_spelling}<" in page
     for code in {reason.value.code for reason in operation.reasons}:

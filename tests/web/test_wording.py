@@ -18,7 +18,7 @@ from tollway.settings import Settings
 from tollway.web.wording import View, catalogue, error_sentences, is_own_address
 
 _WEB = Path(tollway.web.__file__).parent
-_ERRORS = {"CarrierError", "IntakeError", "LedgerError"}
+_ERRORS = {"CarrierError", "ErasureUnderWayError", "IntakeError", "LedgerError"}
 _SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
 
 

@@ -19,7 +19,7 @@ from tollway.account.balance import (
 )
 from tollway.account.consents import ConsentEntry, Consents, Link
 from tollway.account.history import Calls, Entries, LedgerEntry, ListedCall
-from tollway.account.operation import PATH, RateLimit
+from tollway.account.operation import RateLimit
 from tollway.account.tokens import Tokens
 from tollway.account.waybills import WaybillLabel, WaybillLabels, WaybillState
 from tollway.account.webhooks import (
@@ -30,7 +30,9 @@ from tollway.account.webhooks import (
     Webhooks,
     WebhookSecret,
 )
+from tollway.contract.reasons import Reason
 from tollway.contract.receipt import CHARGED, Outcome, Receipt, ReceiptConsent
+from tollway.contract.sample_refusal import SAMPLE_BASE, sample_data
 from tollway.ledger.tokens import IssuedToken, Token
 from tollway.operations.demo_data import SHOPS
 from tollway.operations.examples import EXAMPLES, Example
@@ -185,7 +187,7 @@ _BY_PATH: Mapping[str, Example] = {
         limit=100,
     ),
     "consents/link": _fixed(
-        Link("https://gateway.example/authorize?link=…", _AT_S + _DAY_S),
+        Link(**sample_data(Reason.NOT_AUTHORIZED, SAMPLE_BASE, _AT_S)),
         scope="orders",
         owner_id=_OWNER_ID,
     ),
@@ -214,8 +216,5 @@ _BY_PATH: Mapping[str, Example] = {
 RECEIPT_EXAMPLE = _RECEIPT
 ALL_EXAMPLES: Mapping[str, Example] = {
     **EXAMPLES,
-    **{
-        "account_" + path.removeprefix(PATH).replace("/", "_"): example
-        for path, example in _BY_PATH.items()
-    },
+    **{"account_" + path.replace("/", "_"): example for path, example in _BY_PATH.items()},
 }

@@ -135,10 +135,13 @@ async def _find_printed(
     for each in found:
         each.refuse_erased()
     try:
-        return await print_waybills(parts.database, found, parts.runtime)
+        printed = await print_waybills(parts.database, found, parts.runtime)
     except CarrierError:
         left_s = (int((each.waybill.changing_until_s or 0) - call.at_s) for each in found)
         raise Refusal(Reason.WAYBILL_CHANGING, wait_s=max(1, *left_s)) from None
+    for each in printed:
+        each.refuse_erased()
+    return printed
 
 
 def _shown(of: Waybill) -> WaybillState:

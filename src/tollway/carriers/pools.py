@@ -13,13 +13,12 @@ from itertools import islice
 import msgspec
 from sqlalchemy import bindparam, exists, func, select, text
 
-from tollway.carriers import CarrierError
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
-from tollway.store.database import Database, Reader, Transaction
-from tollway.store.query import EngineQuery, Query, insert
+from tollway.store.database import Database, Reader, Row, Transaction
+from tollway.store.query import Query, insert
 from tollway.store.schema.carriers import carrier, waybill, waybill_number
 
 # The owner_id of the pool that all shops share.
@@ -72,7 +71,8 @@ _ADD = Query(
 )
 # How many are wanted of each pool. Numbers are found one after the other along the index, which
 # has no more to do if a pool has many, and taken by their keys.
-_NEXT_SQLITE = """
+_NEXT_EMBEDDED = Query(
+    text("""
 WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
     SELECT value ->> 0, value ->> 1, value ->> 2, (
         SELECT min(number) FROM waybill_number
@@ -85,13 +85,17 @@ WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
             AND candidate.is_taken = 0 AND candidate.number > next.number)
     FROM next WHERE wanted > 1 AND number IS NOT NULL)
 SELECT json_group_array(json_array(wp_code, owner_id, number)) FROM next WHERE number IS NOT NULL
-"""
-_TAKE_SQLITE = """
+""")
+)
+_TAKE_EMBEDDED = Query(
+    text("""
 UPDATE waybill_number SET is_taken = 1
 WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:taken))
-"""
+""")
+)
 # By their positions in the table: a planner would rather read all of it.
-_TAKE_POSTGRESQL = """
+_TAKE_SHARED = Query(
+    text("""
 UPDATE waybill_number SET is_taken = 1
 WHERE ctid = ANY (ARRAY(
     SELECT candidate.ctid FROM json_array_elements(CAST(:wanted AS json)) AS wanted(value)
@@ -101,9 +105,8 @@ WHERE ctid = ANY (ARRAY(
         ORDER BY number LIMIT CAST(value ->> 2 AS integer) FOR UPDATE SKIP LOCKED
     ) AS candidate))
 RETURNING wp_code, owner_id, number
-"""
-_NEXT = Query(text(_NEXT_SQLITE))
-_TAKE = EngineQuery(_TAKE_SQLITE, _TAKE_POSTGRESQL)
+""")
+)
 _taken = func.sum(waybill_number.c.is_taken)
 _POOLS = Query(
     select(waybill_number.c.wp_code, waybill_number.c.owner_id, func.count() - _taken, _taken)
@@ -176,17 +179,24 @@ async def _take(transaction: Transaction, wanted: Mapping[Wanted, int]) -> dict[
     if not wanted:
         return {}
     asked = _text([(*pool, count) for pool, count in wanted.items()])
-    if transaction.is_shared:
-        rows = await transaction.fetch_all(_TAKE, wanted=asked)
-    else:
-        ((found,),) = await transaction.fetch_all(_NEXT, wanted=asked)
-        rows = msgspec.json.decode(found)
-        if rows and await transaction.execute(_TAKE, taken=found) != len(rows):
-            raise CarrierError("A number was found twice in its pool.")
+    take = _take_shared if transaction.is_shared else _take_embedded
     taken: defaultdict[Wanted, list[str]] = defaultdict(list)
-    for wp_code, owner_id, number in sorted(rows):
+    for wp_code, owner_id, number in sorted(await take(transaction, asked)):
         taken[wp_code, owner_id].append(number)
     return taken
+
+
+async def _take_embedded(transaction: Transaction, wanted: str) -> Sequence[Row]:
+    ((found,),) = await transaction.fetch_all(_NEXT_EMBEDDED, wanted=wanted)
+    rows: list[Row] = msgspec.json.decode(found)
+    if rows and await transaction.execute(_TAKE_EMBEDDED, taken=found) != len(rows):
+        # No StoreError, with which the other calls of the batch would fail too.
+        raise AssertionError("a pool has numbers that cannot be taken: run `tollway audit`")
+    return rows
+
+
+async def _take_shared(transaction: Transaction, wanted: str) -> Sequence[Row]:
+    return await transaction.fetch_all(_TAKE_SHARED, wanted=wanted)
 
 
 def _text(content: object) -> str:

@@ -59,7 +59,7 @@ _its_key = (
 _until, _now = (bindparam(name, type_=BigInteger) for name in ("until_s", "now_s"))
 _reserve = (
     waybill.update()
-    .where(*_its_key, waybill.c.printed_at_s.is_(None))
+    .where(*_its_key, waybill.c.printed_at_s.is_(None), func.length(waybill.c.sealed) > 0)
     .values(changing_until_s=_until)
 )
 _RESERVE = Query(_reserve.where(waybill.c.changing_until_s.is_(None)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Integer, bindparam, literal_column, select
+from sqlalchemy import Integer, bindparam, func, literal_column, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Fingerprints, Vault
@@ -150,6 +150,7 @@ _PRINT = Query(
         waybill.c.state == "issued",
         waybill.c.printed_at_s.is_(None),
         waybill.c.changing_until_s.is_(None),
+        func.length(waybill.c.sealed) > 0,
     )
     .values(printed_at_s=bindparam("at_s"))
 )
@@ -235,7 +236,8 @@ async def cancel_waybill(
 async def print_waybills(
     database: Database, found: Sequence[StoredWaybill], runtime: Runtime
 ) -> Sequence[StoredWaybill]:
-    """The waybills as their labels show them: the receiver of each stays from now on."""
+    """The waybills as their labels show them: the receiver of each stays from now on. One may be
+    erased meanwhile, and has no label any more."""
     if all(each.waybill.printed_at_s or each.waybill.state != "issued" for each in found):
         return found
 
@@ -246,7 +248,10 @@ async def print_waybills(
             of = each.waybill
             await transaction.execute(_PRINT, wanted=of.object_id, at_s=runtime.at_s())
             now = await find_own(transaction, of.account_id, of.object_id)
-            if now is None or (now.waybill.state, now.waybill.printed_at_s) == ("issued", None):
+            is_printed = now is not None and (
+                now.waybill.state != "issued" or now.waybill.printed_at_s or not now.sealed
+            )
+            if now is None or not is_printed:
                 raise CarrierError(
                     f"The receiver of waybill {of.number} is being changed at its carrier: it has "
                     "no label until that is confirmed."

@@ -122,7 +122,8 @@ async def erase_receivers(
     One that was begun, here or on a page, and did not end goes on.
     """
     # Imported here: the other commands would pay for loading it.
-    from tollway.gateway.erasing import erase  # noqa: PLC0415
+    from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
+    from tollway.operations.orders.storage import last_change_of  # noqa: PLC0415
 
     database, sealer = await session.open(), await session.sealer()
     owner = await find_owner(database, OwnerKind.SHOP, shop)
@@ -130,7 +131,7 @@ async def erase_receivers(
     if asked is None or asked.finished_at_s is not None:
         if not yes:
             _confirm(f"Erase all receivers of {owner.name} ({shop})? It cannot be undone.")
-        asked = await ask_erasure(database, session.runtime, shop)
+        asked = await ask_erasure(database, session.runtime, shop, last_change_of)
     erased = await erase(database, sealer, session.runtime, asked)
     return Output(erased, *_erased_lines(erased))
 

@@ -5,6 +5,7 @@ work, in small pieces, and counts in each of them what it erased. So the counts 
 kill as well, and an erasure that was begun is ended after the next start.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import msgspec
@@ -15,20 +16,28 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query, upsert
 from tollway.store.schema.consent import receiver_erasure
 
 ACT = "shop erase-receivers"
+LastChangeOf = Callable[[Transaction, str], Awaitable[int]]
+
+
+class ErasureUnderWayError(LedgerError):
+    """The erasure before has not ended."""
 
 
 class Erasure(msgspec.Struct, frozen=True):
     """The last erasure of a shop. `waiting` is None until all that can be erased at once is; then
-    it is how many waybills a carrier still needs."""
+    it is how many waybills a carrier still needs. Orders with a later change number than
+    `last_change` came in after it was asked for."""
 
     owner_id: str
     asked_at_s: int
     asked_by: str
+    last_change: int
     finished_at_s: int | None = None
     waiting: int | None = None
     orders: int = 0
@@ -69,21 +78,25 @@ _FINISH = Query(
 )
 
 
-async def ask_erasure(database: Database, runtime: Runtime, shop_id: str) -> Erasure:
+async def ask_erasure(
+    database: Database, runtime: Runtime, shop_id: str, last_change_of: LastChangeOf
+) -> Erasure:
     """Has the receivers of a shop erased that are stored now."""
-    asked = Erasure(shop_id, runtime.at_s(), runtime.by)
 
-    async def work(transaction: Transaction) -> None:
+    async def work(transaction: Transaction) -> Erasure:
         await find_owner(transaction, OwnerKind.SHOP, shop_id)
         await transaction.lock_names([f"erasure of {shop_id}"])
         before = await find_erasure(transaction, shop_id)
         if before is not None and before.finished_at_s is None:
-            raise LedgerError(f"The receivers of shop {shop_id} are being erased already.")
+            raise ErasureUnderWayError(f"The receivers of shop {shop_id} are being erased already.")
+        last_change = await last_change_of(transaction, shop_id)
+        asked_at_s = await common_ms(transaction, runtime.at_ms()) // 1000
+        asked = Erasure(shop_id, asked_at_s, runtime.by, last_change)
         await transaction.execute(_PUT, **msgspec.structs.asdict(asked))
         await record_act(transaction, runtime, ACT, f"shop {shop_id}")
+        return asked
 
-    await database.write(work)
-    return asked
+    return await database.write(work)
 
 
 async def find_erasure(reader: Reader, shop_id: str) -> Erasure | None:

@@ -113,7 +113,10 @@ async def put_owner(transaction: Transaction, added: Owner, password_hash: str) 
 
 async def set_password(database: Database, runtime: Runtime, login: str, password: str) -> Owner:
     """Gives an owner another password, and ends every session signed in with the old one."""
-    return await put_password(database, runtime, login, hash_password(password))
+    changed = await put_password(database, runtime, login, hash_password(password))
+    if changed is None:
+        raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+    return changed
 
 
 async def put_password(
@@ -122,18 +125,18 @@ async def put_password(
     login: str,
     password_hash: str,
     replaced: str | None = None,
-) -> Owner:
-    """The same, with a hash that was made off the event loop; only instead of the `replaced` one,
-    if that is given."""
+) -> Owner | None:
+    """Stores the hash of another password, made off the event loop, and ends the sessions. With
+    `replaced`, only if that is still the stored hash. Returns None if it changed nothing."""
     wanted = folded_login(login)
     values = {"wanted": wanted, "new_hash": password_hash}
     query = _SET_PASSWORD
     if replaced is not None:
         query, values = _REPLACE_PASSWORD, {**values, "replaced": replaced}
 
-    async def work(transaction: Transaction) -> Owner:
+    async def work(transaction: Transaction) -> Owner | None:
         if not await transaction.execute(query, **values):
-            raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+            return None
         found = await credential_of_login(transaction, wanted)
         assert found is not None
         await end_sessions(transaction, found.owner.kind, found.owner.id, runtime.at_s())

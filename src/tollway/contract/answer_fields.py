@@ -24,11 +24,13 @@ class AnswerField(NamedTuple):
     """One field of a type; `other_spelling` is another field of it with the same value."""
 
     name: str
-    kind: str
-    meaning: Phrase | None
-    other_spelling: str | None
+    # Such as object[] or integer | null.
+    json_type: str
+    is_list: bool
     # The type of the object that it is, or has a list of.
     inner: type[msgspec.Struct] | None
+    meaning: Phrase | None
+    other_spelling: str | None
 
 
 class PlacedField(NamedTuple):
@@ -46,29 +48,37 @@ def meanings() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def answer_fields(kind: type[msgspec.Struct]) -> tuple[AnswerField, ...]:
+def answer_fields(answer_type: type[msgspec.Struct]) -> tuple[AnswerField, ...]:
     """The fields of one type, in the order in which they are sent."""
     # A package may have a type that is called like one of ours.
-    is_ours = kind.__module__.startswith("tollway.")
-    own = meanings().get(kind.__name__, {}) if is_ours else {}
+    is_ours = answer_type.__module__.startswith("tollway.")
+    own = meanings().get(answer_type.__name__, {}) if is_ours else {}
     common = meanings()["any"] if is_ours else {}
-    twins = {
+    other_spellings = {
         name: said.removeprefix(_SAME_AS) for name, said in own.items() if isinstance(said, str)
     }
-    twins |= {known: name for name, known in twins.items()}
+    other_spellings |= {known: name for name, known in other_spellings.items()}
     found = []
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+    for name, hint in get_type_hints(answer_type, include_extras=True).items():
         said = own.get(name, common.get(name))
         if isinstance(said, str):
-            said = own[twins[name]]
-        meaning = Phrase(*said) if said else _described(hint)
-        found.append(AnswerField(name, *_kind(hint, meaning, twins.get(name))))
+            said = own[other_spellings[name]]
+        json_type, is_list, inner = _json_type(hint)
+        found.append(
+            AnswerField(
+                name,
+                json_type=json_type,
+                is_list=is_list,
+                inner=inner,
+                meaning=Phrase(*said) if said else _described(hint),
+                other_spelling=other_spellings.get(name),
+            )
+        )
     return tuple(found)
 
 
-def _kind(
-    hint: Any, meaning: Phrase | None, twin: str | None
-) -> tuple[str, Phrase | None, str | None, type[msgspec.Struct] | None]:
+def _json_type(hint: Any) -> tuple[str, bool, type[msgspec.Struct] | None]:
+    """The type in JSON's words, whether it is a list, and the type of the object in it."""
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else ()
@@ -80,7 +90,7 @@ def _kind(
     is_object = inner is not None or get_origin(plain) is dict
     word = "object" if is_object else _TYPES.get(plain, "string")
     word += "[]" if is_list else ""
-    return f"{word} | null" if may_be_null else word, meaning, twin, inner
+    return f"{word} | null" if may_be_null else word, is_list, inner
 
 
 def _described(hint: Any) -> Phrase | None:
@@ -92,10 +102,10 @@ def _described(hint: Any) -> Phrase | None:
     return None
 
 
-def placed_fields(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[PlacedField]:
+def placed_fields(answer_type: type[msgspec.Struct], prefix: str = "") -> Iterator[PlacedField]:
     """All fields of an answer, each object before its own fields."""
-    for field in answer_fields(kind):
+    for field in answer_fields(answer_type):
         yield PlacedField(f"{prefix}{field.name}", field)
         if field.inner is not None:
-            mark = "[]" if "[]" in field.kind else ""
+            mark = "[]" if field.is_list else ""
             yield from placed_fields(field.inner, f"{prefix}{field.name}{mark}.")

@@ -47,8 +47,7 @@ class Reason(Enum):
     """The named reasons, in the order of their codes."""
 
     PARAMETER_MISSING = _wrong(
-        "Parameter {field} is missing: send {expected}.",
-        "缺少参数 {field}：请传入{expected}。",
+        "Parameter {field} is missing: send {expected}.", "缺少参数 {field}：请传入{expected}。"
     )
     PARAMETER_UNKNOWN = _wrong(
         "Parameter {field} is not known, but {known} is: send it under that name, or leave it out.",
@@ -232,8 +231,7 @@ class Reason(Enum):
         202,
         503,
         Phrase(
-            "System error, nothing was charged: try again later.",
-            "系统错误，未扣费：请稍后重试。",
+            "System error, nothing was charged: try again later.", "系统错误，未扣费：请稍后重试。"
         ),
     )
     # The database was lost while it committed: the call may have been charged.
@@ -348,8 +346,7 @@ class Reason(Enum):
         404,
         404,
         Phrase(
-            "No operation has this path: check the request path.",
-            "请求路径错误：请检查接口地址。",
+            "No operation has this path: check the request path.", "请求路径错误：请检查接口地址。"
         ),
     )
     METHOD_WRONG = Cause(
@@ -371,7 +368,6 @@ class Reason(Enum):
             "若调用刚刚完成，请一秒后重试。",
         ),
     )
-
     ITEM_UNKNOWN = Cause(
         404,
         404,

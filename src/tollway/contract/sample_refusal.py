@@ -1,6 +1,8 @@
 """What a refusal looks like for each reason, where none has happened: in the OpenAPI document, in
 the reference, and in the sandbox."""
 
+from typing import Any
+
 from tollway.contract.decoding import declared_fields
 from tollway.contract.language import Phrase
 from tollway.contract.operation import Operation
@@ -11,6 +13,17 @@ _WINDOWS = {
     "start": ("startTime", "start_time", "from_date"),
     "end": ("endTime", "end_time", "to_date"),
 }
+
+
+SAMPLE_BASE = "https://gateway.example"
+_DAY_S = 86_400
+
+
+def sample_data(reason: Reason, base: str, at_s: int) -> dict[str, Any]:
+    """The data of an answer with this reason, at this moment."""
+    if reason is not Reason.NOT_AUTHORIZED:
+        return {}
+    return {"authorize_url": f"{base}/authorize?link=…", "expires_at": at_s + _DAY_S}
 
 
 def sample_refusal(reason: Reason, operation: Operation) -> Refusal:

@@ -17,20 +17,22 @@ from granian._granian import CallbackScheduler
 
 from tollway.pipeline.bodies import Receive, Scope, Send
 from tollway.pipeline.call import Answer, Charging, Progress, answer_of
+from tollway.pipeline.http import messages
 
 # Begins a request; None if that is no call.
 Begin = Callable[[Scope, Receive], Progress | None]
 
 
 class Beginning(Protocol):
-    """An application that can answer without waiting. `begins` says how calls begin at this moment;
-    None if all requests are left to the server's own callback."""
+    """An application that can answer without waiting. `call_handler` is what begins calls at this
+    moment; None if all requests are left to the server's own callback."""
 
-    def begins(self) -> Begin | None: ...
+    def call_handler(self) -> Begin | None: ...
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None: ...
 
 
+# So many answers share what waking the thread costs; the first of more would wait for the last.
 _TOGETHER_MAX = 32
 
 # The server's own object for a request: its scope, its protocol, and where errors go.
@@ -62,7 +64,7 @@ class Dispatcher:
             self._loop.call_soon_threadsafe(self._begin_all)
 
     def _begin_all(self) -> None:
-        waiting, answers, begin = self._waiting, self._answers, self._application.begins()
+        waiting, answers, begin = self._waiting, self._answers, self._application.call_handler()
         try:
             for _ in range(len(waiting)):
                 watcher = waiting.popleft()
@@ -134,9 +136,9 @@ class Dispatcher:
 
 def _send(protocol: Any, answer: Answer) -> None:
     """The server takes a whole answer at once: what it returns need not be awaited."""
-    send = protocol.send
-    send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-    send({"type": "http.response.body", "body": answer.body})
+    head, body = messages(answer)
+    protocol.send(head)
+    protocol.send(body)
 
 
 def begin_without_tasks(application: Beginning) -> None:

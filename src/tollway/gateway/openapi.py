@@ -258,15 +258,16 @@ def _describe_fields(components: dict[str, Json], types: Iterable[type[msgspec.S
         if kind in seen:
             continue
         seen.add(kind)
-        fields = answer_fields(kind)
-        left += [each.inner for each in fields if each.inner is not None]
+        fields = {each.name: each for each in answer_fields(kind)}
+        left += [each.inner for each in fields.values() if each.inner is not None]
         for component in components.values():
             properties = component.get("properties", {})
-            if component.get("title") != kind.__name__ or len(properties) != len(fields):
+            # A title is the bare name of a type, which a type of an installed package can share.
+            if component.get("title") != kind.__name__ or properties.keys() != fields.keys():
                 continue
-            for each in fields:
-                if each.meaning is not None and each.name in properties:
-                    properties[each.name]["description"] = each.meaning.en
+            for name, field in fields.items():
+                if field.meaning is not None:
+                    properties[name]["description"] = field.meaning.en
 
 
 def _security_schemes(base_url: str) -> Json:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollway.contract.reasons import SUCCESS, Cause, Reason
+from tollway.contract.sample_refusal import SAMPLE_BASE, sample_data
 
 Json = dict[str, Any]
 
@@ -34,10 +35,6 @@ _LINK: Json = {
     },
     "required": ["authorize_url", "expires_at"],
 }
-_LINK_EXAMPLE: Json = {
-    "authorize_url": "https://gateway.example/authorize?link=…",
-    "expires_at": _AT_S + 86_400,
-}
 
 
 class Success(NamedTuple):
@@ -61,9 +58,9 @@ def responses_of(
     for reason, message in messages.items():
         cause = reason.value
         status = str(cause.status) if mapped else "200"
-        is_link = reason is Reason.NOT_AUTHORIZED
-        _add(responses, status, cause, _LINK if is_link else _NOTHING)
-        _show(responses[status], reason.name, cause, message, _LINK_EXAMPLE if is_link else {})
+        data = sample_data(reason, SAMPLE_BASE, _AT_S)
+        _add(responses, status, cause, _LINK if data else _NOTHING)
+        _show(responses[status], reason.name, cause, message, data)
     return responses
 
 

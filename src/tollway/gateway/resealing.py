@@ -5,14 +5,12 @@ the one that was read. What was done is in the database, so a run that is killed
 again: it reads all records, and writes those that are left.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Column, Integer, Table, bindparam, select, tuple_
+from sqlalchemy import Column, Table, bindparam, select
 
 from tollway.carriers.carrier_links import secret_context
 from tollway.carriers.waybills import WaybillKey
@@ -26,7 +24,7 @@ from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import answer_context
 from tollway.settings import Settings
 from tollway.store.clock import common_ms
-from tollway.store.database import Database, Row, StoreError, Transaction
+from tollway.store.database import Database, Row, StoreError
 from tollway.store.durable_files import locked_folder
 from tollway.store.key_check import files_of, key_file_of, use_files
 from tollway.store.keys import left_of
@@ -34,6 +32,7 @@ from tollway.store.last_runs import last_runs, note_run
 from tollway.store.moving.source import sealed_tables
 from tollway.store.nodes import nodes_without_key
 from tollway.store.query import Query
+from tollway.store.row_pieces import RowPieces, replace_rows
 from tollway.store.schema.carriers import carrier_link, waybill
 from tollway.store.schema.identity import second_factor
 from tollway.store.schema.intake import push_source, rejected_record
@@ -42,7 +41,6 @@ from tollway.store.schema.webhooks import webhook_endpoint
 from tollway.store.sealing import Sealer, add_key, drop_keys, load_sealer, read_keys, use_key
 from tollway.webhooks.endpoints import secrets_context as endpoint_context
 
-_AT_ONCE = 200
 # An old key is kept until nothing was sealed with it for so long: an import that was started before
 # goes on with the key that it read, and the id of an export, which no table has, holds for a day.
 _UNUSED_S = KEPT_S + 3600
@@ -205,11 +203,6 @@ async def reseal(database: Database, sealer: Sealer) -> int:
 
 async def _reseal(database: Database, sealer: Sealer, kind: _Sealed) -> int:
     key = list(kind.sealed.table.primary_key.columns)
-    some = (
-        select(*key, kind.sealed, *kind.of).order_by(*key).limit(bindparam("most", type_=Integer))
-    )
-    last = [bindparam(f"last_{n}", type_=column.type) for n, column in enumerate(key)]
-    following = Query(some.where(tuple_(*key) > tuple_(*last)))
     same = [column == bindparam(f"old_{column.name}") for column in key]
     replace = Query(
         kind.sealed.table.update()
@@ -217,19 +210,12 @@ async def _reseal(database: Database, sealer: Sealer, kind: _Sealed) -> int:
         .where(*same, kind.sealed == bindparam("old_sealed"))
     )
     count, width = 0, len(key)
-    rows = await database.fetch_long(Query(some), most=_AT_ONCE)
-    while rows:
-        began_s = perf_counter()
-        # An empty one is reserved, and not sealed yet.
+    again = partial(_sealed_again, sealer, kind, width)
+    async for rows in RowPieces(select(*key, kind.sealed, *kind.of), width).read(database):
+        # An empty one is reserved and not sealed yet, or was erased.
         old = [row for row in rows if row[width] and row[width][0] != sealer.current]
-        if old:
-            made = await asyncio.to_thread(_sealed_again, sealer, kind, width, old)
-            await database.write(partial(_put, replace, made))
-            count += len(old)
-            # Half of the time is left to calls.
-            await asyncio.sleep(perf_counter() - began_s)
-        after = {f"last_{n}": value for n, value in enumerate(rows[-1][:width])}
-        rows = await database.fetch_long(following, **after, most=_AT_ONCE)
+        await replace_rows(database, replace, again, old)
+        count += len(old)
     return count
 
 
@@ -239,8 +225,3 @@ def _sealed_again(sealer: Sealer, kind: _Sealed, width: int, rows: Sequence[Row]
         sealed, context = bytes(row[width]), kind.context(*row[width + 1 :])
         made.append((sealer.seal(sealer.open(sealed, context), context), *row[:width], sealed))
     return made
-
-
-async def _put(query: Query, made: Sequence[Row], transaction: Transaction) -> None:
-    async with transaction.with_new_plan():
-        await transaction.execute_many(query, made)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from tollway.carriers.connectors.breaker import State
 from tollway.carriers.pools import numbers_left
 from tollway.carriers.reconciling import Reconciler
-from tollway.consent.erasures import open_erasures
+from tollway.consent.erasures import Erasure, open_erasures
 from tollway.gateway.probes import Readiness
 from tollway.gateway.resources import Resources
 from tollway.identity.sessions import sweep_sessions
@@ -32,6 +32,9 @@ from tollway.webhooks.log import sweep_deliveries
 from tollway.webhooks.watching import watch
 
 logger = logging.getLogger("tollway.gateway")
+
+_ERASE_AGAIN_S = 60
+_ERASE_PAUSE_FACTOR = 10
 
 
 class Upkeep:
@@ -61,6 +64,7 @@ class Upkeep:
         self._is_first = is_first
         self._zone = settings.zone
         self._sealer = resources.vault.sealer
+        self._erase_again_s: dict[tuple[str, int], float] = {}
         addresses = Addresses(settings.webhook_internal_hosts.split(","))
         self._deliverer = Deliverer(
             resources.database, resources.vault.sealer, addresses, Runtime()
@@ -135,10 +139,20 @@ class Upkeep:
         if not self._is_first:
             return
         for erasure in await open_erasures(self._database):
-            # Loaded when there is one: most gateways never need it.
-            from tollway.gateway.erasing import erase  # noqa: PLC0415
+            began_s, which = time.monotonic(), (erasure.owner_id, erasure.asked_at_s)
+            if began_s >= self._erase_again_s.get(which, 0):
+                what = f"erasing the receivers of shop {erasure.owner_id}"
+                await self._try("erasing", what, self._erase(erasure))
+                # It failed, or waits for a carrier, and each time it reads all waybills.
+                took_s = time.monotonic() - began_s
+                again_s = max(_ERASE_AGAIN_S, _ERASE_PAUSE_FACTOR * took_s)
+                self._erase_again_s[which] = began_s + again_s
 
-            await erase(self._database, self._sealer, Runtime(), erasure)
+    async def _erase(self, erasure: Erasure) -> None:
+        # Loaded when there is one: most gateways never need it.
+        from tollway.gateway.receiver_erasure import erase  # noqa: PLC0415
+
+        await erase(self._database, self._sealer, Runtime(), erasure)
 
     async def measure(self) -> None:
         """What monitoring asks for and no other work finds out."""

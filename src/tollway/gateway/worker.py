@@ -8,11 +8,12 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
+from tollway.gateway.dispatch import Begin
 from tollway.gateway.gateway import Gateway
 from tollway.gateway.worker_group import WorkerGroup
 from tollway.gateway.worker_loop import is_asked_to_stop
 from tollway.pipeline.bodies import Message, Receive, Scope, Send
-from tollway.pipeline.call import Answer, Progress
+from tollway.pipeline.call import Answer
 from tollway.settings import Settings
 from tollway.store.database import StoreBusyError, StoreError, StoreUnavailableError
 from tollway.store.open import is_shared
@@ -58,8 +59,8 @@ class Application:
             send = _last_answer(send)
         return self._gateway(scope, receive, send)
 
-    def begins(self) -> Callable[[Scope, Receive], Progress | None] | None:
-        """How calls begin, which work as far as they need not wait (`dispatch.py`). None while the
+    def call_handler(self) -> Begin | None:
+        """Begins calls, which work as far as they need not wait (`dispatch.py`). None while the
         last answer of each connection closes it."""
         assert self._gateway is not None
         return None if self._worker_group.is_draining else self._gateway.begin

@@ -38,6 +38,8 @@ from tollway.store.query import Query
 T = TypeVar("T")
 Key = tuple[str, str]
 _PACKED_ON_LOOP_BYTES = 16 * 1024
+# Acts that are done alone hold the locks of the whole batch for several round trips each.
+ALONE_MAX = 16
 # In the order of the functions' parameters.
 _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operations")
 _COLUMNS = (
@@ -103,21 +105,26 @@ async def _post(ask: Ask, charges: Sequence[Charge]) -> ChargeResults:
 
 
 async def post_acts(transaction: Transaction, charges: Sequence[Charge]) -> ChargeResults:
-    """Posts charges that have acts or caps, after locking all that they need."""
+    """Posts charges that have acts or caps, after locking all that they need.
+
+    If too many are left to be done alone, the last of them get BusyError, and nothing is done for
+    them.
+    """
     ((_, now_ms),) = await transaction.fetch_all(_LOCK, **_locks(charges))
     await lock_days(transaction, (each.token_id for each in charges if each.cap is not None))
     results: ChargeResults = dict(
         await post_joint(transaction, charges, partial(_pay, transaction))
     )
+    rest = [position for position in range(len(charges)) if position not in results]
     # As the function does: in the order of the keys, by the database's clock.
-    rest = (position for position in range(len(charges)) if position not in results)
-    order = sorted(rest, key=lambda position: _key(charges[position]))
+    order = sorted(rest[:ALONE_MAX], key=lambda position: _key(charges[position]))
     if order and results:
         # Later than those that the function has posted.
         now_ms = await common_ms(transaction, now_ms)
     posted = [replace(_counted(alone(charges[position])), at_ms=now_ms) for position in order]
     found = await post_charges(transaction, posted)
-    return results | {order[nth]: result for nth, result in found.items()}
+    results |= {order[nth]: result for nth, result in found.items()}
+    return results | {position: BusyError() for position in rest[ALONE_MAX:]}
 
 
 async def _pay(transaction: Transaction, owed: Sequence[Charge]) -> ChargeResults:

@@ -14,7 +14,7 @@ from tollway.ledger.entries import TAKE, add_entries, amount_left
 from tollway.ledger.idempotency import KeptAnswer, find_kept, keep
 from tollway.ledger.joint_acts import post_joint
 from tollway.ledger.token_limits import spend
-from tollway.store.database import StoreError, Transaction
+from tollway.store.database import KnownRowError, StoreError, Transaction
 
 
 class AlreadyAnswered(Exception):  # noqa: N818 - it is a finding, not a fault
@@ -108,6 +108,7 @@ async def _post_alone(
 ) -> ActResult | Exception:
     """Acts, charges and stores the answer, or does nothing; the rest of the batch is unaffected."""
     entries_before = len(entries)
+    is_second = False
     try:
         while True:
             reserved_by = await _look_for_kept(transaction, charge)
@@ -115,6 +116,12 @@ async def _post_alone(
                 async with transaction.savepoint():
                     return await _act(transaction, charge, entries, reserved_by)
             except _KeptMeanwhileError:
+                del entries[entries_before:]
+            except KnownRowError as error:
+                # If another transaction has stored the row meanwhile, the act finds it now.
+                if is_second:
+                    raise KnownRowError(str(error)) from error
+                is_second = True
                 del entries[entries_before:]
     except StoreError:
         raise

@@ -121,4 +121,5 @@ class OverLimitError(Exception):
 
 
 class BusyError(Exception):
-    """A charge was not tried, because another transaction has locked its balance or its window."""
+    """A charge was not tried: another transaction has locked its balance or its window, or its
+    batch had too much else to do."""

@@ -15,24 +15,28 @@ short, a small batch waits a moment for the calls that come back after the last 
 
 import asyncio
 import threading
+from bisect import insort
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
 
-from tollway.ledger.charge_postgresql import post_acts, post_unless_locked, post_waiting_for_locks
+from tollway.ledger.charge_postgresql import (
+    ALONE_MAX,
+    post_acts,
+    post_unless_locked,
+    post_waiting_for_locks,
+)
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, BusyError, Charge, OverLimitError, ShortageError
 from tollway.ledger.core_shortage import CoreShortage
-from tollway.ledger.joint_acts import is_joint
+from tollway.ledger.joint_acts import alone, is_joint
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.shared_windows import SharedWindows, post_counted
 from tollway.store.database import Database, StoreBusyError, StoreDoubtError, Transaction
 from tollway.telemetry.metrics import Metrics
 
 _BATCH_MAX = 512
-# Acts of a shared database that are done alone hold their locks for several round trips each.
-_ALONE_MAX = 16
 _JOINT_MAX = 128
 # Of a batch that has so many calls, the commit is a small part of the work.
 _ENOUGH = 32
@@ -54,7 +58,9 @@ class _Batch:
     waited for others that write: then `more` are the calls that have come since."""
 
     def __init__(
-        self, calls: list[PendingCharge], more: Callable[[int], list[PendingCharge]] = lambda _: []
+        self,
+        calls: list[PendingCharge],
+        more: Callable[[list[PendingCharge]], list[PendingCharge]] = lambda _: [],
     ) -> None:
         self.calls = calls
         self._more = more
@@ -66,7 +72,7 @@ class _Batch:
         again, with the same."""
         with self._lock:
             if not self._has_begun:
-                self.calls = [*self.calls, *self._more(len(self.calls))]
+                self.calls = [*self.calls, *self._more(self.calls)]
                 self._has_begun = True
             return [waiting.charge for waiting in self.calls]
 
@@ -118,7 +124,7 @@ class ChargeBatcher:
             unless_locked = partial(_post, database, post_unless_locked)
             self._plain = queue(unless_locked, _BATCH_MAX, waiting.add, wait_s)
             acts = partial(_write, database, post_acts)
-            self._acts = queue(acts, _JOINT_MAX, alone_max=_ALONE_MAX)
+            self._acts = queue(acts, _JOINT_MAX, alone_max=ALONE_MAX)
         else:
             post = post_charges if windows is None else partial(post_counted, windows)
             self._plain = self._acts = queue(partial(_write, database, post), _BATCH_MAX)
@@ -171,7 +177,7 @@ class _Queue:
         self._post_charges = post
         self._batch_max = batch_max
         self._alone_max = alone_max
-        self._on_busy = on_busy or self.add
+        self._on_busy = on_busy or self._put_back
         self._waiting: list[PendingCharge] = []
         # The event loop adds to the end of the list; who takes from its beginning holds this.
         self._taking = threading.Lock()
@@ -216,7 +222,7 @@ class _Queue:
             while self._waiting:
                 if self._wait_s:
                     await self._gather()
-                calls = self._take(0)
+                calls = self._take([])
                 await self._post(_in_time(calls, monotonic() - self._timeout_s))
         finally:
             self._running = None
@@ -235,26 +241,28 @@ class _Queue:
                 await self._has_enough.wait()
         self._has_enough = None
 
-    def _take(self, taken: int) -> list[PendingCharge]:
+    def _take(self, taken: list[PendingCharge]) -> list[PendingCharge]:
         """The calls that have waited longest, as many as a batch can have besides."""
         with self._taking:
-            calls = self._waiting[: self._batch_max - taken]
-            if self._alone_max < len(calls) + taken:
+            calls = self._waiting[: self._batch_max - len(taken)]
+            if self._alone_max < len(calls) + len(taken):
                 calls = self._with_few_alone(calls, taken)
             del self._waiting[: len(calls)]
             return calls
 
-    def _with_few_alone(self, calls: list[PendingCharge], taken: int) -> list[PendingCharge]:
+    def _with_few_alone(
+        self, calls: list[PendingCharge], taken: list[PendingCharge]
+    ) -> list[PendingCharge]:
         """The first of them, up to where those that are done alone are too many."""
-        alone = taken
+        left = self._alone_max - sum([not is_joint(waiting.charge) for waiting in taken])
         for position, waiting in enumerate(calls):
             if not is_joint(waiting.charge):
-                alone += 1
-                if alone > self._alone_max:
+                left -= 1
+                if left < 0:
                     return calls[:position]
         return calls
 
-    def _take_more(self, taken: int) -> list[PendingCharge]:
+    def _take_more(self, taken: list[PendingCharge]) -> list[PendingCharge]:
         # Not in the event loop: a call that waits too long is found by the next look.
         return [waiting for waiting in self._take(taken) if not waiting.done()]
 
@@ -280,6 +288,12 @@ class _Queue:
                 waiting.end(None)
             else:
                 self._finish(waiting, result)
+
+    def _put_back(self, waiting: PendingCharge) -> None:
+        """One for which its batch had too much to do: it comes before those that came later."""
+        waiting.charge = alone(waiting.charge)
+        with self._taking:
+            insort(self._waiting, waiting, key=lambda each: each.since_s)
 
     def _finish(self, waiting: PendingCharge, result: ActResult | Exception) -> None:
         if isinstance(result, BusyError):

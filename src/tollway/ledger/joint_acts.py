@@ -4,14 +4,17 @@ If a call of the group cannot be paid, all that the group did is undone, and the
 without it. A call that the group leaves out, because it is not like the others, is done alone.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from tollway.contract.reasons import Refusal
 from tollway.ledger.charges import ActResult, Charge, JointAct, Together
-from tollway.store.database import StoreError, Transaction
+from tollway.store.database import KnownRowError, StoreError, Transaction
 
+logger = logging.getLogger(__name__)
 # Takes what charges without acts owe; returns why those were refused that were, by their position.
 Pay = Callable[[Sequence[Charge]], Awaitable[Mapping[int, ActResult | Exception]]]
 
@@ -64,10 +67,13 @@ async def _post_group(
         except _RefusedError as error:
             results |= {left[nth]: why for nth, why in error.refused.items()}
             left = [nth for nth in left if nth not in results]
+        except (Refusal, KnownRowError):
+            # Each is then done alone, and only the one whose fault it is fails.
+            return results
         except StoreError:
             raise
         except Exception:
-            # Each is then done alone, and only the one whose fault it is fails.
+            logger.exception("%d acts could not be done together", len(left))
             return results
         else:
             return results | {left[nth]: result for nth, result in done.items()}

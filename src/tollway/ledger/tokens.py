@@ -30,20 +30,20 @@ _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CHARACTERS = frozenset(_ALPHABET)
 TOKENS = ("live", "test")
 SECRET = "secret"  # noqa: S105 - the name of a kind
-_PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
+PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
 _RANDOM_LENGTH = 32
 _CHECKSUM_LENGTH = 6
 
 
 def mint(kind: str, pick: Callable[[str], str]) -> str:
     """A new token or secret; `pick` chooses one character of an alphabet at random."""
-    body = _PREFIXES[kind] + "".join(pick(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    body = PREFIXES[kind] + "".join(pick(_ALPHABET) for _ in range(_RANDOM_LENGTH))
     return body + _checksum(body)
 
 
 def is_well_formed(text: str, kinds: Sequence[str] = TOKENS) -> bool:
     """Whether a text has the form of a token or secret of one of these kinds."""
-    prefix = next((_PREFIXES[kind] for kind in kinds if text.startswith(_PREFIXES[kind])), None)
+    prefix = next((PREFIXES[kind] for kind in kinds if text.startswith(PREFIXES[kind])), None)
     return (
         prefix is not None
         and len(text) == len(prefix) + _RANDOM_LENGTH + _CHECKSUM_LENGTH

@@ -13,6 +13,7 @@ from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
 from tollway.pipeline.call import Call
 
+# Looked up once: a member of an enum takes four times as long to find as a global.
 _QUERY = Encoding.QUERY
 _CACHED_QUERY_MAX = 512
 _CACHED_BODY_MAX = 1024

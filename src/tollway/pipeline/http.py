@@ -61,11 +61,9 @@ class Edge:
 
     def begin(self, scope: Scope, receive: Receive) -> Progress:
         """Works on a call as far as it need not wait for anything."""
-        pairs = scope["headers"]
-        headers = dict(pairs)
-        if len(headers) < len(pairs) or not headers.get(b"host") or scope["method"] == "CONNECT":
-            # Rarely: most requests are proper at the first look.
-            headers = headers_by_name(pairs)
+        headers = dict(scope["headers"])
+        if not _is_plain(scope, headers):
+            headers = headers_by_name(scope["headers"])
             refusal = improper_request(scope, headers)
             if refusal is not None:
                 return self.refuse(scope, headers, refusal)
@@ -196,6 +194,16 @@ def headers_by_name(pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
 
 _HEAD = Phrase("head of the request", "请求头部")
 _NOT_ONE_HOST = Phrase("it does not have exactly one Host header", "Host 请求头不是恰好一个")
+
+
+def _is_plain(scope: Scope, headers: Headers) -> bool:
+    """Whether a request is proper at the first look, as most are. What is refused below must not
+    be plain."""
+    return bool(
+        len(headers) == len(scope["headers"])
+        and headers.get(b"host")
+        and scope["method"] != "CONNECT"
+    )
 
 
 def improper_request(scope: Scope, headers: Headers) -> Refusal | None:

@@ -18,7 +18,7 @@ from tollway.store.database import Database, Transaction
 PIECE = 500
 _PIECE_MIN = 25
 _PIECE_S = 0.005
-_PAUSE_FACTOR = 3
+PAUSE_FACTOR = 3
 _PAUSE_MAX_S = 0.1
 
 # Does at most so many rows in one transaction, and returns how many it did.
@@ -57,7 +57,7 @@ class PieceBudget:
             self._piece = max(min(_PIECE_MIN, PIECE), self._piece // 2)
         elif took_s < _PIECE_S / 2:
             self._piece = min(PIECE, self._piece * 2)
-        await asyncio.sleep(min(_PAUSE_FACTOR * took_s, _PAUSE_MAX_S))
+        await asyncio.sleep(min(PAUSE_FACTOR * took_s, _PAUSE_MAX_S))
 
 
 class _Piece:

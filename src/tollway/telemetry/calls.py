@@ -63,7 +63,7 @@ class CallRecorder:
         waiting, self._waiting = self._waiting, []
         is_logged, origin = self._is_logged, self._log.origin
         self._metrics.answered(waiting)
-        self._lines += [_line(record, origin) for record in waiting if is_logged(record[4])]
+        self._lines += [_line(record, origin) for record in waiting if is_logged(record.code)]
 
 
 def _line(record: CallRecord, origin: str) -> str:

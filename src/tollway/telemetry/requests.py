@@ -8,6 +8,7 @@ can be forged with it.
 import os
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -61,10 +62,19 @@ class ClientIds(msgspec.Struct, frozen=True, gc=False):
 
 NO_IDS = ClientIds()
 
-# The outcome of one call: no token, no parameters, no content. When it came, its id, operation and
-# account, its code and reason, what it was charged, how long it took, the client's own ids. A plain
-# tuple, since every call leaves one.
-CallRecord = tuple[float, str, str, str | None, int, str, int, float, ClientIds]
+
+class CallRecord(NamedTuple):
+    """The outcome of one call: no token, no parameters, no content."""
+
+    at_s: float
+    request_id: str
+    operation: str
+    account_id: str | None
+    code: int
+    reason: str
+    charged: int
+    elapsed_s: float
+    client_ids: ClientIds
 
 
 def read_client_ids(headers: Mapping[bytes, bytes]) -> ClientIds:

@@ -8,15 +8,26 @@ from urllib.parse import urlencode
 
 from tollway.account.operation import AccountOperation
 from tollway.contract.operation import Encoding, Operation
+from tollway.ledger.tokens import PREFIXES
 
 Request = Mapping[str, Any]
 # Methods of the SDKs that are not called like their operation.
 _METHODS = {"waybills": "issue_waybill", "waybills_batch": "issue_waybills"}
 
 
+def takes_live_token(operation: Operation) -> bool:
+    """Whether it has no sandbox, so that a sample does what it says."""
+    return isinstance(operation, AccountOperation)
+
+
+def token_prefix(operation: Operation) -> str:
+    """How the token begins that the samples use."""
+    return PREFIXES["live" if takes_live_token(operation) else "test"]
+
+
 def token_in(operation: Operation) -> str:
     """What stands for the caller's token in the samples."""
-    return "tw_live_…" if isinstance(operation, AccountOperation) else "tw_test_…"
+    return f"{token_prefix(operation)}…"
 
 
 def samples_of(operation: Operation, request: Request, base: str) -> list[tuple[str, str]]:
@@ -62,7 +73,8 @@ def _method(operation: Operation) -> str:
 
 def _python(operation: Operation, request: Request, base: str) -> str:
     arguments = "".join(f"    {name}={value!r},\n" for name, value in request.items())
-    call = f"client.{_method(operation)}({f'{chr(10)}{arguments}' if arguments else ''})"
+    lines = f"\n{arguments}" if arguments else ""
+    call = f"client.{_method(operation)}({lines})"
     work = f"answer = {call}\nprint(answer)"
     if operation.is_file:
         work = f"for record in {call}:\n    print(record)"
@@ -78,7 +90,8 @@ def _javascript(operation: Operation, request: Request, base: str) -> str:
     sent = "".join(
         f"  {name}: {json.dumps(value, ensure_ascii=False)},\n" for name, value in request.items()
     )
-    call = f"client.{method}({f'{{{chr(10)}{sent}}}' if sent else ''})"
+    given = f"{{\n{sent}}}" if sent else ""
+    call = f"client.{method}({given})"
     work = f"const answer = await {call};\nconsole.log(answer);"
     if operation.is_file:
         work = f"for await (const record of {call}) {{\n  console.log(record);\n}}"

@@ -30,7 +30,7 @@ from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader
-from tollway.web.erasing import erasure_state
+from tollway.web.erasure_page import erasure_state
 from tollway.web.pages import Frame, PageError, Web
 from tollway.web.second_factor import SecondFactorPages
 from tollway.web.sign_in import (

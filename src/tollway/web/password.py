@@ -9,7 +9,6 @@ from tollway.consent.links import PASSWORD_PATH, PasswordLinks
 from tollway.consent.owners import Credential, Owner, put_password
 from tollway.identity.passwords import PASSWORD_MAX, PASSWORD_MIN, hash_password
 from tollway.identity.second_factor import find_factor
-from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import Database
@@ -69,13 +68,12 @@ class PasswordPages:
         async with self._web.aside(), self._hashing.taken(_WAIT_S):
             hashed = await asyncio.to_thread(hash_password, password)
         runtime = Runtime(now_s=self._web.now_s)
-        try:
-            # The link holds for the old password only, and may have been used meanwhile.
-            await put_password(
-                self._database, runtime, owner.login, hashed, replaced=found.password_hash
-            )
-        except LedgerError:
-            raise PageError(*_UNUSABLE) from None
+        # The link holds for the old password only, and may have been used meanwhile.
+        changed = await put_password(
+            self._database, runtime, owner.login, hashed, replaced=found.password_hash
+        )
+        if changed is None:
+            raise PageError(*_UNUSABLE)
         return self._web.redirect("/owner?said=new-password")
 
     async def _found(self, link: str) -> Credential:

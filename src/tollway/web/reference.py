@@ -16,7 +16,7 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
-from tollway.web.code_samples import samples_of, token_in
+from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
     DOCS_PATH,
@@ -171,7 +171,8 @@ class ReferencePages:
             live_s=0,
             is_printable=False,
             tried=tried,
-            tried_token="" if tried is None else token_in(tried),
+            is_live=tried is not None and takes_live_token(tried),
+            token_prefix="" if tried is None else token_prefix(tried),
             fields=[] if tried is None else tried_fields(tried, request or {}),
         )
 

@@ -10,7 +10,7 @@ from tollway.contract.answer_fields import placed_fields
 from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.contract.sample_refusal import sample_refusal
+from tollway.contract.sample_refusal import sample_data, sample_refusal
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.blocks import Cell, Code, Column, Empty, Facts, Table
 from tollway.web.wording import View, amount, sentence
@@ -140,7 +140,7 @@ def fields_of(operation: Operation, view: View) -> Table:
         rows.append(
             [
                 Cell(path, "mono"),
-                Cell(field.kind, "mono"),
+                Cell(field.json_type, "mono"),
                 Cell(meaning),
                 Cell(field.other_spelling or "", "mono"),
             ]
@@ -177,10 +177,7 @@ def refusals_of(operation: Operation, view: View, base: str, at_s: int) -> Code:
     """The answer for each reason, as the sandbox gives it."""
     answers = []
     for reason in sorted(operation.reasons, key=lambda each: each.value.code):
-        data: dict[str, object] = {}
-        if reason is Reason.NOT_AUTHORIZED:
-            link = f"{base}/authorize?link=…"
-            data = {"authorize_url": link, "expires_at": at_s + 86_400}
+        data = sample_data(reason, base, at_s)
         code = reason.value.code
         message = sample_refusal(reason, operation).message(view.language)
         envelope = {"code": code, "msg": message, "msec": 1, "time": at_s, "data": data}

@@ -23,8 +23,8 @@ from tollway.web.authorize import AuthorizePages
 from tollway.web.blocks import Link
 from tollway.web.caller import pages as caller_pages
 from tollway.web.entrance import ACCOUNT_PATH, MEMBERS, OPERATOR_PATH, OPERATORS, Entrance
-from tollway.web.erasing import PATH as ERASE_PATH
-from tollway.web.erasing import ErasePages
+from tollway.web.erasure_page import PATH as ERASE_PATH
+from tollway.web.erasure_page import ErasePages
 from tollway.web.front import DemoHints, FrontPage
 from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies

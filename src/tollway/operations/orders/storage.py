@@ -182,6 +182,13 @@ _LAST_CHANGE = Query(
 )
 
 
+async def last_change_of(transaction: Transaction, owner_id: str) -> int:
+    """The number of an owner's last change; no other follows until the transaction ends."""
+    await _lock_owners(transaction, [owner_id])
+    found = await transaction.fetch_one(_LAST_CHANGE, owner=owner_id)
+    return found[0] if found else 0
+
+
 async def numbered(transaction: Transaction, rows: Sequence[OrderRow]) -> list[OrderRow]:
     """The orders with their change numbers, in the order of commits: a shop is locked by now.
 

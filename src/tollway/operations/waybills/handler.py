@@ -32,9 +32,13 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import Act, ActResult, Charge, JointAct
 from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.answers import issued, refused
-from tollway.operations.waybills.making import WaybillMaker, content, parties_of
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
+from tollway.operations.waybills.waybill_maker import (
+    WaybillMaker,
+    addresses_of,
+    fingerprinted_fields,
+)
 from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.consent import owner
@@ -125,7 +129,8 @@ class WaybillHandler:
         if request.shopCode is not None:
             await self._check_shop_code(request)
         alone = partial(self._issue, request, call)
-        if request.wp_code in self._remote:
+        # A further parcel needs its parent first.
+        if request.parentWaybillCode is not None or request.wp_code in self._remote:
             return alone
         return JointAct(alone, self._issue_together, _Asked(request, call))
 
@@ -152,9 +157,11 @@ class WaybillHandler:
             raise _no_parent()
         if opened is None:
             return await self._from_pool(_Asked(request, call), carrier, transaction, charge)
-        routing = await find_routing(transaction, carrier.wp_code, *parties_of(request))
-        made = self._maker.to_ask_for(request, key, charge, carrier, routing)
-        return await self._issuer.begin(transaction, made, carrier, opened, charge, call.language)
+        routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))
+        pending = self._maker.pending(request, key, charge, carrier, routing)
+        return await self._issuer.begin(
+            transaction, pending, carrier, opened, charge, call.language
+        )
 
     async def _find_carrier(self, transaction: Transaction, wp_code: str) -> LinkedCarrier | None:
         read = self._read
@@ -177,7 +184,9 @@ class WaybillHandler:
             raise Refusal(Reason.WAYBILL_CHANGING, wait_s=wait_s)
         stored.refuse_erased()
         before = stored.fingerprints
-        now = self._vault.fingerprints(content(request), stored.waybill.context, before.key_id)
+        now = self._vault.fingerprints(
+            fingerprinted_fields(request), stored.waybill.context, before.key_id
+        )
         differing = before.differing(now)
         if differing:
             raise Refusal(Reason.WAYBILL_DIFFERS, fields=", ".join(differing))
@@ -195,10 +204,12 @@ class WaybillHandler:
         (number,) = await self._take_numbers(transaction, [(carrier.wp_code, request.owner_id)])
         if number is None:
             return refused(request.order_sn, _NO_NUMBERS.fill(asked.call.language, {}))
-        routing = await find_routing(transaction, carrier.wp_code, *parties_of(request))
-        made, text = self._maker.from_pool(request, asked.key, charge, carrier, number, routing)
-        await store_waybills(transaction, [made])
-        return ActResult(issued(made.waybill, text), is_paid=True)
+        routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))
+        stored, print_data = self._maker.from_pool(
+            request, asked.key, charge, carrier, number, routing
+        )
+        await store_waybills(transaction, [stored])
+        return ActResult(issued(stored.waybill, print_data), is_paid=True)
 
     async def _issue_together(
         self, transaction: Transaction, charges: Sequence[Charge]
@@ -211,17 +222,19 @@ class WaybillHandler:
         requests = [each.request for each in chosen]
         pools = [(each.wp_code, each.owner_id) for each in requests]
         numbers = await self._take_numbers(transaction, pools)
-        labels = [(each.wp_code, *parties_of(each)) for each in requests]
+        labels = [(each.wp_code, *addresses_of(each)) for each in requests]
         routings = await find_routings(transaction, labels)
-        stored = []
+        all_stored = []
         for each, number, routing in zip(chosen, numbers, routings, strict=True):
             if number is not None:
                 position, request, key, carrier = each
                 charge = charges[position]
-                made, text = self._maker.from_pool(request, key, charge, carrier, number, routing)
-                stored.append(made)
-                results[position] = ActResult(issued(made.waybill, text), is_paid=True)
-        await store_waybills(transaction, stored)
+                stored, print_data = self._maker.from_pool(
+                    request, key, charge, carrier, number, routing
+                )
+                all_stored.append(stored)
+                results[position] = ActResult(issued(stored.waybill, print_data), is_paid=True)
+        await store_waybills(transaction, all_stored)
         return results
 
     async def _issuable(self, transaction: Transaction, charges: Sequence[Charge]) -> list[_Chosen]:
@@ -230,8 +243,7 @@ class WaybillHandler:
         for position, charge in enumerate(charges):
             assert isinstance(charge.act, JointAct)
             asked: _Asked = charge.act.asked
-            if asked.request.parentWaybillCode is None:
-                first.setdefault(asked.key, (position, asked))
+            first.setdefault(asked.key, (position, asked))
         taken = await keys_in_force(transaction, list(first)) if first else set()
         chosen = []
         for key, (position, asked) in first.items():

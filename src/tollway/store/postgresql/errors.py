@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import asyncpg
 
 from tollway.store.database import (
+    KnownRowError,
     StoreBusyError,
     StoreError,
     StoreLockedError,
@@ -18,6 +19,10 @@ class RivalError(StoreError):
     """A conflict with another transaction: try again."""
 
 
+class KnownRivalError(RivalError, KnownRowError):
+    """The key of a new row is stored: by another transaction meanwhile, or long ago."""
+
+
 class ServerFullError(StoreUnavailableError):
     """The server has too many connections, and lets no more in."""
 
@@ -27,7 +32,6 @@ class RightsError(StoreError):
 
 
 _RIVAL = (
-    asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     # The schema was changed under a prepared statement; a new transaction prepares it again.
@@ -56,6 +60,8 @@ def our_errors() -> Iterator[None]:
     """Turns errors that are not the program's fault into the store's own."""
     try:
         yield
+    except asyncpg.UniqueViolationError as error:
+        raise KnownRivalError(error_text(error)) from error
     except _RIVAL as error:
         raise RivalError(error_text(error)) from error
     except asyncpg.CheckViolationError as error:

@@ -56,13 +56,15 @@ consent_use = Table(
 )
 
 # The last time that a shop had its receivers erased, and how many rows lost theirs so far.
-# `waiting` is how many waybills a carrier still needs, once all the rest is erased.
+# `waiting` is how many waybills a carrier still needs, once all the rest is erased. Orders with a
+# later change number than `last_change` came in after it was asked for, and stay.
 receiver_erasure = Table(
     "receiver_erasure",
     metadata,
     Column("owner_id", String, primary_key=True),
     Column("asked_at_s", BigInteger, nullable=False),
     Column("asked_by", String, nullable=False),
+    Column("last_change", BigInteger, nullable=False),
     Column("finished_at_s", BigInteger),
     Column("waiting", BigInteger),
     Column("orders", BigInteger, nullable=False),

@@ -17,9 +17,10 @@ from tollway.contract.operation import OwnerKind
 from tollway.ledger.accounts import find_account
 from tollway.ledger.usage import DAY_S
 from tollway.operations.catalogue import OPERATIONS
+from tollway.operations.orders.storage import last_change_of
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Secret
-from tollway.web.erasing import TYPED, WHAT, erasure_state
+from tollway.web.erasure_page import TYPED, WHAT, erasure_state
 from tollway.web.operator.shops import KINDS, PATH, SHOP, consents_table
 from tollway.web.operator.tables import record
 from tollway.web.pages import PageError
@@ -187,7 +188,7 @@ async def erase_act(context: Context) -> Response:
         raise PageError(404, "There is no such page", "Only a shop has receivers.")
     is_sent = context.request.method == "POST"
     if is_sent and named.get("typed", "").strip() == shop.id:
-        await ask_erasure(context.database, context.runtime, shop.id)
+        await ask_erasure(context.database, context.runtime, shop.id, last_change_of)
         return context.go(SHOP, kind=shop.kind, shop=shop.id)
     form = Form(
         f"{SHOP}/erase",

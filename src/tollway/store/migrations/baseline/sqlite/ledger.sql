@@ -312,6 +312,7 @@ CREATE TABLE receiver_erasure (
     owner_id VARCHAR NOT NULL,
     asked_at_s BIGINT NOT NULL,
     asked_by VARCHAR NOT NULL,
+    last_change BIGINT NOT NULL,
     finished_at_s BIGINT,
     waiting BIGINT,
     orders BIGINT NOT NULL,

@@ -11,25 +11,13 @@ simply done again: it reads all rows, and writes those that are left.
 - Rejected records of the shop are dropped.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import logging
+import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import perf_counter
 
 import msgspec
-from sqlalchemy import (
-    BigInteger,
-    Integer,
-    Select,
-    String,
-    and_,
-    bindparam,
-    exists,
-    func,
-    or_,
-    select,
-    tuple_,
-)
+from sqlalchemy import BigInteger, ColumnElement, String, and_, bindparam, exists, func, or_, select
 
 from tollway.carriers.vault import Fingerprints
 from tollway.consent.erasures import Erasure, count_erased, end_erasure
@@ -40,49 +28,27 @@ from tollway.intake.sources import list_sources
 from tollway.ledger.runtime import Runtime
 from tollway.operations.catalogue import RECORD_KINDS
 from tollway.operations.orders.records import OrderRow, erased_order
-from tollway.operations.orders.schema import order_change, shop_order
+from tollway.operations.orders.schema import shop_order
 from tollway.pipeline.replay import erased_answer
+from tollway.store.clock import common_ms
 from tollway.store.database import Database, Row, Transaction
 from tollway.store.query import Query
+from tollway.store.row_pieces import Columns, RowPieces, ScannedPieces, replace_rows
 from tollway.store.schema.carriers import waybill
 from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.intake import rejected_record
-from tollway.store.schema.ledger import idempotency_key, is_reserved
-from tollway.store.sealing import Sealer
+from tollway.store.schema.ledger import idempotency_key
+from tollway.store.sealing import Sealer, SealError
 
-_AT_ONCE = 200
-# Three quarters of the time are left to calls.
-_PAUSE_FACTOR = 3
-_PAUSE_MAX_S = 0.5
+logger = logging.getLogger("tollway.gateway")
 
-Made = list[tuple[object, ...]]
-
-
-class _Reading:
-    """The rows of a selection in the order of its key, which are its first columns."""
-
-    def __init__(self, chosen: Select[tuple[object, ...]], width: int) -> None:
-        self._width = width
-        key = list(chosen.selected_columns)[:width]
-        some = chosen.order_by(*key).limit(bindparam("most", type_=Integer))
-        last = [bindparam(f"last_{n}", type_=column.type) for n, column in enumerate(key)]
-        self._first, self._following = Query(some), Query(some.where(tuple_(*key) > tuple_(*last)))
-
-    async def pieces(self, database: Database, **values: object) -> AsyncIterator[Sequence[Row]]:
-        rows = await database.fetch_long(self._first, **values, most=_AT_ONCE)
-        while rows:
-            yield rows
-            last = {f"last_{n}": value for n, value in enumerate(rows[-1][: self._width])}
-            rows = await database.fetch_long(self._following, **values, **last, most=_AT_ONCE)
-
+# A waybill may be dated a second ahead, and the clocks of two nodes differ.
+_AHEAD_S = 2
 
 _of_shop = bindparam("of_shop", type_=String)
 _before_s = bindparam("before_s", type_=BigInteger)
 
-_LAST_CHANGE = Query(
-    select(order_change.c.change_no).where(order_change.c.owner_id == bindparam("of_shop"))
-)
-_ORDERS = _Reading(select(*shop_order.c).where(shop_order.c.owner_id == _of_shop), 3)
+_ORDERS = RowPieces(select(*shop_order.c).where(shop_order.c.owner_id == _of_shop), 3)
 _ERASED = ("province", "city", "town", "remark", "sealed", "ready")
 _ERASE_ORDER = Query(
     shop_order.update()
@@ -94,16 +60,17 @@ _ERASE_ORDER = Query(
     )
 )
 
+
+def _is_old(of: Columns) -> ColumnElement[bool]:
+    """Whether a waybill of the shop was there when the erasure was asked for."""
+    return and_(of.owner_id == _of_shop, of.asked_at_s <= _before_s + _AHEAD_S)
+
+
 _waybill = (waybill.c.account_id, waybill.c.object_id)
-_WAYBILLS = _Reading(
-    select(
-        *_waybill,
-        waybill.c.state,
-        waybill.c.changing_until_s,
-        waybill.c.fingerprints,
-        waybill.c.sealed,
-    ).where(waybill.c.owner_id == _of_shop, waybill.c.asked_at_s <= _before_s),
-    2,
+_WAYBILLS = ScannedPieces(
+    waybill,
+    ("state", "changing_until_s", "fingerprints", "sealed"),
+    lambda of: and_(_is_old(of), func.length(of.sealed) > 0),
 )
 _ERASE_WAYBILL = Query(
     waybill.update()
@@ -118,26 +85,28 @@ _ERASE_WAYBILL = Query(
 )
 
 _answer = (idempotency_key.c.account_id, idempotency_key.c.key)
-_was_read = exists().where(
-    consent.c.owner_kind == OwnerKind.SHOP.value,
-    consent.c.owner_id == _of_shop,
-    consent_use.c.owner_kind == consent.c.owner_kind,
-    consent_use.c.owner_id == consent.c.owner_id,
-    consent_use.c.consent_id == consent.c.id,
-    consent_use.c.request_id == idempotency_key.c.request_id,
-)
-# A repetition is kept as the answer of the request that paid, whose read may have been dropped.
-_was_issued = exists().where(
-    waybill.c.request_id == idempotency_key.c.request_id, waybill.c.owner_id == _of_shop
-)
-_ANSWERS = _Reading(
-    select(*_answer, idempotency_key.c.sealed).where(
-        and_(~is_reserved, func.length(idempotency_key.c.sealed) > bindparam("erased_bytes")),
-        idempotency_key.c.at_ms < (_before_s + 1) * 1000,
-        or_(_was_read, _was_issued),
-    ),
-    2,
-)
+
+
+def _has_receivers(of: Columns) -> ColumnElement[bool]:
+    was_read = exists().where(
+        of.at_ms <= bindparam("read_before_ms", type_=BigInteger),
+        consent.c.owner_kind == OwnerKind.SHOP.value,
+        consent.c.owner_id == _of_shop,
+        consent_use.c.owner_kind == consent.c.owner_kind,
+        consent_use.c.owner_id == consent.c.owner_id,
+        consent_use.c.consent_id == consent.c.id,
+        consent_use.c.request_id == of.request_id,
+    )
+    # A repetition is kept as the answer of the request that paid, whose read may have been dropped.
+    # It may be kept long after the erasure was asked for: a carrier was slow, or the waybill was
+    # not erased yet.
+    was_issued = exists().where(waybill.c.request_id == of.request_id, _is_old(waybill.c))
+    # A key that is reserved has no answer yet.
+    is_kept = func.length(of.sealed) > bindparam("erased_bytes", type_=BigInteger)
+    return and_(is_kept, or_(was_read, was_issued))
+
+
+_ANSWERS = ScannedPieces(idempotency_key, ("sealed",), _has_receivers)
 _ERASE_ANSWER = Query(
     idempotency_key.update()
     .values(sealed=bindparam("new_sealed"))
@@ -148,7 +117,7 @@ _ERASE_ANSWER = Query(
 )
 
 _reject = (rejected_record.c.source, rejected_record.c.id)
-_REJECTED = _Reading(
+_REJECTED = RowPieces(
     select(*_reject, rejected_record.c.kind, rejected_record.c.sealed).where(
         rejected_record.c.received_at_s <= _before_s
     ),
@@ -165,11 +134,15 @@ _DROP_REJECTED = Query(
 async def erase(database: Database, sealer: Sealer, runtime: Runtime, erasure: Erasure) -> Erasure:
     """Erases what can be erased now, and ends the erasure if that is all."""
     work = _Erasing(database, sealer, erasure)
+    read_before_ms = 0
     if erasure.waiting is None:
         await work.orders()
+        # What is read from now on has no receivers, or those of later orders.
+        now_ms = await common_ms(database, runtime.at_ms())
+        read_before_ms = now_ms + _AHEAD_S * 1000
         await work.rejected()
     waiting = await work.waybills()
-    await work.answers()
+    await work.answers(read_before_ms)
     return await end_erasure(database, runtime, erasure, waiting)
 
 
@@ -181,44 +154,46 @@ class _Erasing:
         self._sealer = sealer
         self._erasure = erasure
         self._shop = erasure.owner_id
+        named = re.escape(self._shop.encode())
+        self._whole_id = re.compile(b"(?<![0-9A-Za-z])" + named + b"(?![0-9A-Za-z])")
 
     async def orders(self) -> None:
-        row = await self._database.fetch_one(_LAST_CHANGE, of_shop=self._shop)
-        last_change = row[0] if row else 0
-
-        def make(rows: Sequence[Row]) -> Made:
-            made: Made = []
+        def make(rows: Sequence[Row]) -> list[Row]:
+            made: list[Row] = []
             for old in map(OrderRow._make, rows):
-                # Orders that come while it goes on stay as they are.
-                if old.sealed and old.change_no <= last_change:
+                # Orders that came after it was asked for stay as they are.
+                if old.sealed and old.change_no <= self._erasure.last_change:
                     new = erased_order(old, self._sealer)
                     changed = [getattr(new, name) for name in _ERASED]
                     made.append((*changed, *old[:3], old.change_no))
             return made
 
-        async for rows in _ORDERS.pieces(self._database, of_shop=self._shop):
+        async for rows in _ORDERS.read(self._database, of_shop=self._shop):
             await self._put("orders", _ERASE_ORDER, make, rows)
 
     async def waybills(self) -> int:
         """How many could not be erased yet."""
-        waiting = 0
-        async for rows in _WAYBILLS.pieces(self._database, **self._stored()):
-            left = [row for row in rows if row[-1]]
-            ended = [row for row in left if row[2] != "pending" and row[3] is None]
-            erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
-            waiting += len(left) - erased
-        return waiting
+        while True:
+            waiting = changed = 0
+            async for rows in _WAYBILLS.read(self._database, **self._stored()):
+                ended = [row for row in rows if row[2] != "pending" and row[3] is None]
+                erased = await self._put("waybills", _ERASE_WAYBILL, _erased_waybills, ended)
+                waiting += len(rows) - len(ended)
+                changed += len(ended) - erased
+            # Others changed some of them, or erased them: it looks again.
+            if not changed:
+                return waiting
 
-    async def answers(self) -> None:
+    async def answers(self, read_before_ms: int) -> None:
         erased_bytes = len(self._sealer.seal(b"", b""))
 
-        def make(rows: Sequence[Row]) -> Made:
+        def make(rows: Sequence[Row]) -> list[Row]:
             return [
                 (erased_answer(self._sealer, *key), *key, bytes(sealed)) for *key, sealed in rows
             ]
 
-        values = {**self._stored(), "erased_bytes": erased_bytes}
-        async for rows in _ANSWERS.pieces(self._database, **values):
+        values = {"erased_bytes": erased_bytes, "read_before_ms": read_before_ms}
+        async for rows in _ANSWERS.read(self._database, **self._stored(), **values):
             await self._put("answers", _ERASE_ANSWER, make, rows)
 
     async def rejected(self) -> None:
@@ -234,7 +209,7 @@ class _Erasing:
             if kind.is_sealed and kind.spoken_for[0] == OwnerKind.SHOP.value
         }
 
-        def make(rows: Sequence[Row]) -> Made:
+        def make(rows: Sequence[Row]) -> list[Row]:
             return [
                 (source, record_id, bytes(sealed))
                 for source, record_id, kind, sealed in rows
@@ -243,41 +218,39 @@ class _Erasing:
             ]
 
         before_s = self._erasure.asked_at_s
-        async for rows in _REJECTED.pieces(self._database, before_s=before_s):
+        async for rows in _REJECTED.read(self._database, before_s=before_s):
             await self._put("rejected", _DROP_REJECTED, make, rows)
 
     def _is_own(self, source: str, record_id: str, sealed: bytes, field: str) -> bool:
         """Whether a rejected record is of the shop; one that cannot be read, if it names it."""
-        record = self._sealer.open(bytes(sealed), record_context(source, record_id))
+        try:
+            record = self._sealer.open(bytes(sealed), record_context(source, record_id))
+        except SealError as error:
+            logger.error("rejected record %s of %s is left as it is: %s", record_id, source, error)
+            return False
         with suppress(ValueError):
             return str(read_object(record).get(field, "")).strip() == self._shop
-        return self._shop.encode() in record
+        return self._whole_id.search(record) is not None
 
     async def _put(
-        self, what: str, query: Query, make: Callable[[Sequence[Row]], Made], rows: Sequence[Row]
+        self,
+        what: str,
+        query: Query,
+        make: Callable[[Sequence[Row]], list[Row]],
+        rows: Sequence[Row],
     ) -> int:
-        began_s = perf_counter()
-        made = await asyncio.to_thread(make, rows)
-        if not made:
-            return 0
-
-        async def work(transaction: Transaction) -> int:
-            async with transaction.with_new_plan():
-                erased = await transaction.execute_many(query, made)
+        async def note(transaction: Transaction, erased: int) -> None:
             await count_erased(transaction, self._erasure, what, erased)
-            return erased
 
-        erased = await self._database.write(work)
-        await asyncio.sleep(min(_PAUSE_FACTOR * (perf_counter() - began_s), _PAUSE_MAX_S))
-        return erased
+        return await replace_rows(self._database, query, make, rows, note)
 
     def _stored(self) -> dict[str, object]:
         """What was stored when the erasure was asked for."""
         return {"of_shop": self._shop, "before_s": self._erasure.asked_at_s}
 
 
-def _erased_waybills(rows: Sequence[Row]) -> Made:
-    made: Made = []
+def _erased_waybills(rows: Sequence[Row]) -> list[Row]:
+    made: list[Row] = []
     for account_id, object_id, state, _, fingerprints, sealed in rows:
         key_id = msgspec.json.decode(fingerprints, type=Fingerprints).key_id
         none = msgspec.json.encode(Fingerprints(key_id, {})).decode()

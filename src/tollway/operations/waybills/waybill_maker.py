@@ -21,8 +21,10 @@ from tollway.ledger.runtime import Runtime
 from tollway.operations.waybills.operation import WaybillRequest, doubtful_fields
 
 # Who and what the waybill is for, and how the shop was checked: not what is printed on it.
-_NOT_CONTENT = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
-_CONTENT = tuple(name for name in WaybillRequest.__struct_fields__ if name not in _NOT_CONTENT)
+_NOT_PRINTED = {"owner_id", "order_sn", "wp_code", "shopCode", "vvtype"}
+_FINGERPRINTED = tuple(
+    name for name in WaybillRequest.__struct_fields__ if name not in _NOT_PRINTED
+)
 
 
 class WaybillMaker:
@@ -44,12 +46,12 @@ class WaybillMaker:
     ) -> tuple[StoredWaybill, str]:
         """A waybill with a number of this gateway's, and its print data."""
         at_s = self._runtime.at_s()
-        made = self._waybill(request, key, charge, "issued", number, at_s)
+        waybill = self._waybill(request, key, charge, "issued", number, at_s)
         label = label_of(request, carrier, routing, number, at_s)
-        text = print_data(label, self._vault.label_signer, self._template_url(request))
-        return self._stored(request, made, self._vault.seal(text, made.context)), text
+        printed = print_data(label, self._vault.label_signer, self._template_url(request))
+        return self._stored(request, waybill, self._vault.seal(printed, waybill.context)), printed
 
-    def to_ask_for(
+    def pending(
         self,
         request: WaybillRequest,
         key: WaybillKey,
@@ -58,10 +60,10 @@ class WaybillMaker:
         routing: RoutingInfo,
     ) -> StoredWaybill:
         """A waybill whose number its carrier is to be asked for."""
-        pending = self._waybill(request, key, charge, "pending", None, self._runtime.at_s())
-        made = msgspec.structs.replace(pending, hold_id=self._runtime.new_id("hold_"))
+        waybill = self._waybill(request, key, charge, "pending", None, self._runtime.at_s())
+        waybill = msgspec.structs.replace(waybill, hold_id=self._runtime.new_id("hold_"))
         draft = Draft(label_of(request, carrier, routing), self._template_url(request))
-        return self._stored(request, made, seal_draft(draft, self._vault, made.context))
+        return self._stored(request, waybill, seal_draft(draft, self._vault, waybill.context))
 
     def _waybill(
         self,
@@ -89,20 +91,20 @@ class WaybillMaker:
             doubtful=" ".join(doubtful_fields(request)) or None,
         )
 
-    def _stored(self, request: WaybillRequest, made: Waybill, sealed: bytes) -> StoredWaybill:
-        prints = self._vault.fingerprints(content(request), made.context)
-        return StoredWaybill(made, prints, sealed)
+    def _stored(self, request: WaybillRequest, waybill: Waybill, sealed: bytes) -> StoredWaybill:
+        prints = self._vault.fingerprints(fingerprinted_fields(request), waybill.context)
+        return StoredWaybill(waybill, prints, sealed)
 
     def _template_url(self, request: WaybillRequest) -> str:
         return f"{self._templates_url}/{request.waybill_type}"
 
 
-def content(request: WaybillRequest) -> dict[str, str]:
+def fingerprinted_fields(request: WaybillRequest) -> dict[str, str]:
     """The fields in which a second request under the same key may not differ."""
-    return {name: str(getattr(request, name)) for name in _CONTENT}
+    return {name: str(getattr(request, name)) for name in _FINGERPRINTED}
 
 
-def parties_of(request: WaybillRequest) -> tuple[Address, Address]:
+def addresses_of(request: WaybillRequest) -> tuple[Address, Address]:
     """The addresses of the sender and of the recipient."""
     sender = Address(
         request.sender_province, request.sender_city, request.sender_town, request.sender_detail
@@ -124,7 +126,7 @@ def label_of(
     issued_at_s: int = 0,
 ) -> Label:
     """The label; as long as the waybill is not issued, without number and time."""
-    sender, recipient = parties_of(request)
+    sender, recipient = addresses_of(request)
     parcel = Parcel(request.goods_name, request.weight_g, request.parentWaybillCode)
     return Label(
         waybill_code=number,

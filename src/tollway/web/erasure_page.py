@@ -1,18 +1,19 @@
 """Erasing the receivers of a shop: how far it is in words, and the page on which its owner has it
 done."""
 
+from contextlib import suppress
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tollway.consent.erasures import Erasure, ask_erasure, find_erasure
+from tollway.consent.erasures import Erasure, ErasureUnderWayError, ask_erasure
 from tollway.consent.owners import Owner
 from tollway.contract.operation import OwnerKind
 from tollway.identity.sign_in_limits import TooManyAttemptsError
-from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
+from tollway.operations.orders.storage import last_change_of
 from tollway.store.database import Database
 from tollway.web.blocks import Field, Form, Link
 from tollway.web.pages import PageError, Web
@@ -105,11 +106,9 @@ class ErasePages:
         if found is None:
             return self._form(visit, shop, 403, _WRONG)
         runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")
-        try:
-            await ask_erasure(self._database, runtime, shop.id)
-        except LedgerError:
-            # It was sent twice, or the operator was faster.
-            assert await find_erasure(self._database, shop.id)
+        # It was sent twice, or the operator was faster: what the owner wants is being done.
+        with suppress(ErasureUnderWayError):
+            await ask_erasure(self._database, runtime, shop.id, last_change_of)
         return self._web.redirect(f"{HOME}?said=erasing")
 
     @staticmethod

@@ -1,0 +1,42 @@
+"""What mutants a module has, and of what it has none. `make mutation` counts them."""
+
+import pytest
+
+from tests.support.mutants import mutants_of
+
+pytestmark = pytest.mark.sqlite
+
+MUTANTS = {
+    "if a <= b:\n    f()": ["if a < b:", "if True:", "if False:", "pass"],
+    "if a or b is c:\n    pass": [
+        "if a and b is c:",
+        "if True:",
+        "if False:",
+        "if a or b is not c:",
+    ],
+    "x = a + 1": ["x = a - 1", "x = a + 2"],
+    "x = not a": ["x = a"],
+    "x = b'a' if a == b else None": [
+        "x = b'a' if True else None",
+        "x = b'a' if False else None",
+        "x = b'aX' if a == b else None",
+    ],
+    "n += 1": ["pass", "n -= 1", "n += 2"],
+    "a.b = min(c)": ["pass", "a.b = max(c)"],
+    "del a[0]": ["pass", "del a[1]"],
+    "def f(a: int = 1) -> int:\n    return g(a)": ["return None"],
+    "QUERY = 'SELECT a'": ["QUERY = 'SELECT aX'"],
+    "raise ValueError('a text')": ["pass"],
+    "class A(B, gc=False):\n    '''A text.'''": [],
+    "import a": [],
+    "assert a < 1": [],
+}
+
+
+@pytest.mark.parametrize(("source", "mutants"), MUTANTS.items())
+def test_every_mutant_is_the_source_with_one_fault(source: str, mutants: list[str]) -> None:
+    found = list(mutants_of(source))
+    assert [each.now for each in found] == mutants
+    for each in found:
+        assert each.now in each.source and each.source != source
+        compile(each.source, "mutant", "exec")
