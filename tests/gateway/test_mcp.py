@@ -197,6 +197,7 @@ def test_the_same_over_stdio(agents: Gateway) -> None:
             env={"TOKEN": caller.token},
         )
         async with Client(parameters) as client:
+            assert client.instructions and "code 302" in client.instructions
             tools = (await client.list_tools()).tools
             return tools, [
                 await client.call_tool("orders", {"owner_id": SHOP.id, "page": n}) for n in range(2)

@@ -5,6 +5,7 @@ import io
 import json
 import stat
 import time
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tollway.operations.catalogue import BY_NAME
 from tollway_client import Client
 from tollway_client.command_line import main
 from tollway_client.exporting import export
-from tollway_client.types import CouponRecord
+from tollway_client.types import CouponRecord, OrderEntry
 
 
 @pytest.fixture
@@ -181,5 +182,56 @@ def test_a_shop_that_has_not_approved_gives_the_link(
 @pytest.mark.sqlite
 def test_a_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path: Path) -> None:
     record = CouponRecord(*(["x"] * 3), "=cmd|' /C calc'!A0", *(["x"] * 6))
-    assert export(iter([record]), tmp_path / "claims.csv") == 1
+    assert export(iter([record]), tmp_path / "claims.csv", CouponRecord) == 1
     assert "'=cmd" in (tmp_path / "claims.csv").read_text(encoding="utf-8-sig")
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_list_without_records_replaces_an_older_file(tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    file = tmp_path / f"orders.{ending}"
+    file.write_text("of last month")
+    assert export(iter([]), file, OrderEntry) == 0
+    assert b"of last month" not in file.read_bytes()
+    if ending == "csv":
+        header = file.read_text(encoding="utf-8-sig")
+        assert header.startswith("receiver_name,") and header.count("\n") == 1
+
+
+@pytest.mark.sqlite
+def test_a_flag_after_thousands_of_orders_without_one_is_saved_as_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = ["x"] * 11
+    plain = OrderEntry(*texts, False, 1, 2, "", 1, 9.9, 1, None, None, 0)
+    flagged = replace(plain, remark_tag="1")
+    file = tmp_path / "orders.parquet"
+    assert export(iter([*[plain] * 5000, flagged]), file, OrderEntry) == 5001
+    assert parquet.read_table(file)["remark_tag"].to_pylist()[-2:] == [None, "1"]
+
+
+@pytest.mark.parametrize(
+    ("token", "url", "sentence"),
+    [
+        ("tw_live_x", "gateway.example", "must begin with https://"),
+        ("", "https://gateway.example", "copy all of it"),
+        ("tw_test_…", "https://gateway.example", "copy all of it"),
+    ],
+)
+@pytest.mark.sqlite
+def test_a_sign_in_that_cannot_succeed_says_why(
+    token: str, url: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{token}\n"))
+    with pytest.raises(SystemExit):
+        main(["sign-in", url])
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("command", ["orders", "export orders", "download orders"])
+def test_the_help_explains_each_parameter(command: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert "owner_id: Shop owner id." in capsys.readouterr().out

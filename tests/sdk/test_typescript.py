@@ -15,6 +15,7 @@ from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import credits_left, new_caller
 from tests.support.orders import OWNER, START_MS, new_shopper, order, put_orders
+from tests.support.ports import free_port
 from tests.support.stores import Store
 from tollway.demo.owners import SHOP
 from tollway.intake.push_signature import sign
@@ -165,6 +166,11 @@ def test_errors_are_by_reason(world: Gateway, run: Run) -> None:
         ["CredentialInvalidError", 401, "CREDENTIAL_INVALID"],
     ]
     assert all(each[3] for each in found) and found[2][4]
+    unreachable = """
+    try { await new tollway.Client({ token: "t", baseUrl, retries: 0 }).orders({ owner_id: "1" }); }
+    catch (error) { print([error.name, error.message]); }"""
+    ((name, message),) = run(unreachable, baseUrl=f"http://127.0.0.1:{free_port()}")
+    assert name == "TransportError" and "ECONNREFUSED" in message
 
 
 def test_it_stays_under_the_limit_by_itself(world: Gateway, today: date, run: Run) -> None:

@@ -1,9 +1,12 @@
 """Webhooks, as the Python SDK checks them."""
 
 import json
+import time
+from typing import Any
 
 import pytest
 
+from tests.docs.pages import DOCS, blocks_of
 from tollway.intake.push_signature import sign
 from tollway.intake.sources import key_of
 from tollway_client.errors import SignatureError
@@ -52,3 +55,18 @@ def test_while_a_secret_is_replaced_either_is_accepted() -> None:
 def test_anything_else_is_refused(changes: dict[str, str], body: bytes, now_s: int) -> None:
     with pytest.raises(SignatureError):
         verify(body, {**_headers(), **changes}, SECRET, now_s=now_s)
+
+
+def test_the_example_of_the_page_runs() -> None:
+    pages = [DOCS / "call/webhooks.md", DOCS / "call/webhooks.zh.md"]
+    example, chinese = (
+        [each.text for each in blocks_of(page) if each.language == "python"] for page in pages
+    )
+    assert example == chinese
+    names: dict[str, Any] = {}
+    exec(example[0], names)
+    now = str(int(time.time()))
+    headers = {**_headers(), "Webhook-Timestamp": now}
+    headers["Webhook-Signature"] = sign(key_of(SECRET), "msg_1", now, BODY)
+    assert names["receive"](BODY, headers, SECRET) == 204
+    assert names["receive"](BODY + b" ", headers, SECRET) == 401

@@ -92,7 +92,10 @@ class Core:
     """Makes calls: paced, repeated where that is safe, with errors by reason."""
 
     def __init__(self, token: str, retries: int, language: str) -> None:
-        self._headers = {"Authorization": f"Bearer {token.strip()}", "Accept-Language": language}
+        token = token.strip()
+        if not (token and token.isascii() and token.isprintable()):
+            raise ValueError("The token is empty or not whole: copy all of it.")
+        self._headers = {"Authorization": f"Bearer {token}", "Accept-Language": language}
         self._retries = retries
         self._pacer = Pacer()
 
@@ -199,6 +202,12 @@ class Core:
         # The dataclass is frozen for its users.
         object.__setattr__(found, "meta", meta)
         return found
+
+
+def checked_base_url(base_url: str) -> str:
+    if not base_url.startswith(("https://", "http://")):
+        raise ValueError("The address must begin with https://, such as https://gateway.example.")
+    return base_url.rstrip("/")
 
 
 def _no_answer(outcome: Outcome) -> errors.TransportError:

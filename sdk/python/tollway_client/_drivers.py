@@ -19,6 +19,7 @@ from tollway_client._core import (
     Request,
     Response,
     Wait,
+    checked_base_url,
 )
 from tollway_client._json import Payload
 from tollway_client._lines import FILE_TYPE, Page
@@ -112,7 +113,7 @@ class SyncDriver:
         http: Optional[httpx.Client] = None,
     ) -> None:
         self._core = Core(token, retries, language)
-        self._base_url = base_url.rstrip("/")
+        self._base_url = checked_base_url(base_url)
         self._http = http or httpx.Client(timeout=timeout_s)
 
     def __enter__(self: S) -> S:
@@ -234,7 +235,7 @@ class AsyncDriver:
         http: Optional[httpx.AsyncClient] = None,
     ) -> None:
         self._core = Core(token, retries, language)
-        self._base_url = base_url.rstrip("/")
+        self._base_url = checked_base_url(base_url)
         self._http = http or httpx.AsyncClient(timeout=timeout_s)
 
     async def __aenter__(self: A) -> A:

@@ -17,11 +17,15 @@ from typing import Any, Callable, NoReturn, Optional
 
 from tollway_client import __version__
 from tollway_client.client import Client
-from tollway_client.errors import NotAuthorizedError, TollwayError
+from tollway_client.errors import NotAuthorizedError, TollwayError, TransportError
 from tollway_client.exporting import KINDS, download, export
+from tollway_client.types import CouponRecord, OrderEntry
 
 _OPERATIONS = ("product_analysis", "coupon_claims", "promotion_material", "issue_waybill", "orders")
-_LISTS = {"orders": "iter_orders", "claims": "iter_coupon_claims"}
+_LISTS = {
+    "orders": ("iter_orders", OrderEntry),
+    "claims": ("iter_coupon_claims", CouponRecord),
+}
 # What makes an export, what reads its file, and the field that names a record in it.
 _EXPORTS = {
     "orders": ("orders_export", "iter_orders_export", "order_sn"),
@@ -42,6 +46,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         given.run(given)
     except NotAuthorizedError as error:
         _fail(f"{error}\nThe owner can approve here: {error.authorize_url}")
+    except TransportError as error:
+        _fail(f"{error}\nCheck the network, and the address: tollway-call sign-in URL sets it.")
     except (TollwayError, _UsageError, OSError) as error:
         _fail(str(error))
     except KeyboardInterrupt:
@@ -82,9 +88,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_call(commands: Any, command: str, method: str) -> None:
     function = getattr(Client, method)
-    described = (inspect.getdoc(function) or "").splitlines()[0]
-    parser = commands.add_parser(command, help=described, description=inspect.getdoc(function))
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    first_sentence = (inspect.getdoc(function) or "").split(". ")[0].split("\n")[0].rstrip(".")
+    parser = commands.add_parser(command, help=first_sentence)
     _add_options(parser, function)
     parser.set_defaults(run=lambda given: _call(given, method))
 
@@ -92,12 +97,12 @@ def _add_call(commands: Any, command: str, method: str) -> None:
 def _add_export(commands: Any) -> None:
     parser = commands.add_parser("export", help="save all records of a list in a file")
     lists = parser.add_subparsers(required=True, metavar="LIST")
-    for name, method in _LISTS.items():
+    for name, (method, kind) in _LISTS.items():
         one = lists.add_parser(name, help=f"all {name}, each once, also while others arrive")
         kinds = ", ".join(KINDS)
         one.add_argument("file", type=Path, help=f"a file that ends in one of {kinds}")
         _add_options(one, getattr(Client, method))
-        one.set_defaults(run=lambda given, method=method: _export(given, method))
+        one.set_defaults(run=lambda given, of=(method, kind): _export(given, *of))
 
 
 def _add_download(commands: Any) -> None:
@@ -114,6 +119,8 @@ def _add_download(commands: Any) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
+    parser.description = inspect.getdoc(function)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in _NOT_OPTIONS:
             is_required = parameter.default is inspect.Parameter.empty
@@ -145,15 +152,11 @@ def _receipt(given: argparse.Namespace) -> None:
         _print(client.account.receipt(request_id=given.request_id))
 
 
-def _export(given: argparse.Namespace, method: str) -> None:
-    parameters = _only(given)
-    for name in ("startTime", "endTime"):
-        if name in parameters:
-            parameters[name] = int(parameters[name])
+def _export(given: argparse.Namespace, method: str, kind: type) -> None:
     with _client() as client:
-        records: Iterator[Any] = getattr(client, method)(**parameters)
+        records: Iterator[Any] = getattr(client, method)(**_only(given))
         try:
-            count = export(_counted(records), given.file)
+            count = export(_counted(records), given.file, kind)
         except ValueError as error:
             raise _UsageError(str(error)) from None
     print(f"\r{_number(count, 'record')} in {given.file}.", file=sys.stderr)
@@ -265,7 +268,11 @@ def _sign_in(given: argparse.Namespace) -> None:
         token = getpass.getpass("Token: ").strip()
     else:
         token = sys.stdin.readline().strip()
-    with Client(token, given.url) as client:
+    try:
+        client = Client(token, given.url)
+    except ValueError as error:
+        raise _UsageError(str(error)) from None
+    with client:
         name = client.account.balance().name
     path = _config()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,28 +7,25 @@ beside it, and `download` goes on from there.
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, get_args, get_type_hints
 
 from tollway_client.errors import ParameterError
 
 _ROWS_AT_ONCE = 5000
 
 
-def _csv(records: Iterator[Any], path: Path) -> int:
+def _csv(records: Iterator[Any], path: Path, kind: type) -> int:
     count = 0
     # The mark at its start tells Excel that it is UTF-8.
     with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = None
+        writer = csv.DictWriter(file, [field.name for field in fields(kind)])
+        writer.writeheader()
         for record in records:
-            row = asdict(record)
-            if writer is None:
-                writer = csv.DictWriter(file, row)
-                writer.writeheader()
-            writer.writerow({name: _harmless(value) for name, value in row.items()})
+            writer.writerow({name: _harmless(value) for name, value in asdict(record).items()})
             count += 1
     return count
 
@@ -40,7 +37,7 @@ def _harmless(value: Any) -> Any:
     return value
 
 
-def _json_lines(records: Iterator[Any], path: Path) -> int:
+def _json_lines(records: Iterator[Any], path: Path, _kind: type) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for record in records:
@@ -49,41 +46,51 @@ def _json_lines(records: Iterator[Any], path: Path) -> int:
     return count
 
 
-def _parquet(records: Iterator[Any], path: Path) -> int:
+def _parquet(records: Iterator[Any], path: Path, kind: type) -> int:
     try:
         # Needed for this kind of file alone.
         pyarrow = import_module("pyarrow")
         parquet = import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise ValueError("Parquet needs the package pyarrow: install it, or use .csv.") from None
-    count, writer = 0, None
-    while rows := [asdict(record) for record in islice(records, _ROWS_AT_ONCE)]:
-        table = pyarrow.Table.from_pylist(rows, schema=writer.schema if writer else None)
-        if writer is None:
-            writer = parquet.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-        count += len(rows)
-    if writer is not None:
-        writer.close()
+        raise ValueError(
+            "Parquet needs the package pyarrow: install tollway-client[parquet], or use .csv."
+        ) from None
+    count, schema = 0, _schema(pyarrow, kind)
+    with parquet.ParquetWriter(path, schema) as writer:
+        while rows := [asdict(record) for record in islice(records, _ROWS_AT_ONCE)]:
+            writer.write_table(pyarrow.Table.from_pylist(rows, schema=schema))
+            count += len(rows)
     return count
 
 
-KINDS: dict[str, Callable[[Iterator[Any], Path], int]] = {
+def _schema(pyarrow: Any, kind: type) -> Any:
+    """From the type, not from the first records: a field may be null in all of these."""
+    kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    kinds[bool] = pyarrow.bool_()
+    hints = get_type_hints(kind)
+    return pyarrow.schema(
+        [
+            (each.name, kinds[(get_args(hints[each.name]) or (hints[each.name],))[0]])
+            for each in fields(kind)
+        ]
+    )
+
+
+KINDS: dict[str, Callable[[Iterator[Any], Path, type], int]] = {
     ".csv": _csv,
     ".jsonl": _json_lines,
     ".parquet": _parquet,
 }
 
 
-def export(records: Iterator[Any], path: Path) -> int:
-    """Saves records; returns how many there were."""
+def export(records: Iterator[Any], path: Path, kind: type) -> int:
+    """Saves records, all of one kind; returns how many there were."""
     if path.suffix not in KINDS:
         raise ValueError(f"The file's name must end in one of {', '.join(KINDS)}.")
     partial = path.with_name(f"{path.name}.part")
     try:
-        count = KINDS[path.suffix](records, partial)
-        if partial.exists():
-            partial.replace(path)
+        count = KINDS[path.suffix](records, partial, kind)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
     return count

@@ -165,7 +165,7 @@ export class Core {
     } catch (cause) {
       disarm();
       if (options.signal?.aborted || cause instanceof TollwayError) throw cause;
-      throw new TransportError(`No answer: ${String(cause)}`, { cause });
+      throw noAnswer(cause);
     }
   }
 
@@ -189,7 +189,7 @@ export class Core {
       text = await response.text();
     } catch (cause) {
       if (signal?.aborted) throw cause;
-      throw new TransportError(`No answer: ${String(cause)}`, { cause });
+      throw noAnswer(cause);
     }
     this.pacer.learn(operation.name, response.headers.get("ratelimit-policy") ?? "");
     const envelope = envelopeOf(response, text);
@@ -204,6 +204,12 @@ export class Core {
     // Not enumerable: printing, comparing and storing a payload leave it out.
     return Object.defineProperty(envelope.data, "meta", { value: meta }) as Answer<P>;
   }
+}
+
+/** The reason is in the cause of what `fetch` throws, which says no more than that it failed. */
+function noAnswer(cause: unknown): TransportError {
+  const reason = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  return new TransportError(`No answer: ${String(reason)}`, { cause });
 }
 
 function requestOf(

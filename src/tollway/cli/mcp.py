@@ -73,6 +73,10 @@ async def _forward(url: str, headers: dict[str, str]) -> None:
             return await remote.call_tool(params.name, params.arguments)
 
         server: Server[Any] = Server(
-            "tollway", version=__version__, on_list_tools=tools, on_call_tool=call
+            "tollway",
+            version=__version__,
+            instructions=remote.instructions,
+            on_list_tools=tools,
+            on_call_tool=call,
         )
         await server.run(incoming, outgoing, server.create_initialization_options())
