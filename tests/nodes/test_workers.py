@@ -136,8 +136,8 @@ def test_a_stop_between_the_start_of_a_worker_and_its_listening_is_heeded(
         timeout=20,
     )
     # On a busy machine the server says of a worker that has just ended that it kills it.
-    told = [line for line in gateway.stderr.splitlines() if "Killing worker" not in line]
-    assert (gateway.returncode, told) == (0, [])
+    others = [line for line in gateway.stderr.splitlines() if "Killing worker" not in line]
+    assert (gateway.returncode, others) == (0, [])
 
 
 def test_the_greeting_comes_once(gateway: Gateway) -> None:
