@@ -39,7 +39,8 @@ def sync_of_commit(attempt: int) -> Fault:
 
 
 def several(kinds: Kinds) -> Batch:
-    return Batch([kinds.plain(random.Random(1)), kinds.pool(random.Random(1))])
+    """The waybill has a key, and so is done alone: an error of its own leaves the others."""
+    return Batch([kinds.plain(random.Random(1)), kinds.pool_with_key(random.Random(1))])
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,9 @@ def test_a_stop_between_the_start_of_a_worker_and_its_listening_is_heeded(
         # A worker that goes on is killed after 30 seconds.
         timeout=20,
     )
-    assert (gateway.returncode, gateway.stderr) == (0, "")
+    # On a busy machine the server says of a worker that has just ended that it kills it.
+    others = [line for line in gateway.stderr.splitlines() if "Killing worker" not in line]
+    assert (gateway.returncode, others) == (0, [])
 
 
 def test_the_greeting_comes_once(gateway: Gateway) -> None:

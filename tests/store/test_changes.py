@@ -123,14 +123,14 @@ def test_watching_does_not_let_go_of_the_locks_of_sqlite(store: Store) -> None:
 def test_versions_are_fresh_until_something_is_committed(store: Store) -> None:
     async def work(database: SqliteDatabase) -> None:
         versions = Versions(database)
-        assert not versions.is_fresh
+        assert not versions.is_fresh()
         await versions.refresh()
-        assert versions.is_fresh
+        assert versions.is_fresh()
         directory, figures = versions.directory, versions.figures
         apsw.Connection(str(store.path)).execute(CHANGE)
-        assert not versions.is_fresh
+        assert not versions.is_fresh()
         await versions.refresh()
-        assert versions.is_fresh
+        assert versions.is_fresh()
         assert (versions.directory, versions.figures) == (directory + 1, figures)
 
     store.do(work)

@@ -45,7 +45,7 @@ async def _is_left_in_peace(database: PostgresqlDatabase, name: str) -> bool:
     with pytest.raises(LookupError):
         await database.write(_change_and_fail)
     await asyncio.sleep(0.2)
-    return database.change_mark() == before and versions.is_fresh
+    return database.change_mark() == before and versions.is_fresh()
 
 
 async def _change_and_fail(transaction: Transaction) -> None:
