@@ -139,7 +139,7 @@ class Serving:
     """A gateway that is not about to stop."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self.begins = lambda: gateway.begin
+        self.call_handler = lambda: gateway.begin
         self.send = gateway.send
 
 
@@ -212,7 +212,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory, today: date) -> dict[str, tu
     ):
         # Some calls of each second are timed, and cost more.
         patch.setattr(CallTimings, "is_due", lambda *_: False)
-        return runner.run(measure())
+        return runner.run(asyncio.wait_for(measure(), 120))
 
 
 @pytest.mark.parametrize("name", LIMITS)
