@@ -27,6 +27,12 @@ STATEMENTS_MAX = 14
 WAYBILLS_MADE = 60
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
+    """Of these tests alone: their consents are made up, which an audit finds."""
+    return Store(tmp_path_factory.mktemp("statements") / "tollway.db")
+
+
 class Counting:
     """A transaction that counts what it is asked to run; the two ends of a savepoint are one."""
 
