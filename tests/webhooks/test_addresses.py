@@ -63,7 +63,7 @@ def _resolve(url: str, *listed: str) -> str:
     ],
 )
 def test_what_is_no_global_unicast_address_is_refused_in_any_spelling(host: str) -> None:
-    with pytest.raises(AddressError, match="internal|not an address"):
+    with pytest.raises(AddressError, match=r"internal|not an address"):
         _resolve(f"https://{host}/hook")
 
 
