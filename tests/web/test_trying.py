@@ -33,7 +33,7 @@ def member(store: Store, browser: Browser, caller: Caller) -> Browser:
 
 
 def _sent(member: Browser, name: str, **fields: str) -> str:
-    """The page after the form was sent, with the example unless told otherwise."""
+    """The page after the form was sent, with the example where no field is given."""
     path = f"/account/try?{urlencode({'operation': name})}"
     member.open(path)
     example = {

@@ -1,6 +1,6 @@
 """Tries an operation from a page: a form made from its descriptor, the same call as code beside it,
-and the answer with its receipt. The sandbox unless told otherwise; a live call asks first, with its
-price."""
+and the answer with its receipt. It uses the sandbox unless live data is chosen; a live call asks
+first, with its price."""
 
 import re
 import secrets
