@@ -10,6 +10,8 @@ import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tollway.contract.language import SentenceError
+
 # Few gateways have webhooks: the HTTP client is loaded for the first one.
 if TYPE_CHECKING:
     import httpx
@@ -19,7 +21,7 @@ _URL_MAX = 500
 _TRANSLATED = [ipaddress.ip_network(each) for each in ("64:ff9b::/96", "2002::/16", "2001::/32")]
 
 
-class AddressError(Exception):
+class AddressError(SentenceError):
     """A webhook may not go there; the text says why, for the caller."""
 
 
