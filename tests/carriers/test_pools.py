@@ -83,7 +83,9 @@ def test_what_does_not_fit_or_was_there_before_is_rejected_with_its_reason(
         (2, "SF1"),
         (4, second),
     ]
-    assert "loaded before" in rejected[0].reason and "capital letters" in rejected[1].reason
+    assert "loaded before" in str(rejected[0].reason) and "capital letters" in str(
+        rejected[1].reason
+    )
     pools = {each.owner_id: each for each in empty_store.do(list_pools)}
     assert (pools[None].left, pools["shop"].left, pools["shop"].taken) == (2, 1, 0)
 

@@ -51,7 +51,7 @@ Value = str | int | float | Phrase | Sentence | None
 class SentenceError(Exception):
     """An error with one sentence for a person, made where no language is known."""
 
-    def __init__(self, template: str, /, **values: Value) -> None:
+    def __init__(self, template: str = "", /, **values: Value) -> None:
         super().__init__(template)
         self.sentence = Sentence(template, values)
 
