@@ -109,7 +109,7 @@ def _make(parts: AccountParts) -> Handler:
     async def handle(request: MakeWebhookRequest, call: AccountCall) -> EndpointSecret:
         check_unlimited(call)
         try:
-            await parts.addresses.resolve(parts.addresses.check(request.url))
+            await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
         except AddressError as error:
             raise _unfit("url", error.sentence) from None
         existing = await list_endpoints(parts.database, call.account_id)

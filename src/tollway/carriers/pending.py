@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, select, tuple_
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
 from tollway.carriers.labels.print_data import Label, print_data
+from tollway.carriers.pools import take_given
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     WHOLE,
@@ -112,6 +113,7 @@ async def end_issued(
         print_data=vault.seal(text, pending.context),
     )
     if changed:
+        await take_given(transaction, pending.wp_code, issued.number)
         await capture(transaction, pending.account_id, _hold_id(pending), at_ms)
     return bool(changed)
 

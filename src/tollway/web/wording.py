@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from tollway.contract.language import preferred_language
@@ -20,6 +21,8 @@ LANGUAGES = {"en": "English", "zh": "中文"}
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
 THEME_COOKIE = "tollway_theme"
+# The field of a form, and of a link to a question, that names the page it is on.
+CAME_FROM = "came_from"
 _HTML_TAGS = {"en": "en", "zh": "zh-CN"}
 
 
@@ -40,15 +43,28 @@ def _words(name: str) -> dict[str, str]:
 
 
 class View(NamedTuple):
-    """How a reader sees pages: the language, light or dark, and the address to come back to."""
+    """How a reader sees pages: the language, light or dark, the address to come back to, and the
+    page that a form or a question came from."""
 
     language: str
     theme: str
     address: str
+    came_from: str = ""
 
     @property
     def html_tag(self) -> str:
         return _HTML_TAGS[self.language]
+
+    @property
+    def page(self) -> str:
+        """The address of the page that a form or a link is on, without what it reported."""
+        path, _, query = (self.came_from or self.address).partition("?")
+        kept = [each for each in query.split("&") if each and not each.startswith("said=")]
+        return f"{path}?{'&'.join(kept)}" if kept else path
+
+    def from_page(self, address: str) -> "View":
+        """After a form of the page with this address, if it is one of ours."""
+        return self._replace(came_from=address) if is_own_address(address) else self
 
     def say(self, sentence: str, **values: object) -> str:
         """A sentence in the reader's language, with its values filled in."""
@@ -80,7 +96,8 @@ def view_of(request: Request) -> View:
     address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
     if query:
         address += f"?{query}"
-    return View(language, theme if theme in THEMES else "auto", address)
+    view = View(language, theme if theme in THEMES else "auto", address)
+    return view.from_page(QueryParams(query).get(CAME_FROM, ""))
 
 
 def is_own_address(address: str) -> bool:

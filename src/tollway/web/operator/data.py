@@ -83,7 +83,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
     sources = []
     for each in await list_sources(context.database):
         run = runs.get(PUSH_PREFIX + each.name)
-        rotate = address(f"{PATH}/rotate", source=each.name)
+        rotate = context.question(f"{PATH}/rotate", source=each.name)
         sources.append(
             [
                 Cell(each.name, href=address(SOURCE, source=each.name)),
