@@ -100,7 +100,8 @@ def test_what_does_not_fit_or_was_there_before_is_rejected_with_its_reason(
         (2, "SF1"),
         (4, second),
     ]
-    assert "loaded before" in rejected[0].reason and "capital letters" in rejected[1].reason
+    reasons = [str(each.reason) for each in rejected]
+    assert "loaded before" in reasons[0] and "capital letters" in reasons[1]
     found = {each.owner_id: each for each in empty_store.do(list_pools)}
     assert (found[None].left, found["shop"].left, found["shop"].taken) == (2, 1, 0)
 
