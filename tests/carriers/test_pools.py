@@ -196,7 +196,7 @@ def test_a_number_that_is_on_a_waybill_is_not_loaded(empty_store: Store) -> None
     given, new = "YT0000000000007", "YT0000000000008"
     _give(empty_store, wp_code, given)
     (rejected,) = load_numbers(empty_store, wp_code, [given, new])
-    assert (rejected.position, rejected.reason) == (1, "it was issued before")
+    assert (rejected.position, str(rejected.reason)) == (1, "it was issued before")
     (pool,) = empty_store.do(list_pools)
     assert (pool.left, pool.taken) == (2, 0)
 

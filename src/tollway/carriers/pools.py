@@ -288,7 +288,8 @@ async def _store(
     """Stores the numbers that no waybill has, and returns the others."""
     wanted = _text([(number, wp_code) for _, number in chunk])
     issued = {number for (number,) in await transaction.fetch_all(_ON_WAYBILLS, wanted=wanted)}
-    given = [Rejected(*each, "it was issued before") for each in chunk if each[1] in issued]
+    why = Sentence("it was issued before")
+    given = [Rejected(*each, why) for each in chunk if each[1] in issued]
     new = [each for each in chunk if each[1] not in issued]
     return given + await _store_new(transaction, wp_code, owner_id, new)
 
