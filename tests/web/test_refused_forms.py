@@ -98,3 +98,12 @@ def test_a_refused_form_whose_page_is_gone_leads_back(operator: Browser) -> None
     operator.open("/operator/accounts")
     refused = operator.send("/operator/account/close", account="acc_none", came_from=page)
     assert refused.status_code == 409 and _back(operator) == page
+
+
+def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: Caller) -> None:
+    operator.client.cookies.set("tollway_language", "zh")
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    sent = {"account": caller.account_id, "unit": "credits", "amount": "-99999999", "sure": "yes"}
+    refused = operator.send("/operator/account/top-up", came_from=page, note="x", **sent)
+    assert f"账户 {caller.account_id} 不足 99999999 点数。" in html.unescape(refused.text)

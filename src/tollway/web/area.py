@@ -20,6 +20,7 @@ from tollway.carriers import CarrierError
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks, PasswordLinks
+from tollway.contract.language import Sentence
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
@@ -171,6 +172,10 @@ class Context:
         """A link to the receipt of a call."""
         return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
 
+    def said(self, sentence: Sentence) -> str:
+        """What an act was refused with, in the reader's language."""
+        return sentence.said(self.visit.view.language)
+
     def number(self, value: float | None, href: str = "") -> Cell:
         return Cell("" if value is None else grouped(value), "number", href)
 
@@ -263,8 +268,7 @@ async def _answered(handler: Handler, context: Context) -> Response:
     try:
         return await handler(context)
     except (LedgerError, CarrierError, IntakeError) as error:
-        text = context.visit.view.say_error(str(error))
-        raise PageError(409, "That is not possible", text) from None
+        raise PageError(409, "That is not possible", context.said(error.sentence)) from None
 
 
 async def _shown_again(

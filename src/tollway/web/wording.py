@@ -5,7 +5,7 @@ code. `words/` has each of them in Chinese, by area; a test fails on one that is
 """
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -42,32 +42,6 @@ def _words(name: str) -> dict[str, str]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-@cache
-def error_sentences(language: str) -> list[tuple[list[str], str]]:
-    """What acts are refused with: the English sentence between its values, and the other one. The
-    longest first, which say most."""
-    found = [
-        (english.split("{}"), other) for english, other in _words(f"{language}_errors").items()
-    ]
-    return sorted(found, key=lambda each: -sum(map(len, each[0])))
-
-
-def _values_between(parts: Sequence[str], text: str) -> list[str] | None:
-    """What a text has between these parts, in one pass over it; None if it is another sentence."""
-    first, *rest = parts
-    if not text.startswith(first) or (not rest and text != first):
-        return None
-    values, at = [], len(first)
-    for number, part in enumerate(rest, 1):
-        is_last = number == len(rest)
-        end = len(text) - len(part) if is_last else text.find(part, at)
-        if end < at or not text.startswith(part, end):
-            return None
-        values.append(text[at:end])
-        at = end + len(part)
-    return values
-
-
 class View(NamedTuple):
     """How a reader sees pages: the language, light or dark, the address to come back to, and the
     page that a form or a question came from."""
@@ -96,16 +70,6 @@ class View(NamedTuple):
         """A sentence in the reader's language, with its values filled in."""
         text = catalogue(self.language).get(sentence, sentence)
         return text.format_map(values) if values else text
-
-    def say_error(self, text: str) -> str:
-        """What an act was refused with; its sentence is made where no language is known."""
-        if self.language == "en":
-            return text
-        for parts, other in error_sentences(self.language):
-            values = _values_between(parts, text)
-            if values is not None:
-                return other.format(*map(self.say, values))
-        return text
 
 
 def sentence(text: str) -> str:

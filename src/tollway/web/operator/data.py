@@ -66,7 +66,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
         blocks.append(Notice(text, "soon"))
     else:
         if job is not None and job.problem:
-            blocks.append(Notice(say(job.problem), "bad"))
+            blocks.append(Notice(context.said(job.problem), "bad"))
         blocks.append(_upload_form(context))
     imports = [
         [
