@@ -47,8 +47,8 @@ class Stream(NamedTuple):
 # One whose work must commit together with the charge returns an act instead, which returns the
 # payload from within that transaction.
 Result = bytes | Act | Priced | Stream
-# One that has the payload ready may return it at once, without waiting.
-Handler = Callable[[Any, CallInfo], Awaitable[Result] | bytes]
+# One that need not wait may return it at once.
+Handler = Callable[[Any, CallInfo], Awaitable[Result] | Result]
 
 # Removes at most so many old rows in one transaction, and returns how many it removed.
 Removal = Callable[[Transaction, int], Awaitable[int]]
