@@ -147,7 +147,7 @@ def test_the_end_of_a_wait_is_that_of_the_whole_body(monkeypatch: pytest.MonkeyP
     assert len(ends_s) == 2 and ends_s[0] == ends_s[1]
 
 
-def test_a_connection_that_ends_before_its_body_is_told_apart() -> None:
+def test_a_connection_that_ends_before_its_body_is_another_reason() -> None:
     async def work() -> bool:
         sender = Sender(is_silent=True)
         call = call_of(sender.receive, len(FORM))

@@ -311,7 +311,7 @@ def _wake(waiter: asyncio.Future[None], _: object) -> None:
 
 
 def _forgotten(_: FirstPiece) -> None:
-    raise AssertionError("nobody waits for this body")
+    raise AssertionError("no stage waits for this body")
 
 
 async def _receive_nothing() -> Message:

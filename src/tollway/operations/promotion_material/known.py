@@ -1,7 +1,7 @@
 """Promotion material kept in memory, as it is answered: a page is then joined, and nothing read.
 
 What is kept was read after its version was, so it is never older than that. The next change raises
-the version, and a call that sees it begins anew.
+the version, and the next call that sees it reads it again.
 """
 
 from tollway.operations.promotion_material.queries import (
