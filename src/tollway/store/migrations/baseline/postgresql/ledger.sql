@@ -12,9 +12,10 @@ CREATE TABLE version (
     id INTEGER NOT NULL,
     directory BIGINT NOT NULL,
     figures BIGINT NOT NULL,
+    material BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
-INSERT INTO version (id, directory, figures) VALUES (1, 0, 0);
+INSERT INTO version (id, directory, figures, material) VALUES (1, 0, 0, 0);
 
 -- Every process that listens is notified when a version changes.
 CREATE FUNCTION tollway_notify_changed() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -11,9 +11,10 @@ CREATE TABLE version (
     id INTEGER NOT NULL,
     directory BIGINT NOT NULL,
     figures BIGINT NOT NULL,
+    material BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
-INSERT INTO version (id, directory, figures) VALUES (1, 0, 0);
+INSERT INTO version (id, directory, figures, material) VALUES (1, 0, 0, 0);
 
 -- The processes that serve, and the newest schema that each of them knows.
 CREATE TABLE node (
