@@ -293,7 +293,7 @@ CREATE TABLE consent (
     CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX consent_id ON consent (id);
-CREATE INDEX consent_account ON consent (account_id);
+CREATE INDEX consent_account ON consent (account_id, granted_at_s, id);
 CREATE INDEX consent_granted ON consent (granted_at_s, id);
 
 -- Every successful call under a grant. A repetition names the request that it repeats.
