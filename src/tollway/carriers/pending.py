@@ -200,8 +200,12 @@ async def _refuse_given_twice(transaction: Transaction, pending: Waybill, number
     row = await transaction.fetch_one(_GIVEN, given=number, of_carrier=pending.wp_code)
     if row is not None and row[0] != pending.object_id:
         raise CarrierError(
-            f"Carrier {pending.wp_code} gave number {number} to waybill {pending.object_id}, which "
-            f"waybill {row[0]} has already."
+            "Carrier {wp_code} gave number {number} to waybill {object_id}, which waybill "
+            "{other_id} has already.",
+            wp_code=pending.wp_code,
+            number=number,
+            object_id=pending.object_id,
+            other_id=row[0],
         )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Integer, bindparam, exists, func, select, text
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
+from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
@@ -36,7 +37,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
     position: int
     number: str
-    reason: str
+    reason: Sentence
 
 
 class PoolLoad(msgspec.Struct):
@@ -287,7 +288,8 @@ async def _store(
     """Stores the numbers that no waybill has, and returns the others."""
     wanted = _text([(number, wp_code) for _, number in chunk])
     issued = {number for (number,) in await transaction.fetch_all(_ON_WAYBILLS, wanted=wanted)}
-    given = [Rejected(*each, "it was issued before") for each in chunk if each[1] in issued]
+    why = Sentence("it was issued before")
+    given = [Rejected(*each, why) for each in chunk if each[1] in issued]
     new = [each for each in chunk if each[1] not in issued]
     return given + await _store_new(transaction, wp_code, owner_id, new)
 
@@ -305,5 +307,5 @@ async def _store_new(
     known = []
     for position, number in chunk:
         if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):
-            known.append(Rejected(position, number, "it was loaded before"))
+            known.append(Rejected(position, number, Sentence("it was loaded before")))
     return known

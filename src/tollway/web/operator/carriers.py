@@ -204,7 +204,7 @@ async def numbers_act(context: Context) -> Response:
         context.form.get("carrier", ""),
         context.form.get("shop", "").strip(),
         lines,
-        lambda each: rejected.append(f"{each.number}: {each.reason}"),
+        lambda each: rejected.append(f"{each.number}: {context.said(each.reason)}"),
         runtime=context.runtime,
     )
     text = say(
