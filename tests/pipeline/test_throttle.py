@@ -181,3 +181,9 @@ def test_what_is_taken_back_never_counts(steps: list[Step]) -> None:
             windows.take_back(step.key)
             assert windows.remaining(step.key, step.limit) == remaining
             windows.admit(step.key, step.limit)
+
+
+def test_what_was_forgotten_cannot_be_taken_back() -> None:
+    windows = SlidingSecond(Clock())
+    windows.take_back("never admitted")
+    assert len(windows) == 0
