@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.engines import Engine
@@ -211,6 +212,22 @@ def test_while_a_secret_is_replaced_both_sign(client: Client, receiver: Receiver
 def test_an_address_that_is_internal_or_not_https_is_refused(client: Client, url: str) -> None:
     with pytest.raises(errors.ParameterError, match="url"):
         client.account.webhooks_make(url=url)
+
+
+def test_why_an_address_is_refused_is_said_in_both_languages(
+    served: Gateway, caller: Caller
+) -> None:
+    said = {}
+    for language in ("en", "zh"):
+        headers = {"Authorization": f"Bearer {caller.token}", "Accept-Language": language}
+        answer = httpx.post(
+            f"{served.base_url}/account/v1/webhooks/make",
+            json={"url": "http://hooks.example/"},
+            headers=headers,
+        )
+        said[language] = answer.json()["msg"]
+    assert said["en"].startswith("Parameter url is not valid: it is not https. Send ")
+    assert said["zh"].startswith("参数 url 无效：不是 https。请传入")
 
 
 def test_secrets_are_stored_sealed(served: Gateway, client: Client, receiver: Receiver) -> None:

@@ -14,7 +14,7 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.contract.fields import Field, Text, Whole
-from tollway.contract.language import Phrase
+from tollway.contract.language import Phrase, Sentence
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.usage import midnight_s
@@ -113,7 +113,7 @@ def _make(parts: AccountParts) -> Handler:
         try:
             await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
         except AddressError as error:
-            raise _unfit("url", Phrase(str(error), "该地址不可用")) from None
+            raise _unfit("url", error.sentence) from None
         return await add_endpoint(
             parts.database,
             parts.vault.sealer,
@@ -130,7 +130,7 @@ def _day_at_s(parts: AccountParts, call: AccountCall) -> int:
     return midnight_s(call.at_s, parts.zone)
 
 
-def _unfit(field: str, problem: Phrase) -> Refusal:
+def _unfit(field: str, problem: Phrase | Sentence) -> Refusal:
     expected = Phrase("a public https address, or another value", "公网 https 地址或其他取值")
     return Refusal(Reason.PARAMETER_INVALID, field=field, problem=problem, expected=expected)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from tollway.contract.language import SentenceError
 from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError
 
@@ -31,7 +32,7 @@ _NOT_PUBLIC = [
 ]
 
 
-class AddressError(Exception):
+class AddressError(SentenceError):
     """A webhook may not go there; the text says why, for the caller."""
 
 

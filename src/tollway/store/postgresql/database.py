@@ -71,6 +71,7 @@ class PostgresqlDatabase:
 
     dialect = "postgresql"
     is_shared = True
+    reads_at_once = False
 
     def __init__(
         self,
