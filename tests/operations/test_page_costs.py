@@ -3,6 +3,7 @@
 The embedded engine tells the steps of its machine, the shared one the blocks that it looked at.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from tollway.operations.orders.schema import shop_order
 from tollway.store.database import Row
 from tollway.store.open import OpenDatabase
 from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.joint_reads import JointReads
 from tollway.store.query import Query
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -112,14 +114,15 @@ async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) 
 
 async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[object]]) -> int:
     asked: list[tuple[str, tuple[Any, ...]]] = []
-    read = database._read
+    send = database._send_read
 
-    async def watch(query: Query, values: dict[str, object]) -> Sequence[Row]:
-        asked.append((query.postgresql.text, query.postgresql.arguments(values)))
-        return await read(query, values)
+    async def watch(text: str, arguments: tuple[Any, ...]) -> Sequence[Row]:
+        asked.append((text, arguments))
+        return await send(text, arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "_read", watch)
+        patch.setattr(database, "_send_read", watch)
+        patch.setattr(database, "_joint_reads", JointReads(watch))
         await ask()
     blocks = 0
     async with database._session() as session:
@@ -170,6 +173,31 @@ def test_the_last_page_of_claims_is_as_much_work_as_the_first(full: Store, cut_s
         ]
 
     assert_even(full.do(measure))
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_pages_of_orders_that_are_read_together_are_no_more_work_than_alone(
+    full: Store, case: Case
+) -> None:
+    pages = range(0, case.total // PAGE, max(1, case.total // PAGE // 8))
+
+    async def measure(database: OpenDatabase) -> tuple[int, int]:
+        handler = OrdersHandler(database, SHANGHAI)
+
+        async def ask(page: int) -> None:
+            await handler(OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters), CALLER)
+
+        async def ask_at_once() -> None:
+            await asyncio.gather(*map(ask, pages))
+
+        # By then it knows where they begin.
+        await ask_at_once()
+        alone = [await work_of(database, lambda page=page: ask(page)) for page in pages]
+        return sum(alone), await work_of(database, ask_at_once)
+
+    alone, together = full.do(measure)
+    assert together <= alone + BLOCKS_MORE * len(pages)
 
 
 def test_skipping_rows_would_be_noticed(full: Store) -> None:

@@ -4,7 +4,7 @@ from sqlalchemy import LargeBinary, bindparam, cast, func, select
 
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import JointQuery
 
 # Only what is on display. A promotion id has hundreds of materials, not millions: skipping to a
 # page costs little, and which of them are on display changes with every second.
@@ -23,8 +23,8 @@ _page = (
 _between = bindparam("between", b",", type_=LargeBinary)
 # All in one piece: a row for each would cost more than the material.
 _PAGES = {
-    "sqlite": Query(select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
-    "postgresql": Query(select(func.string_agg(_page.c.ready, _between))),
+    "sqlite": JointQuery(select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
+    "postgresql": JointQuery(select(func.string_agg(_page.c.ready, _between))),
 }
 
 
