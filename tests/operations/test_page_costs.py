@@ -1,15 +1,10 @@
-"""Any page at the cost of the first: counted in work that the machine's mood does not change.
-
-The embedded engine tells the steps of its machine, the shared one the blocks that it looked at.
-"""
+"""Any page at the cost of the first: counted in work that the machine's mood does not change."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-import apsw
 import msgspec
 import pytest
 from sqlalchemy import bindparam, select
@@ -17,16 +12,14 @@ from sqlalchemy import bindparam, select
 from tests.support.coupons import NOON_S, WEEK_S, claim, put_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
+from tests.support.work import work_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.schema import shop_order
-from tollway.store.database import Row
 from tollway.store.open import OpenDatabase
-from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.postgresql.joint_reads import JointReads
 from tollway.store.query import Query
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -95,44 +88,6 @@ def full(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     if store.is_shared:
         store.run("VACUUM ANALYZE")
     return store
-
-
-async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) -> int:
-    """How much work the reads behind an answer were."""
-    if isinstance(database, PostgresqlDatabase):
-        return await _blocks(database, ask)
-    steps: list[int] = []
-    raw: apsw.Connection = database._reader.raw
-    raw.trace_v2(
-        apsw.SQLITE_TRACE_PROFILE,
-        lambda event: steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
-    )
-    await ask()
-    raw.trace_v2(0, None)
-    return sum(steps)
-
-
-async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[object]]) -> int:
-    asked: list[tuple[str, tuple[Any, ...]]] = []
-    send = database._send_read
-
-    async def watch(text: str, arguments: tuple[Any, ...]) -> Sequence[Row]:
-        asked.append((text, arguments))
-        return await send(text, arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "_send_read", watch)
-        patch.setattr(database, "_joint_reads", JointReads(watch))
-        await ask()
-    blocks = 0
-    async with database._session() as session:
-        for text, arguments in asked:
-            explained = await session.fetchval(
-                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", *arguments
-            )
-            plan = json.loads(explained)[0]["Plan"]
-            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    return blocks
 
 
 def assert_even(work: Sequence[int]) -> None:

@@ -240,6 +240,21 @@ def test_pages_work_without_script(
     assert page.locator(".secret code").inner_text().startswith("tw_live_")
 
 
+def test_a_long_filter_is_folded_on_a_phone_without_script(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url, java_script_enabled=False), store)
+    page.goto("/operator/requests?operation=orders")
+    assert page.get_by_label("Operation").is_visible()
+    assert not page.get_by_text("Filter (1 set)").is_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert not page.get_by_label("Operation").is_visible()
+    page.get_by_text("Filter (1 set)").click()
+    page.get_by_label("Code", exact=True).fill("202")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**code=202**")
+
+
 def test_an_owner_approves_and_revokes_in_chinese(
     gateway: Gateway, store: Store, new_page: Callable[..., Page]
 ) -> None:

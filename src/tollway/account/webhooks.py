@@ -14,7 +14,7 @@ from tollway.account.operation import (
     endpoint,
 )
 from tollway.contract.fields import Field, Text, Whole
-from tollway.contract.language import Phrase
+from tollway.contract.language import Phrase, Sentence
 from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.catalogue import OPERATIONS
 from tollway.webhooks.addresses import AddressError
@@ -109,9 +109,9 @@ def _make(parts: AccountParts) -> Handler:
     async def handle(request: MakeWebhookRequest, call: AccountCall) -> EndpointSecret:
         check_unlimited(call)
         try:
-            await parts.addresses.resolve(parts.addresses.check(request.url))
+            await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
         except AddressError as error:
-            raise _unfit("url", Phrase(str(error), "该地址不可用")) from None
+            raise _unfit("url", error.sentence) from None
         existing = await list_endpoints(parts.database, call.account_id)
         if sum(each.ended_at_s is None for each in existing) >= ENDPOINTS_MAX:
             raise _unfit("url", Phrase("the account has 10 webhooks", "该账户已有 10 个回调"))
@@ -122,7 +122,7 @@ def _make(parts: AccountParts) -> Handler:
     return handle
 
 
-def _unfit(field: str, problem: Phrase) -> Refusal:
+def _unfit(field: str, problem: Phrase | Sentence) -> Refusal:
     expected = Phrase("a public https address, or another value", "公网 https 地址或其他取值")
     return Refusal(Reason.PARAMETER_INVALID, field=field, problem=problem, expected=expected)
 

@@ -125,7 +125,9 @@ async def give_grant(
     async def work(transaction: Transaction) -> Grant:
         found = await find_account(transaction, grant_request.account_id)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {found.name} is closed: it can be allowed nothing.")
+            raise LedgerError(
+                "Account {account} is closed: it can be allowed nothing.", account=found.name
+            )
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
         named = msgspec.structs.replace(grant_request, account_id=found.id)
         held = [
@@ -198,7 +200,7 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
     async def work(transaction: Transaction) -> Grant:
         found = await find_grant(transaction, grant_id)
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
-            raise LedgerError(f"Consent {grant_id} has ended already.")
+            raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
         await directory_changed(transaction)
         await record_event(transaction, runtime, _event("consent.revoked", found))
         revoked = await find_grant(transaction, grant_id)
@@ -214,7 +216,10 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
 async def find_grant(reader: Reader, grant_id: str) -> Grant:
     row = await reader.fetch_one(_FIND, wanted=grant_id)
     if row is None:
-        raise LedgerError(f"There is no consent {grant_id}: `tollway consent list` shows them all.")
+        raise LedgerError(
+            "There is no consent {grant_id}: `tollway consent list` shows them all.",
+            grant_id=grant_id,
+        )
     return Grant(*row)
 
 

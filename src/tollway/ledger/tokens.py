@@ -140,11 +140,13 @@ async def issue_token(
     async def work(transaction: Transaction) -> IssuedToken:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {account_wanted} is closed: it can have no new token.")
+            raise LedgerError(
+                "Account {account} is closed: it can have no new token.", account=account_wanted
+            )
         if made_with is not None and client_id is not None:
             await one_at_a_time(transaction, client_id)
             if (await _find_token(transaction, made_with.id)).revoked_at_s is not None:
-                raise LedgerError(f"Token {made_with.id} is revoked already.")
+                raise LedgerError("Token {token_id} is revoked already.", token_id=made_with.id)
         issued = await put_token(
             transaction,
             runtime,
@@ -211,7 +213,7 @@ async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Tok
     async def work(transaction: Transaction) -> Token:
         found = await _find_token(transaction, wanted)
         if not await transaction.execute(_REVOKE, wanted=found.id, revoked_at_s=runtime.at_s()):
-            raise LedgerError(f"Token {found.id} is revoked already.")
+            raise LedgerError("Token {token_id} is revoked already.", token_id=found.id)
         await directory_changed(transaction)
         revoked = await _find_token(transaction, found.id)
         subject = f"account {found.account_id}"
@@ -257,7 +259,7 @@ async def replace_token(
         )
         ends_at_s = now_s + (overlap_s if left_s is None else min(overlap_s, left_s))
         if not await transaction.execute(_END, wanted=old.id, ends_at_s=ends_at_s):
-            raise LedgerError(f"Token {old.id} is revoked already.")
+            raise LedgerError("Token {token_id} is revoked already.", token_id=old.id)
         await directory_changed(transaction)
         subject = f"account {old.account_id}"
         await record_act(

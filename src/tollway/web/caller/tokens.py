@@ -122,7 +122,7 @@ async def _members_page(context: Context, *first: Block) -> Response:
     rows = []
     for each in members:
         is_other = context.person.may_invite and each.id != context.person.id
-        href = address(f"{MEMBERS}/remove", member=each.id)
+        href = context.question(f"{MEMBERS}/remove", member=each.id)
         rows.append(
             [
                 Cell(each.name),
