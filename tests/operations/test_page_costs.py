@@ -19,6 +19,7 @@ from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.schema import shop_order
+from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 from tollway.store.query import Query
 
@@ -103,9 +104,11 @@ def test_the_last_page_of_orders_is_as_much_work_as_the_first(full: Store, case:
         work = []
         for page in (0, last // 2, last):
             request = OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters)
-            data = msgspec.json.decode(await handler(request, CALLER))
+            data = msgspec.json.decode(await result_of(handler(request, CALLER)))
             assert (data["totalElements"], len(data["content"])) == (case.total, PAGE)
-            work.append(await work_of(database, lambda asked=request: handler(asked, CALLER)))
+            work.append(
+                await work_of(database, lambda asked=request: result_of(handler(asked, CALLER)))
+            )
         return work
 
     assert_even(full.do(measure))
@@ -120,10 +123,10 @@ def test_the_last_page_of_claims_is_as_much_work_as_the_first(full: Store, cut_s
             start_s, end_s = NOON_S + cut_s, NOON_S + WEEK_S - cut_s
             return CouponClaimsRequest(start_s, end_s, page, PAGE, "s1", 4)
 
-        total = msgspec.json.decode(await handler(asked(1), CALLER))["total"]
+        total = msgspec.json.decode(await result_of(handler(asked(1), CALLER)))["total"]
         last = total // PAGE
         return [
-            await work_of(database, lambda page=page: handler(asked(page), CALLER))
+            await work_of(database, lambda page=page: result_of(handler(asked(page), CALLER)))
             for page in (1, last // 2, last)
         ]
 

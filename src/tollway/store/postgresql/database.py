@@ -72,6 +72,7 @@ class PostgresqlDatabase:
 
     dialect = "postgresql"
     is_shared = True
+    reads_at_once = False
 
     def __init__(
         self,

@@ -74,6 +74,7 @@ class ReadingDatabase:
 
     dialect = "postgresql"
     is_shared = True
+    reads_at_once = False
 
     def __init__(
         self,
