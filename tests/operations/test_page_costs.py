@@ -1,5 +1,6 @@
 """Any page at the cost of the first: counted in work that the machine's mood does not change."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -18,6 +19,7 @@ from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.schema import shop_order
+from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 from tollway.store.query import Query
 
@@ -102,9 +104,11 @@ def test_the_last_page_of_orders_is_as_much_work_as_the_first(full: Store, case:
         work = []
         for page in (0, last // 2, last):
             request = OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters)
-            data = msgspec.json.decode(await handler(request, CALLER))
+            data = msgspec.json.decode(await result_of(handler(request, CALLER)))
             assert (data["totalElements"], len(data["content"])) == (case.total, PAGE)
-            work.append(await work_of(database, lambda asked=request: handler(asked, CALLER)))
+            work.append(
+                await work_of(database, lambda asked=request: result_of(handler(asked, CALLER)))
+            )
         return work
 
     assert_even(full.do(measure))
@@ -119,14 +123,39 @@ def test_the_last_page_of_claims_is_as_much_work_as_the_first(full: Store, cut_s
             start_s, end_s = NOON_S + cut_s, NOON_S + WEEK_S - cut_s
             return CouponClaimsRequest(start_s, end_s, page, PAGE, "s1", 4)
 
-        total = msgspec.json.decode(await handler(asked(1), CALLER))["total"]
+        total = msgspec.json.decode(await result_of(handler(asked(1), CALLER)))["total"]
         last = total // PAGE
         return [
-            await work_of(database, lambda page=page: handler(asked(page), CALLER))
+            await work_of(database, lambda page=page: result_of(handler(asked(page), CALLER)))
             for page in (1, last // 2, last)
         ]
 
     assert_even(full.do(measure))
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_pages_of_orders_that_are_read_together_are_no_more_work_than_alone(
+    full: Store, case: Case
+) -> None:
+    pages = range(0, case.total // PAGE, max(1, case.total // PAGE // 8))
+
+    async def measure(database: OpenDatabase) -> tuple[int, int]:
+        handler = OrdersHandler(database, SHANGHAI)
+
+        async def ask(page: int) -> None:
+            await handler(OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters), CALLER)
+
+        async def ask_at_once() -> None:
+            await asyncio.gather(*map(ask, pages))
+
+        # By then it knows where they begin.
+        await ask_at_once()
+        alone = [await work_of(database, lambda page=page: ask(page)) for page in pages]
+        return sum(alone), await work_of(database, ask_at_once)
+
+    alone, together = full.do(measure)
+    assert together <= alone + BLOCKS_MORE * len(pages)
 
 
 def test_skipping_rows_would_be_noticed(full: Store) -> None:

@@ -174,6 +174,7 @@ def test_no_page_shows_or_changes_a_row_of_another_account(
         "/account/shops",
         "/account/members",
         f"/account/analysis?account={other.account_id}",
+        f"/account/try?account={other.account_id}",
         "/account/requests.csv",
         f"/account/ledger.csv?account={other.account_id}&unit=calls:product_analysis",
     ):

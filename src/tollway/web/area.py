@@ -19,7 +19,7 @@ from starlette.routing import Route
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
-from tollway.consent.links import PasswordLinks
+from tollway.consent.links import ConsentLinks, PasswordLinks
 from tollway.contract.language import Sentence
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
@@ -71,6 +71,7 @@ class Services:
     runtime: Runtime
     vault: Vault
     password_links: PasswordLinks
+    consent_links: ConsentLinks
     calls: PageCalls
     latencies: Latencies
     jobs: Jobs
