@@ -178,7 +178,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         f"/operator/account/clients?id={caller.account_id}",
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
         *("/account/ledger", "/account/tokens", "/account/shops", "/account/members"),
-        *("/account/analysis", analysis),
+        *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     ):
         page.goto(path)
         page.evaluate(_AXE)
@@ -253,6 +253,31 @@ def test_a_long_filter_is_folded_on_a_phone_without_script(
     page.get_by_label("Code", exact=True).fill("202")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**code=202**")
+
+
+def test_an_operation_is_tried_without_script_and_its_receipt_is_found(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    member = aside(lambda: new_member(store, caller.account_id))
+    page = new_page(gateway.base_url, java_script_enabled=False)
+    page.goto(f"/account/enter?link={member.link}")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("main").get_by_role("link", name="Try an operation").click()
+    page.get_by_label("Operation").select_option(label="Product analysis")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Send").click()
+    page.get_by_text("It succeeded in the sandbox").wait_for()
+    page.get_by_label("Data").select_option(label="live, paid")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("link", name="Go back").click()
+    page.wait_for_url("**/account/try?operation=product_analysis")
+    page.get_by_label("Data").select_option(label="live, paid")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("button", name="Send for 1 call").click()
+    page.get_by_role("link", name="Receipt").click()
+    page.wait_for_url("**/account/request?**")
+    page.get_by_text("The stages of this call").wait_for()
 
 
 def test_an_owner_approves_and_revokes_in_chinese(

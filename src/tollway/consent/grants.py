@@ -100,6 +100,9 @@ _PAGE_OF_OWNER = Query(
         consent.c.owner_id == bindparam("wanted"),
     )
 )
+_its_page = _page.where(consent.c.account_id == bindparam("of_account"))
+_ITS_PAGE = Query(_its_page)
+_ITS_PAGE_OF_OWNER = Query(_its_page.where(consent.c.owner_id == bindparam("wanted")))
 _FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
     consent.update()
@@ -258,6 +261,18 @@ async def grants_page(
         return _named(await reader.fetch_all(_PAGE, **values))
     rows = await reader.fetch_all(_PAGE_OF_OWNER, wanted=wanted, **values)
     return _named(rows or await reader.fetch_all(_PAGE_OF_ACCOUNT, wanted=wanted, **values))
+
+
+async def grants_of_account_page(
+    reader: Reader, account_id: str, owner_id: str, after: tuple[int, str] | None, most: int
+) -> Sequence[NamedGrant]:
+    """The newest grants of an account, or those after one: of every owner, or of those with an
+    id."""
+    before_s, before_id = after or (2**62, "")
+    values = {"of_account": account_id, "before_s": before_s, "before_id": before_id, "most": most}
+    if not owner_id:
+        return _named(await reader.fetch_all(_ITS_PAGE, **values))
+    return _named(await reader.fetch_all(_ITS_PAGE_OF_OWNER, wanted=owner_id, **values))
 
 
 def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:

@@ -94,7 +94,9 @@ def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
         return Empty(say("Nothing in this part of the log. Look at older calls."))
     if is_filtered or context.query("before"):
         return Empty(say("No call matches."))
-    first = Link(say("Your first call, in the sandbox"), "/docs")
+    # Operators make no calls of their own.
+    where = "/account/try" if context.person.account_id else "/docs"
+    first = Link(say("Your first call, in the sandbox"), where)
     return Empty(say("No call was made yet."), first)
 
 
