@@ -38,6 +38,8 @@ retest: $(TOOLS)  ## run what failed in the last test run once more, one after t
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -v
 
 # Every branch of what charges must be reached, and 95 % of all others.
+# Gateways run in other folders, and their data must come together here.
+coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
 	@$(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \

@@ -250,7 +250,7 @@ def test_a_waybill_that_waited_for_its_carrier_is_reported_when_it_is_settled(
 
     async def add(database: Database) -> None:
         sealer = open_sealer(store.url, store.key_file)
-        await add_endpoint(database, sealer, RUNTIME, customer.account_id, receiver.url)
+        await add_endpoint(database, sealer, RUNTIME, customer.account_id, receiver.url, 0)
 
     store.do(add)
     gateway = Gateway(store, webhook_internal_hosts="127.0.0.1", reconcile_interval_s=1)

@@ -38,7 +38,8 @@ CREATE TABLE product_figure (
     CONSTRAINT product_figure_kind CHECK (kind = 'source' OR kind = 'keyword' OR kind = 'search')
 ) WITHOUT ROWID;
 
--- The parts of a day as they are answered: three encoded lists.
+-- The parts of a day as they are answered: three encoded lists. They are long: with the key in a
+-- tree of their own, as a table without rows' numbers has them, each would take pages of its own.
 CREATE TABLE product_day_parts (
     product_id VARCHAR NOT NULL,
     day INTEGER NOT NULL,
@@ -46,7 +47,7 @@ CREATE TABLE product_day_parts (
     keywords BLOB NOT NULL,
     searches BLOB NOT NULL,
     PRIMARY KEY (product_id, day)
-) WITHOUT ROWID;
+);
 
 
 -- Coupon claims ------------------------------------------------------------------------------
