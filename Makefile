@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-dep
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
-.PHONY: help install run test coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
+.PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,14 @@ run: $(RUNTIME)  ## serve the demo world on 127.0.0.1:8080
 test: $(TOOLS)  ## run the test suite
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES)
 
+# A run that broke off before any test failed has nothing to repeat, and fails here too.
+retest: $(TOOLS)  ## run what failed in the last test run once more, one after the other
+	@echo "Once more, one after the other. A test that passes now is unstable, and must be mended:"
+	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -v
+
 # Every branch of what charges must be reached, and 95 % of all others.
+# Gateways run in other folders, and their data must come together here.
+coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
 coverage: $(TOOLS)  ## run the test suite and print the lines and branches it does not reach
 	@rm -f .coverage .coverage.*
 	@$(BIN)/python -m coverage run -m pytest --numprocesses $(TEST_PROCESSES); status=$$?; \

@@ -24,6 +24,7 @@ from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import WINDOW_MAX_S, CouponClaimsRequest
 from tollway.operations.coupon_claims.records import ClaimRow
 from tollway.operations.coupon_claims.storage import ClaimLoader
+from tollway.operations.subject import result_of
 from tollway.store.database import Database
 from tollway.store.migrate import migrate
 from tollway.store.open import open_database
@@ -61,13 +62,13 @@ async def measure(handler: CouponClaimsHandler, cut_s: int, rounds: int) -> None
         start_s, end_s = START_S + cut_s, START_S + WINDOW_MAX_S - cut_s
         return CouponClaimsRequest(start_s, end_s, page, LIMIT, "sid", 4)
 
-    total = json.loads(await handler(request(1), caller))["total"]
+    total = json.loads(await result_of(handler(request(1), caller)))["total"]
     last = total // LIMIT
     times_ms: dict[int, list[float]] = {page: [] for page in (1, last // 2, last)}
     for _ in range(rounds):
         for page, found in times_ms.items():
             began_s = time.perf_counter()
-            await handler(request(page), caller)
+            await result_of(handler(request(page), caller))
             found.append((time.perf_counter() - began_s) * 1000)
     base = statistics.median(times_ms[1])
     print(f"\nwindow {'that cuts hours' if cut_s else 'of whole hours'}, {total:,} claims in it")

@@ -21,6 +21,7 @@ from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.records import OrderRow, row_of
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
+from tollway.operations.subject import result_of
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
 from tollway.store.sealing import Sealer
@@ -53,7 +54,7 @@ async def _costs(handler: OrdersHandler, kinds: Sequence[Sequence[OrdersRequest]
         for requests, times in zip(kinds, taken, strict=True):
             began_s = process_time()
             for request in requests:
-                await handler(request, info)
+                await result_of(handler(request, info))
             times.append((process_time() - began_s) / len(requests) * 1e6)
     return [statistics.median(times) for times in taken]
 

@@ -30,6 +30,7 @@ from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.records import OrderRecord, OrderRow, row_of
 from tollway.operations.orders.storage import CHUNK_ORDERS, OrderLoader
+from tollway.operations.subject import result_of
 from tollway.store.migrate import migrate
 from tollway.store.open import OpenDatabase, open_database, open_sealer
 from tollway.store.sealing import Sealer
@@ -126,7 +127,7 @@ async def costs(handler: OrdersHandler, requests: list[OrdersRequest], rounds: i
     for _ in range(rounds):
         for request, times in zip(requests, taken, strict=True):
             began_s = time.perf_counter()
-            await handler(request, CallInfo("bench", 1))
+            await result_of(handler(request, CallInfo("bench", 1)))
             times.append((time.perf_counter() - began_s) * 1e6)
     return [statistics.median(times) for times in taken]
 
@@ -134,7 +135,7 @@ async def costs(handler: OrdersHandler, requests: list[OrdersRequest], rounds: i
 async def check(handler: OrdersHandler, case: Case, page: int) -> None:
     """The total is exact, and the page holds exactly the right orders."""
     request = OrdersRequest(OWNER, page=page, **case.filters)
-    answer = msgspec.json.decode(await handler(request, CallInfo("bench", 1)))
+    answer = msgspec.json.decode(await result_of(handler(request, CallInfo("bench", 1))))
     total, listed = answer["totalElements"], [each["order_sn"] for each in answer["content"]]
     assert total == len(case.found), f"{case.title}: the total is {total}, not {len(case.found)}"
     newest_first = case.found[::-1][page * PAGE_SIZE : (page + 1) * PAGE_SIZE]

@@ -34,6 +34,7 @@ _TESTS = Path(__file__).parent
 _ALONE = {
     "contract",
     "docs",
+    "test_addresses.py",
     "test_bodies_unread.py",
     "test_body_budget.py",
     "test_breaker.py",

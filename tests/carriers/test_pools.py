@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
-from tollway.carriers import CarrierError
+from tollway.carriers import CarrierError, pools
 from tollway.carriers.pools import SHARED, add_numbers, list_pools, take_numbers
 from tollway.carriers.vault import Fingerprints
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybills
@@ -38,33 +38,50 @@ def _take(store: Store, wp_code: str, owner_id: str) -> str | None:
     return store.do(work)
 
 
+async def _store(transaction: Transaction, wp_code: str, order_sn: str, number: str) -> None:
+    made = Waybill(
+        account_id="a",
+        object_id=RUNTIME.new_id("wb_"),
+        owner_id="shop",
+        order_sn=order_sn,
+        wp_code=wp_code,
+        state="issued",
+        number=number,
+        price=1,
+        request_id=order_sn,
+        hold_id=None,
+        asked_at_s=1,
+        issued_at_s=1,
+    )
+    await store_waybills(transaction, [StoredWaybill(made, Fingerprints(1, {}), b"x")])
+
+
 def _issue(store: Store, wp_code: str, order_sn: str) -> str:
     """Takes a number and stores its waybill, as the operation does."""
 
     async def issue(transaction: Transaction) -> str:
         (number,) = await take_numbers(transaction, [(wp_code, "shop")])
         assert number is not None
-        made = Waybill(
-            account_id="a",
-            object_id=RUNTIME.new_id("wb_"),
-            owner_id="shop",
-            order_sn=order_sn,
-            wp_code=wp_code,
-            state="issued",
-            number=number,
-            price=1,
-            request_id=order_sn,
-            hold_id=None,
-            asked_at_s=1,
-            issued_at_s=1,
-        )
-        await store_waybills(transaction, [StoredWaybill(made, Fingerprints(1, {}), b"x")])
+        await _store(transaction, wp_code, order_sn, number)
         return number
 
     async def work(database: Database) -> str:
         return await database.write(issue)
 
     return store.do(work)
+
+
+def _give(store: Store, wp_code: str, *numbers: str) -> None:
+    """The carrier gives numbers by itself, and nothing marks them in the pool."""
+
+    async def give(transaction: Transaction) -> None:
+        for number in numbers:
+            await _store(transaction, wp_code, f"given {number}", number)
+
+    async def work(database: Database) -> None:
+        await database.write(give)
+
+    store.do(work)
 
 
 def _issued(store: Store) -> list[str]:
@@ -83,9 +100,10 @@ def test_what_does_not_fit_or_was_there_before_is_rejected_with_its_reason(
         (2, "SF1"),
         (4, second),
     ]
-    assert "loaded before" in rejected[0].reason and "capital letters" in rejected[1].reason
-    pools = {each.owner_id: each for each in empty_store.do(list_pools)}
-    assert (pools[None].left, pools["shop"].left, pools["shop"].taken) == (2, 1, 0)
+    reasons = [str(each.reason) for each in rejected]
+    assert "loaded before" in reasons[0] and "capital letters" in reasons[1]
+    found = {each.owner_id: each for each in empty_store.do(list_pools)}
+    assert (found[None].left, found["shop"].left, found["shop"].taken) == (2, 1, 0)
 
 
 def test_numbers_of_an_unknown_carrier_are_not_loaded(empty_store: Store) -> None:
@@ -131,30 +149,69 @@ def test_numbers_that_cannot_be_taken_are_a_fault_that_names_the_audit(empty_sto
     assert _issued(empty_store) == []
 
 
-def _give_back(store: Store, *, with_index: bool) -> None:
-    """The fault: the pool forgets that its numbers are taken."""
-    store.run("UPDATE waybill_number SET is_taken = 0")
-    if not with_index:
-        store.run("DROP INDEX waybill_number_once")
-
-
 def test_a_pool_that_forgets_what_was_taken_still_issues_no_number_twice(
     empty_store: Store,
 ) -> None:
-    wp_code = new_carrier(empty_store, 1)
-    _issue(empty_store, wp_code, "order-01")
-    _give_back(empty_store, with_index=True)
-    with pytest.raises(CONFLICTS, match=r"waybill[._]number"):
-        _issue(empty_store, wp_code, "order-02")
-    assert len(_issued(empty_store)) == len(set(_issued(empty_store))) == 1
+    wp_code = new_carrier(empty_store, 2)
+    first = _issue(empty_store, wp_code, "order-01")
+    empty_store.run("UPDATE waybill_number SET is_taken = 0")
+    second = _issue(empty_store, wp_code, "order-02")
+    assert second != first and _take(empty_store, wp_code, "shop") is None
 
 
-def test_control_without_the_index_the_same_fault_is_seen(empty_store: Store) -> None:
+def test_numbers_that_are_on_waybills_are_passed_over_and_marked(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than are looked at first.
+    monkeypatch.setattr(pools, "_LOOKED_AT_FIRST", 2)
+    wp_code = new_carrier(empty_store, 20)
+    every = [f"YT{n:013d}" for n in range(20)]
+    _give(empty_store, wp_code, *every[:9], every[10])
+
+    async def take(database: Database) -> list[str | None]:
+        wanted = [(wp_code, "shop"), (wp_code, "other")]
+        return await database.write(lambda transaction: take_numbers(transaction, wanted))
+
+    assert empty_store.do(take) == [every[9], every[11]]
+    (pool,) = empty_store.do(list_pools)
+    assert (pool.taken, pool.left) == (12, 8)
+
+
+def test_a_pool_whose_numbers_are_all_on_waybills_has_none(empty_store: Store) -> None:
+    wp_code = new_carrier(empty_store, 3)
+    _give(empty_store, wp_code, *(f"YT{n:013d}" for n in range(3)))
+    assert _take(empty_store, wp_code, "shop") is None
+
+
+def test_the_same_number_of_another_carrier_is_no_reason_to_pass_it_over(
+    empty_store: Store,
+) -> None:
+    wp_code, other = (new_carrier(empty_store, 1) for _ in range(2))
+    _give(empty_store, other, "YT0000000000000")
+    assert _take(empty_store, wp_code, "shop") == "YT0000000000000"
+
+
+def test_a_number_that_is_on_a_waybill_is_not_loaded(empty_store: Store) -> None:
     wp_code = new_carrier(empty_store, 1)
-    _issue(empty_store, wp_code, "order-01")
-    _give_back(empty_store, with_index=False)
-    _issue(empty_store, wp_code, "order-02")
-    assert len(_issued(empty_store)) != len(set(_issued(empty_store)))
+    given, new = "YT0000000000007", "YT0000000000008"
+    _give(empty_store, wp_code, given)
+    (rejected,) = load_numbers(empty_store, wp_code, [given, new])
+    assert (rejected.position, str(rejected.reason)) == (1, "it was issued before")
+    (pool,) = empty_store.do(list_pools)
+    assert (pool.left, pool.taken) == (2, 0)
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_one_waybill_per_number_and_the_control(empty_store: Store, has_index: bool) -> None:
+    wp_code = new_carrier(empty_store, 1)
+    number = _issue(empty_store, wp_code, "order-01")
+    if has_index:
+        with pytest.raises(CONFLICTS, match=r"waybill[._]number"):
+            _give(empty_store, wp_code, number)
+    else:
+        empty_store.run("DROP INDEX waybill_number_once")
+        _give(empty_store, wp_code, number)
+    assert len(_issued(empty_store)) == (1 if has_index else 2)
 
 
 @pytest.mark.parametrize("has_index", [True, False])

@@ -19,6 +19,7 @@ from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
 from tollway.contract.operation import CallInfo
 from tollway.ledger.charges import ActResult, Charge
+from tollway.operations.subject import result_of
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
@@ -37,7 +38,7 @@ def issue(ledger_store: Store, wp_code: str, order_sn: str) -> None:
         handler = WaybillHandler(
             ShopCodes(database), asking, vault, RUNTIME, "http://t", take_numbers
         )
-        act = await handler(wanted, CallInfo("acc_1", 10))
+        act = await result_of(handler(wanted, CallInfo("acc_1", 10)))
         charge = Charge("acc_1", "credits", 10, "waybills", f"request {order_sn}", "tok_1", 0)
         return await database.write(lambda transaction: act(transaction, charge))
 

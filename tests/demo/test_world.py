@@ -21,7 +21,14 @@ from tests.support.forks import Fork, run
 from tests.support.ports import free_port
 from tests.support.postgresql import new_database
 from tollway.operations.coupon_claims.demo import make_claims
-from tollway.operations.demo_data import DEMO_SEED, PRODUCTS, midnight_s
+from tollway.operations.demo_data import (
+    BUY_PATH,
+    COUPON_PATH,
+    DEMO_SEED,
+    ITEM_PATH,
+    PRODUCTS,
+    midnight_s,
+)
 from tollway.operations.orders.demo import RowMaker
 from tollway.operations.orders.made_orders import MadeDay, MadeOrder, make_days
 from tollway.operations.orders.records import record_of, row_of
@@ -198,7 +205,12 @@ def test_every_picture_and_link_opens(served: Served) -> None:
         links |= {extension["promotion_url"], extension["youjia_coupon_info"]["url"]} - {""}
         links |= {item["url"] for item in extension["recommend_item_list"]["recommend_item_list"]}
     assert len(links) > 20
-    for url in [*pictures, *list(links)[:40]]:
+    # Of each kind some, and always the same.
+    kinds: dict[str, list[str]] = {path: [] for path in (COUPON_PATH, BUY_PATH, ITEM_PATH)}
+    for url in sorted(links):
+        kinds[urlsplit(url).path].append(url)
+    assert all(kinds.values())
+    for url in [*pictures, *(url for urls in kinds.values() for url in urls[:15])]:
         assert url.startswith(f"{served.address}/demo/"), url
         answer = httpx.get(url, timeout=60)
         assert answer.status_code == 200, url

@@ -42,7 +42,8 @@ def test_the_hooks_are_the_checks_of_make_check() -> None:
 
 def test_the_workflow_runs_the_commands_that_people_use() -> None:
     assert re.findall(r"run: (.*)$", _text(".github/workflows/ci.yml"), re.MULTILINE) == [".ci/run"]
-    assert re.findall(r"^make \w+$", _text(".ci/run"), re.MULTILINE) == ["make check", "make test"]
+    commands = re.findall(r"^make .*$", _text(".ci/run"), re.MULTILINE)
+    assert commands == ["make check", "make test || make retest"]
 
 
 _COMMANDS = [

@@ -12,7 +12,7 @@ from tollway.gateway.dispatch import Begin, Dispatcher
 from tollway.ledger.charges import Charge
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.pipeline.bodies import ByteBudget, Receive, Scope, Send
-from tollway.pipeline.call import Answer, Charging, Progress
+from tollway.pipeline.call import Answer, Progress, Waiting
 from tollway.pipeline.http import Edge, headers_by_name, improper_request
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
@@ -104,9 +104,9 @@ def test_an_answer_that_is_there_at_once_needs_no_task() -> None:
 def test_a_call_that_waits_for_its_charge_needs_none_either() -> None:
     charges: list[PendingCharge] = []
 
-    def begin(_: Scope) -> Charging:
+    def begin(_: Scope) -> Waiting:
         charges.append(pending())
-        return Charging(charges[0], lambda _: ANSWER, None)
+        return Waiting(charges[0], lambda _: ANSWER, None)
 
     async def use(dispatcher: Dispatcher) -> None:
         request = Request()
@@ -182,9 +182,9 @@ def test_requests_are_begun_after_one_whose_error_could_not_be_reported() -> Non
 def test_a_call_whose_charge_was_cancelled_is_ended() -> None:
     charges: list[PendingCharge] = []
 
-    def begin(_: Scope) -> Charging:
+    def begin(_: Scope) -> Waiting:
         charges.append(pending())
-        return Charging(charges[0], result_of, charges[0])
+        return Waiting(charges[0], result_of, charges[0])
 
     async def use(dispatcher: Dispatcher) -> None:
         request = Request()
@@ -235,10 +235,10 @@ def test_the_edge_refuses_every_request_that_is_improper_and_no_other() -> None:
 
 def test_the_client_of_a_call_that_was_cancelled_is_let_go() -> None:
     class Cancelled:
-        def run(self, _call: object) -> Charging:
+        def run(self, _call: object) -> Waiting:
             charge = pending()
             charge.cancel()
-            return Charging(charge, result_of, charge)
+            return Waiting(charge, result_of, charge)
 
     async def work() -> None:
         edge = Edge(Cancelled(), Settings(), Metrics(), ByteBudget())  # type: ignore[arg-type]

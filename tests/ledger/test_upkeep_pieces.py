@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,8 +13,11 @@ from tollway.ledger.accounts import open_account
 from tollway.ledger.idempotency import KEPT_MS, sweep_kept
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import record_use
-from tollway.store.database import Database, StoreUnavailableError
+from tollway.store.database import Database, StoreUnavailableError, Transaction
+from tollway.store.pieces import PIECE
+from tollway.store.query import Query
 
+T = TypeVar("T")
 OLD = 1300
 TOKENS = 1300
 
@@ -59,13 +62,53 @@ def test_kept_answers_are_swept_in_pieces_the_oldest_first(
         f"VALUES {rows}"
     )
 
-    async def sweep(database: Database) -> int:
-        counted = CountedWrites(database)
-        assert await sweep_kept(counted, now_ms) == OLD
-        return counted.writes
+    async def sweep_a_piece(database: Database) -> None:
+        with pytest.raises(StoreUnavailableError):
+            await sweep_kept(CountedWrites(database, fails_from=2), now_ms)
 
-    # More of them where the machine is slow.
-    assert store.do(sweep) >= 3
+    store.do(sweep_a_piece)
+    left = {key for (key,) in store.run("SELECT key FROM idempotency_key")}
+    assert left == {f"k{nth}" for nth in range(OLD - PIECE)}
+    assert store.do(lambda database: sweep_kept(database, now_ms)) == OLD - PIECE
+
+
+class _SeenRows:
+    """A transaction that notes the tokens of its statements."""
+
+    def __init__(self, inner: Transaction, seen: list[list[str]]) -> None:
+        self._inner = inner
+        self._seen = seen
+
+    async def execute_many(self, query: Query, rows: Sequence[Any]) -> int:
+        self._seen.append([row["wanted"] for row in rows])
+        return await self._inner.execute_many(query, rows)
+
+
+class _SeenWrites:
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.seen: list[list[str]] = []
+
+    async def write(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        return await self._inner.write(lambda tx: work(_SeenRows(tx, self.seen)))
+
+
+def test_tokens_are_stored_in_one_order_and_in_pieces(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    """Two workers that lock the same rows in two orders would wait for each other."""
+    ids = _new_tokens(store, new_name())
+    used = dict.fromkeys(random.sample(ids, len(ids)), 5)
+
+    async def work(database: Database) -> list[list[str]]:
+        writes = _SeenWrites(database)
+        await record_use(writes, used)
+        return writes.seen
+
+    pieces = store.do(work)
+    assert [each for piece in pieces for each in piece] == sorted(ids)
+    assert max(map(len, pieces)) <= PIECE
+    assert not used
 
 
 def test_workers_that_store_the_same_tokens_never_deadlock(

@@ -47,8 +47,8 @@ LIMITS = {
     "code 202": (49, 0),
     "code 204": (57, 0),
     "coupon_claims": (152, 400),
-    # SQLite joins the materials.
-    "promotion_material": (148, 156),
+    # Kept in memory: only the versions are read.
+    "promotion_material": (148, 20),
     "waybills": (196, 20),
     "orders": (163, 350),
 }
@@ -118,8 +118,14 @@ class Request:
         self.proto = self
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    async def receive(self) -> dict[str, Any]:
-        return {"type": "http.request", "body": self._body, "more_body": False}
+    def receive(self) -> asyncio.Future[dict[str, Any]]:
+        """As the server: not at once, and it tells of the end of a body by another message."""
+        loop = asyncio.get_running_loop()
+        coming: asyncio.Future[dict[str, Any]] = loop.create_future()
+        message = {"type": "http.request", "body": self._body, "more_body": bool(self._body)}
+        self._body = b""
+        loop.call_soon(coming.set_result, message)
+        return coming
 
     def send(self, message: dict[str, Any]) -> None:
         if "body" in message:

@@ -14,6 +14,7 @@ from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.coupon_claims.records import ClaimRow
 from tollway.operations.coupon_claims.schema import coupon_claim, coupon_claim_hour
+from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 from tollway.store.query import Query
 
@@ -78,7 +79,7 @@ def test_all_pages_together_are_the_list_and_each_tells_the_exact_total(
         seen: list[str] = []
         for page in range(1, len(whole) // limit + 3):
             request = CouponClaimsRequest(start_s, end_s, page, limit, "s1", 4)
-            data = json.loads(await handler(request, CallInfo("acc", 1)))
+            data = json.loads(await result_of(handler(request, CallInfo("acc", 1))))
             assert data["total"] == len(whole)
             found = [record["couponCode"] for record in data["dataList"]]
             assert found == whole[(page - 1) * limit : page * limit]

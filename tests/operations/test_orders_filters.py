@@ -19,6 +19,7 @@ from tollway.operations.orders import queries as searching
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest, check_filters
 from tollway.operations.orders.schema import HOUR_MS
+from tollway.operations.subject import result_of
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.sealing import Sealer
@@ -150,7 +151,7 @@ async def _ask_all(
             except Refusal:
                 assert question["end"] <= question["start"]
                 break
-            data = msgspec.json.decode(await handler(request, CallInfo("acc", 1)))
+            data = msgspec.json.decode(await result_of(handler(request, CallInfo("acc", 1))))
             assert data["totalElements"] == len(expected)
             found = [each["order_sn"] for each in data["content"]]
             assert found == expected[page * size : (page + 1) * size]

@@ -1,14 +1,10 @@
-"""Any page at the cost of the first: counted in work that the machine's mood does not change.
+"""Any page at the cost of the first: counted in work that the machine's mood does not change."""
 
-The embedded engine tells the steps of its machine, the shared one the blocks that it looked at.
-"""
-
-import json
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-import apsw
 import msgspec
 import pytest
 from sqlalchemy import bindparam, select
@@ -16,15 +12,15 @@ from sqlalchemy import bindparam, select
 from tests.support.coupons import NOON_S, WEEK_S, claim, put_claims
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
+from tests.support.work import work_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.handler import CouponClaimsHandler
 from tollway.operations.coupon_claims.operation import CouponClaimsRequest
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
 from tollway.operations.orders.schema import shop_order
-from tollway.store.database import Row
+from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
-from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.query import Query
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -95,43 +91,6 @@ def full(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Store:
     return store
 
 
-async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) -> int:
-    """How much work the reads behind an answer were."""
-    if isinstance(database, PostgresqlDatabase):
-        return await _blocks(database, ask)
-    steps: list[int] = []
-    raw: apsw.Connection = database._reader.raw
-    raw.trace_v2(
-        apsw.SQLITE_TRACE_PROFILE,
-        lambda event: steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
-    )
-    await ask()
-    raw.trace_v2(0, None)
-    return sum(steps)
-
-
-async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[object]]) -> int:
-    asked: list[tuple[str, tuple[Any, ...]]] = []
-    read = database._read
-
-    async def watch(query: Query, values: dict[str, object]) -> Sequence[Row]:
-        asked.append((query.postgresql.text, query.postgresql.arguments(values)))
-        return await read(query, values)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "_read", watch)
-        await ask()
-    blocks = 0
-    async with database._session() as session:
-        for text, arguments in asked:
-            explained = await session.fetchval(
-                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", *arguments
-            )
-            plan = json.loads(explained)[0]["Plan"]
-            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    return blocks
-
-
 def assert_even(work: Sequence[int]) -> None:
     assert max(work) <= RATIO_MAX * work[0] + BLOCKS_MORE, work
 
@@ -145,9 +104,11 @@ def test_the_last_page_of_orders_is_as_much_work_as_the_first(full: Store, case:
         work = []
         for page in (0, last // 2, last):
             request = OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters)
-            data = msgspec.json.decode(await handler(request, CALLER))
+            data = msgspec.json.decode(await result_of(handler(request, CALLER)))
             assert (data["totalElements"], len(data["content"])) == (case.total, PAGE)
-            work.append(await work_of(database, lambda asked=request: handler(asked, CALLER)))
+            work.append(
+                await work_of(database, lambda asked=request: result_of(handler(asked, CALLER)))
+            )
         return work
 
     assert_even(full.do(measure))
@@ -162,14 +123,39 @@ def test_the_last_page_of_claims_is_as_much_work_as_the_first(full: Store, cut_s
             start_s, end_s = NOON_S + cut_s, NOON_S + WEEK_S - cut_s
             return CouponClaimsRequest(start_s, end_s, page, PAGE, "s1", 4)
 
-        total = msgspec.json.decode(await handler(asked(1), CALLER))["total"]
+        total = msgspec.json.decode(await result_of(handler(asked(1), CALLER)))["total"]
         last = total // PAGE
         return [
-            await work_of(database, lambda page=page: handler(asked(page), CALLER))
+            await work_of(database, lambda page=page: result_of(handler(asked(page), CALLER)))
             for page in (1, last // 2, last)
         ]
 
     assert_even(full.do(measure))
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_pages_of_orders_that_are_read_together_are_no_more_work_than_alone(
+    full: Store, case: Case
+) -> None:
+    pages = range(0, case.total // PAGE, max(1, case.total // PAGE // 8))
+
+    async def measure(database: OpenDatabase) -> tuple[int, int]:
+        handler = OrdersHandler(database, SHANGHAI)
+
+        async def ask(page: int) -> None:
+            await handler(OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters), CALLER)
+
+        async def ask_at_once() -> None:
+            await asyncio.gather(*map(ask, pages))
+
+        # By then it knows where they begin.
+        await ask_at_once()
+        alone = [await work_of(database, lambda page=page: ask(page)) for page in pages]
+        return sum(alone), await work_of(database, ask_at_once)
+
+    alone, together = full.do(measure)
+    assert together <= alone + BLOCKS_MORE * len(pages)
 
 
 def test_skipping_rows_would_be_noticed(full: Store) -> None:

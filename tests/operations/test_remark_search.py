@@ -5,12 +5,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from tests.operations.test_page_costs import work_of
 from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
+from tests.support.work import work_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.handler import OrdersHandler
 from tollway.operations.orders.operation import OrdersRequest
+from tollway.operations.subject import result_of
 from tollway.store.open import OpenDatabase
 
 pytestmark = pytest.mark.postgresql
@@ -52,7 +53,7 @@ def test_a_search_looks_at_far_fewer_blocks_than_there_are_remarks(full: Store) 
 
         async def found(part: str) -> int:
             request = OrdersRequest(OWNER, remark=part)
-            answer = await handler(request, CallInfo("acc", 1))
+            answer = await result_of(handler(request, CallInfo("acc", 1)))
             return int(msgspec.json.decode(answer)["totalElements"])
 
         assert await found("送货") == remarks - long_ones

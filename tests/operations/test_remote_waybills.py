@@ -27,7 +27,15 @@ from tests.support.remote import (
     ledger_of,
 )
 from tests.support.stores import Store
-from tests.support.waybills import PRICE, issue, new_customer, request, without_charge
+from tests.support.waybills import (
+    PRICE,
+    issue,
+    load_numbers,
+    new_customer,
+    request,
+    without_charge,
+)
+from tollway.carriers.carrier_links import disconnect
 from tollway.operations.waybills.operation import WAYBILLS
 
 # Without a deadline it would be the client that gives up, after 30 s.
@@ -73,6 +81,33 @@ def test_the_carrier_gives_the_number_and_the_price_is_captured(
     assert (ledger.available, ledger.held, ledger.posted) == (CREDITS - PRICE, 0, PRICE)
     assert ledger.kinds == ["top_up", "hold", "release", "charge"]
     assert reply.data["withholding_money"] == PRICE
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_number_that_the_carrier_gave_itself_does_not_stop_its_pool(
+    served: Gateway,
+    remote_store: Store,
+    carrier: FakeCarrier,
+    customer: Caller,
+    wp_code: str,
+    is_marked: bool,
+) -> None:
+    first = issue(served, customer.token, request(wp_code)).data["waybillCode"]
+    # It counts its numbers.
+    given, free = (f"YT{int(first[2:]) + n:013d}" for n in (1, 2))
+    assert load_numbers(remote_store, wp_code, [given, free]) == []
+    assert issue(served, customer.token, request(wp_code)).data["waybillCode"] == given
+    of_given = f"wp_code = '{wp_code}' AND number = '{given}'"
+    assert remote_store.run(f"SELECT is_taken FROM waybill_number WHERE {of_given}") == [(1,)]
+    if not is_marked:
+        # As if it had been loaded at the same moment on another node.
+        remote_store.run(f"UPDATE waybill_number SET is_taken = 0 WHERE {of_given}")
+    remote_store.do(lambda database: disconnect(database, wp_code))
+    reply = issue(served, customer.token, request(wp_code))
+    assert (reply.code, reply.data["waybillCode"]) == (0, free)
+    assert ledger_of(remote_store, customer).posted == 3 * PRICE
+    out = issue(served, customer.token, request(wp_code))
+    assert out.data["code"] == 0 and "used up" in out.data["errorMsg"]
 
 
 def test_what_a_caller_still_waits_for_is_not_settled_without_the_carriers_sorting_codes(

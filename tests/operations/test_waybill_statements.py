@@ -17,6 +17,7 @@ from tollway.contract.operation import CallInfo
 from tollway.ledger.charge_postgresql import post_acts
 from tollway.ledger.charge_transaction import ChargeResults, post_charges
 from tollway.ledger.charges import ActResult, Charge, GrantKey, IdempotencyKey, JointAct
+from tollway.operations.subject import result_of
 from tollway.operations.waybills.handler import ShopCodes, WaybillHandler
 from tollway.operations.waybills.operation import WaybillRequest
 from tollway.operations.waybills.remote_issue import RemoteIssuer
@@ -66,7 +67,7 @@ def post(
         charges = []
         for nth, owner_id in enumerate(owners):
             sent = Decoder(WaybillRequest).decode(request(wp_code, owner_id=owner_id))
-            act = await handler(sent, CallInfo(customer.account_id, PRICE))
+            act = await result_of(handler(sent, CallInfo(customer.account_id, PRICE)))
             request_id = f"{wp_code}.{store.url[-4:]}.{nth}"
             grant = GrantKey("shop", owner_id, "consent")
             charges.append(
@@ -110,6 +111,9 @@ def test_a_further_parcel_is_among_the_few_that_are_done_alone(store: Store, eng
         handler = handler_on(store, database)
         bodies = request("YTO"), request("YTO", parentWaybillCode="YT1000000000001")
         asked = [Decoder(WaybillRequest).decode(body) for body in bodies]
-        return [isinstance(await handler(each, CallInfo("acc", PRICE)), JointAct) for each in asked]
+        return [
+            isinstance(await result_of(handler(each, CallInfo("acc", PRICE))), JointAct)
+            for each in asked
+        ]
 
     assert store.do(work) == [True, False]

@@ -1,11 +1,15 @@
 """Bodies that are sent almost to their end take memory. How much, and of whom, is limited."""
 
+import asyncio
 import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
@@ -13,10 +17,12 @@ from tests.support.raw import request, talk
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tollway.contract.operation import Operation
+from tollway.gateway.pages import Pages
 from tollway.gateway.token_request import TOKEN_PATH
 from tollway.operations.catalogue import OPERATIONS
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS
-from tollway.pipeline.bodies import BodyShare, ByteBudget, OverBudgetError
+from tollway.pipeline.bodies import BodyShare, ByteBudget, Message, OverBudgetError
+from tollway.settings import Settings
 
 pytestmark = pytest.mark.sqlite
 LIMIT = COUPON_CLAIMS.body_max_bytes
@@ -44,6 +50,41 @@ def test_what_a_body_took_is_given_back_whatever_happens() -> None:
             share.cover(size)
             raise ZeroDivisionError
     budget.take("a", 65_000)
+
+
+def test_a_page_that_reads_its_body_itself_has_no_more_than_its_sender_may_hold() -> None:
+    """By the bytes alone: through HTTP a body that is held back would also end by its timeout."""
+    budget, read, statuses = ByteBudget(100_000), [], []
+    pieces = [b"x" * 20_000] * 100
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            async for piece in request.stream():
+                read.append(len(piece))
+        except ClientDisconnect:
+            return Response(status_code=408)
+        return Response()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": pieces.pop(), "more_body": bool(pieces)}
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status"))
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/page",
+        "raw_path": b"/page",
+        "query_string": b"",
+        "headers": [],
+        "client": ("192.0.2.1", 1),
+    }
+    pages = Pages([Route("/page", endpoint, methods=["POST"])], Settings(), budget)
+    asyncio.run(pages(scope, receive, send))
+    assert (statuses[0], sum(read)) == (408, 40_000)
+    # And all of it is given back.
+    budget.take("192.0.2.2", 50_000)
 
 
 @pytest.fixture(scope="module")

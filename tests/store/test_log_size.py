@@ -1,6 +1,8 @@
 """The write-ahead log of the embedded engine stays short while searches never pause."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,7 +65,12 @@ def test_between_searches_the_log_is_checkpointed_and_the_control(
         assert all(await asyncio.gather(*searching))
         return longest
 
-    longest = store.do(work)
+    with closing(sqlite3.connect(store.path)) as reader:
+        if not is_shortened:
+            # On a busy machine there are moments without a search, in which the log begins again.
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM product").fetchone()
+        longest = store.do(work)
     # 16 MiB were written, which take more than that in the log.
     assert (longest < 15 * _MIB) is is_shortened, f"{longest / _MIB:.1f} MiB"
     assert store.run("SELECT count(*) FROM product") == [(4000,)]

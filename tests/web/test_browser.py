@@ -178,7 +178,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         f"/operator/account/clients?id={caller.account_id}",
         *("/account", "/account/requests", f"/account/request?id={request_id}"),
         *("/account/ledger", "/account/tokens", "/account/shops", "/account/members"),
-        *("/account/analysis", analysis),
+        *("/account/analysis", analysis, "/account/try", "/account/try?operation=waybills_batch"),
     ):
         page.goto(path)
         page.evaluate(_AXE)
@@ -238,6 +238,46 @@ def test_pages_work_without_script(
     page.get_by_role("button", name="Open account").click()
     page.get_by_role("button", name="Issue token").click()
     assert page.locator(".secret code").inner_text().startswith("tw_live_")
+
+
+def test_a_long_filter_is_folded_on_a_phone_without_script(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    page = sign_in(new_page(gateway.base_url, java_script_enabled=False), store)
+    page.goto("/operator/requests?operation=orders")
+    assert page.get_by_label("Operation").is_visible()
+    assert not page.get_by_text("Filter (1 set)").is_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert not page.get_by_label("Operation").is_visible()
+    page.get_by_text("Filter (1 set)").click()
+    page.get_by_label("Code", exact=True).fill("202")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**code=202**")
+
+
+def test_an_operation_is_tried_without_script_and_its_receipt_is_found(
+    gateway: Gateway, store: Store, new_page: Callable[..., Page]
+) -> None:
+    caller = aside(lambda: new_caller(store))
+    member = aside(lambda: new_member(store, caller.account_id))
+    page = new_page(gateway.base_url, java_script_enabled=False)
+    page.goto(f"/account/enter?link={member.link}")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("main").get_by_role("link", name="Try an operation").click()
+    page.get_by_label("Operation").select_option(label="Product analysis")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Send").click()
+    page.get_by_text("It succeeded in the sandbox").wait_for()
+    page.get_by_label("Data").select_option(label="live, paid")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("link", name="Go back").click()
+    page.wait_for_url("**/account/try?operation=product_analysis")
+    page.get_by_label("Data").select_option(label="live, paid")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("button", name="Send for 1 call").click()
+    page.get_by_role("link", name="Receipt").click()
+    page.wait_for_url("**/account/request?**")
+    page.get_by_text("The stages of this call").wait_for()
 
 
 def test_an_owner_approves_and_revokes_in_chinese(

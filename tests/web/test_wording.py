@@ -15,10 +15,9 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
-from tollway.web.wording import View, catalogue, error_sentences, is_own_address
+from tollway.web.wording import catalogue, is_own_address
 
 _WEB = Path(tollway.web.__file__).parent
-_ERRORS = {"CarrierError", "ErasureUnderWayError", "IntakeError", "LedgerError"}
 _SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
 
 
@@ -56,40 +55,6 @@ def sentences() -> frozenset[str]:
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     found |= {each.metadata["meaning"] for each in fields(Settings)}
     return frozenset(found)
-
-
-def _text_of(node: ast.expr) -> str:
-    """A sentence with {} for each of its values."""
-    if isinstance(node, ast.JoinedStr):
-        return "".join(
-            str(each.value) if isinstance(each, ast.Constant) else "{}" for each in node.values
-        )
-    return str(node.value) if isinstance(node, ast.Constant) else ""
-
-
-def _errors() -> set[str]:
-    """What acts on pages can be refused with."""
-    found = set()
-    for package in ("carriers", "consent", "identity", "intake", "ledger"):
-        for path in (_WEB.parent / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") in _ERRORS:
-                    found.add(_text_of(node.args[0]))
-    return found - {""}
-
-
-def test_every_error_that_a_page_can_show_is_in_the_catalogue() -> None:
-    known = {"{}".join(parts) for parts, _ in error_sentences("zh")}
-    assert sorted(_errors() ^ known) == []
-
-
-def test_an_error_is_shown_in_the_language_of_the_reader() -> None:
-    zh = View("zh", "auto", "/")
-    text = "There is no account a: b: `tollway account list` shows them all."
-    assert zh.say_error(text) == "账户 a: b 不存在：可用 `tollway account list` 查看全部。"
-    assert zh.say_error("A name has 1 to 100 printable characters.").endswith("个可打印字符。")
-    assert View("en", "auto", "/").say_error(text) == text
-    assert zh.say_error("Of another package {0}") == "Of another package {0}"
 
 
 def test_every_sentence_is_in_the_catalogue() -> None:

@@ -1,9 +1,11 @@
 """Webhooks, from what happens in the gateway to a receiver that checks the signature."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.engines import Engine
@@ -13,13 +15,13 @@ from tests.support.ledger import RUNTIME, Caller, new_caller
 from tests.support.owners import authorize, shop
 from tests.support.remote import eventually, left_pending
 from tests.support.stores import Store
-from tests.support.webhooks import Receiver
+from tests.support.webhooks import Received, Receiver
 from tollway.consent.grants import grants_of_account, revoke_grant
 from tollway.operations.catalogue import BY_NAME
 from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.webhooks.delivering import RETRY_AFTER_S
-from tollway.webhooks.endpoints import add_endpoint
+from tollway.webhooks.endpoints import ENDPOINTS_MAX, add_endpoint
 from tollway.webhooks.events import Event, record_event
 from tollway_client import Client, errors
 from tollway_client.webhooks import verify
@@ -212,6 +214,22 @@ def test_an_address_that_is_internal_or_not_https_is_refused(client: Client, url
         client.account.webhooks_make(url=url)
 
 
+def test_why_an_address_is_refused_is_said_in_both_languages(
+    served: Gateway, caller: Caller
+) -> None:
+    said = {}
+    for language in ("en", "zh"):
+        headers = {"Authorization": f"Bearer {caller.token}", "Accept-Language": language}
+        answer = httpx.post(
+            f"{served.base_url}/account/v1/webhooks/make",
+            json={"url": "http://hooks.example/"},
+            headers=headers,
+        )
+        said[language] = answer.json()["msg"]
+    assert said["en"].startswith("Parameter url is not valid: it is not https. Send ")
+    assert said["zh"].startswith("参数 url 无效：不是 https。请传入")
+
+
 def test_secrets_are_stored_sealed(served: Gateway, client: Client, receiver: Receiver) -> None:
     secret = client.account.webhooks_make(url=receiver.url).secret
     assert secret.removeprefix("whsec_").encode() not in served.store.content()
@@ -232,7 +250,7 @@ def test_a_waybill_that_waited_for_its_carrier_is_reported_when_it_is_settled(
 
     async def add(database: Database) -> None:
         sealer = open_sealer(store.url, store.key_file)
-        await add_endpoint(database, sealer, RUNTIME, customer.account_id, receiver.url)
+        await add_endpoint(database, sealer, RUNTIME, customer.account_id, receiver.url, 0)
 
     store.do(add)
     gateway = Gateway(store, webhook_internal_hosts="127.0.0.1", reconcile_interval_s=1)
@@ -242,3 +260,30 @@ def test_a_waybill_that_waited_for_its_carrier_is_reported_when_it_is_settled(
     assert [data["number"]] == carrier.issued()
     assert gateway.stop() == 0
     assert carrier.stop() == 0
+
+
+def test_receivers_that_hang_delay_no_other_account(served: Gateway, client: Client) -> None:
+    over = threading.Event()
+
+    def hang(_: Received) -> int:
+        over.wait()
+        return 200
+
+    hanging, receiver = Receiver(hang), Receiver()
+    slow = new_caller(served.store, rate_limit=1000)
+    with Client(slow.token, served.base_url) as other:
+        for _ in range(ENDPOINTS_MAX):
+            other.account.webhooks_make(url=hanging.url)
+    # More than are sent, or looked at, at once.
+    events = (Event(slow.account_id, "webhook.test", f"{n}", {"n": n}) for n in range(40))
+    _record(served.store, *events)
+    eventually(lambda: len(hanging.received), lambda count: count >= ENDPOINTS_MAX)
+    client.account.webhooks_make(url=receiver.url)
+    client.account.webhooks_test()
+    eventually(lambda: _types(receiver), lambda seen: seen == ["webhook.test"])
+    over.set()
+    hanging.close()
+    receiver.close()
+    with Client(slow.token, served.base_url) as other:
+        for each in other.account.webhooks().webhooks:
+            other.account.webhooks_end(webhook_id=each.id)

@@ -83,4 +83,6 @@ def _line(number: int, raw: bytes) -> Line:
     try:
         return msgspec.json.decode(raw, type=Line)
     except msgspec.MsgspecError as error:
-        raise CarrierError(f"Line {number} of the journal cannot be read: {error}.") from None
+        raise CarrierError(
+            "Line {number} of the journal cannot be read: {why}.", number=number, why=str(error)
+        ) from None

@@ -14,6 +14,8 @@ vault.py           the keys that seal a waybill and tell requests apart
 labels/            the print data of a waybill, and its label as a picture, PDF or printer commands
 """
 
+from tollway.contract.language import SentenceError
 
-class CarrierError(Exception):
-    """A carrier, pool or waybill cannot be as asked; the text is one sentence for the operator."""
+
+class CarrierError(SentenceError):
+    """A carrier, pool or waybill cannot be as asked; the text is for the operator."""

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, func, literal_column, select
 
 from tollway.carriers import CarrierError
 from tollway.carriers.carriers import CARRIER_COLUMNS, Carrier, carrier_of, known_carrier
+from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
@@ -111,14 +112,22 @@ async def connect(
             or " " in text
         ):
             raise CarrierError(
-                f"The {name} {text!r} cannot be: it is 1 to {_TEXT_MAX} characters, no spaces."
+                "The {what} {text!r} cannot be: it is 1 to {most} characters, no spaces.",
+                what=Sentence(name),
+                text=text,
+                most=_TEXT_MAX,
             )
     if not 0 < len(secret) <= _SECRET_MAX or not secret.isprintable():
-        raise CarrierError(f"A carrier's secret is one line of 1 to {_SECRET_MAX} characters.")
+        raise CarrierError(
+            "A carrier's secret is one line of 1 to {most} characters.",
+            most=_SECRET_MAX,
+        )
     if link.settle_after_s * 1000 < 2 * link.deadline_ms:
         raise CarrierError(
-            f"{link.settle_after_s} s is less than twice the deadline of {link.deadline_ms} ms: "
-            "until then a message may still arrive."
+            "{settle_after_s} s is less than twice the deadline of {deadline_ms} ms: until "
+            "then a message may still arrive.",
+            settle_after_s=link.settle_after_s,
+            deadline_ms=link.deadline_ms,
         )
 
     async def work(transaction: Transaction) -> None:
@@ -147,7 +156,9 @@ async def disconnect(database: Database, wp_code: str, runtime: Runtime = UNATTE
         await _refuse_while_pending(transaction, wp_code)
         before = await transaction.fetch_one(_FIND, wanted=wp_code)
         if before is None:
-            raise CarrierError(f"Carrier {wp_code} is not connected: its numbers are in the pool.")
+            raise CarrierError(
+                "Carrier {wp_code} is not connected: its numbers are in the pool.", wp_code=wp_code
+            )
         await transaction.execute(_DELETE, wanted=wp_code)
         gone = CarrierLink(*before[:-1])
         await record_act(
@@ -190,16 +201,21 @@ async def _refuse_while_pending(transaction: Transaction, wp_code: str) -> None:
     row = await transaction.fetch_one(_PENDING, wanted=wp_code)
     if row is not None and row[0]:
         raise CarrierError(
-            f"Carrier {wp_code} still has to say what became of {row[0]:,} waybills: run "
-            "`tollway reconcile` first, because only this carrier knows; of those that it cannot "
-            "be asked for, find out and decide with `tollway reconcile --decide ORDER`."
+            "Carrier {wp_code} still has to say what became of {count:,} waybills: run "
+            "`tollway reconcile` first, because only this carrier knows; of those that it "
+            "cannot be asked for, find out and decide with `tollway reconcile --decide "
+            "ORDER`.",
+            wp_code=wp_code,
+            count=row[0],
         )
     row = await transaction.fetch_one(_CHANGING, wanted=wp_code)
     if row is not None and row[0]:
         raise CarrierError(
-            f"Carrier {wp_code} has not confirmed another receiver of {row[0]:,} waybills: have "
-            "the changes sent again, cancel the waybills, or find out which receiver it has and "
-            "run `tollway reconcile --decide ORDER --receiver-kept`."
+            "Carrier {wp_code} has not confirmed another receiver of {count:,} waybills: "
+            "have the changes sent again, cancel the waybills, or find out which receiver it "
+            "has and run `tollway reconcile --decide ORDER --receiver-kept`.",
+            wp_code=wp_code,
+            count=row[0],
         )
 
 
@@ -219,20 +235,21 @@ def secret_context(wp_code: str, *destination: str) -> bytes:
 
 def _check_url(url: str, *, allows_plain: bool) -> None:
     if len(url) > _URL_MAX or not url.isascii() or not url.isprintable() or " " in url:
-        raise CarrierError(f"The address has plain characters only, at most {_URL_MAX}.")
+        raise CarrierError("The address has plain characters only, at most {most}.", most=_URL_MAX)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
     if not host or port == 0 or parts.scheme not in ("https", "http"):
-        raise CarrierError(f"{url} is no address: write https://HOST/PATH.")
+        raise CarrierError("{url} is no address: write https://HOST/PATH.", url=url)
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise CarrierError("An address has no user name, password or #part: give the rest alone.")
     if parts.scheme == "http" and not allows_plain and not _is_loopback(host):
         raise CarrierError(
-            f"{url} would carry names and addresses unencrypted: use https://, or --plain-http "
-            "where the network itself is trusted."
+            "{url} would carry names and addresses unencrypted: use https://, or "
+            "--plain-http where the network itself is trusted.",
+            url=url,
         )
 
 

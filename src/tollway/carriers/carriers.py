@@ -98,12 +98,13 @@ async def add_carrier(
     if not _CODE.fullmatch(wp_code):
         raise CarrierError("A carrier's code has 1 to 32 letters, digits, _ and -.")
     if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
-        raise CarrierError(f"A carrier's name has 1 to {_NAME_MAX} printable characters.")
+        raise CarrierError("A carrier's name has 1 to {most} printable characters.", most=_NAME_MAX)
     number_format = number_format or KNOWN_FORMATS.get(wp_code)
     if number_format is None:
         raise CarrierError(
-            f"The numbers of {wp_code} are not known here: say what they look like with --format, "
-            rf"such as '{wp_code}\d{{12}}' for {wp_code} and twelve digits."
+            "The numbers of {wp_code} are not known here: say what they look like with "
+            r"--format, such as '{wp_code}\d{{12}}' for {wp_code} and twelve digits.",
+            wp_code=wp_code,
         )
     check_format(number_format)
     added = Carrier(wp_code, name, number_format, area or ServiceArea())
@@ -134,7 +135,9 @@ async def known_carrier(reader: Reader, wp_code: str) -> Carrier:
     """The carrier with this code, for an operator's command that names it."""
     found = await find_carrier(reader, wp_code)
     if found is None:
-        raise CarrierError(f"There is no carrier {wp_code}: `tollway carrier list` shows them all.")
+        raise CarrierError(
+            "There is no carrier {wp_code}: `tollway carrier list` shows them all.", wp_code=wp_code
+        )
     return found
 
 

@@ -8,6 +8,7 @@ import re
 from functools import lru_cache
 
 from tollway.carriers import CarrierError
+from tollway.contract.language import Sentence
 
 S10 = "S10"
 # What every number of the sandbox begins with, and no other number may.
@@ -39,24 +40,38 @@ def check_format(number_format: str) -> None:
         _pattern(number_format)
     except re.error as error:
         raise CarrierError(
-            f"The number format {number_format} is not a regular expression: {error}."
+            "The number format {number_format} is not a regular expression: {why}.",
+            number_format=number_format,
+            why=str(error),
         ) from None
 
 
-def number_problem(number_format: str, number: str) -> str | None:
+def number_problem(number_format: str, number: str) -> Sentence | None:
     """What is wrong with a number, or None when it is one of this format."""
     if not _PLAIN.fullmatch(number):
-        return "it is not made of 4 to 32 capital letters and digits"
+        return Sentence("it is not made of 4 to 32 capital letters and digits")
     if number.startswith(SANDBOX_PREFIX):
-        return f"it begins with {SANDBOX_PREFIX}, as only numbers of the sandbox do"
+        return Sentence(
+            "it begins with {prefix}, as only numbers of the sandbox do", {"prefix": SANDBOX_PREFIX}
+        )
     if number_format != S10:
         fits = _pattern(number_format).fullmatch(number)
-        return None if fits else f"it does not fit the carrier's format {number_format}"
+        return (
+            None
+            if fits
+            else Sentence(
+                "it does not fit the carrier's format {number_format}",
+                {"number_format": number_format},
+            )
+        )
     parts = _S10.fullmatch(number)
     if parts is None:
-        return "it does not fit S10: two letters, nine digits, two letters"
+        return Sentence("it does not fit S10: two letters, nine digits, two letters")
     if s10_check_digit(parts[1]) != int(parts[2]):
-        return f"its check digit is {parts[2]} and should be {s10_check_digit(parts[1])}"
+        return Sentence(
+            "its check digit is {found} and should be {right}",
+            {"found": parts[2], "right": s10_check_digit(parts[1])},
+        )
     return None
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, select, tuple_
 from tollway.carriers import CarrierError
 from tollway.carriers.connectors.connector import Issued, IssueOrder, OrderRef
 from tollway.carriers.labels.print_data import Label, print_data
+from tollway.carriers.pools import take_given
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
     WHOLE,
@@ -112,6 +113,7 @@ async def end_issued(
         print_data=vault.seal(text, pending.context),
     )
     if changed:
+        await take_given(transaction, pending.wp_code, issued.number)
         await capture(transaction, pending.account_id, _hold_id(pending), at_ms)
     return bool(changed)
 
@@ -198,8 +200,12 @@ async def _refuse_given_twice(transaction: Transaction, pending: Waybill, number
     row = await transaction.fetch_one(_GIVEN, given=number, of_carrier=pending.wp_code)
     if row is not None and row[0] != pending.object_id:
         raise CarrierError(
-            f"Carrier {pending.wp_code} gave number {number} to waybill {pending.object_id}, which "
-            f"waybill {row[0]} has already."
+            "Carrier {wp_code} gave number {number} to waybill {object_id}, which waybill "
+            "{other_id} has already.",
+            wp_code=pending.wp_code,
+            number=number,
+            object_id=pending.object_id,
+            other_id=row[0],
         )
 
 

@@ -11,19 +11,21 @@ from functools import partial
 from itertools import islice
 
 import msgspec
-from sqlalchemy import bindparam, exists, func, select, text
+from sqlalchemy import Integer, bindparam, exists, func, select, text
 
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.number_formats import number_problem
+from tollway.contract.language import Sentence
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Row, Transaction
-from tollway.store.query import Query, insert
-from tollway.store.schema.carriers import carrier, waybill, waybill_number
+from tollway.store.query import Query, insert, of_many
+from tollway.store.schema.carriers import waybill, waybill_number
 
 # The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
+_LOOKED_AT_FIRST = 1000
 # A carrier and a shop.
 Wanted = tuple[str, str]
 # Takes the next number of each carrier for each shop, if there is one.
@@ -35,7 +37,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
     position: int
     number: str
-    reason: str
+    reason: Sentence
 
 
 class PoolLoad(msgspec.Struct):
@@ -70,7 +72,8 @@ _ADD = Query(
     .on_conflict_do_nothing()
 )
 # How many are wanted of each pool. Numbers are found one after the other along the index, which
-# has no more to do if a pool has many, and taken by their keys.
+# has no more to do if a pool has many, and taken by their keys. Each says whether it is on a
+# waybill already: its carrier may have given it before it was loaded.
 _NEXT_EMBEDDED = Query(
     text("""
 WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
@@ -84,7 +87,9 @@ WITH RECURSIVE next (wp_code, owner_id, wanted, number) AS (
         WHERE candidate.wp_code = next.wp_code AND candidate.owner_id = next.owner_id
             AND candidate.is_taken = 0 AND candidate.number > next.number)
     FROM next WHERE wanted > 1 AND number IS NOT NULL)
-SELECT json_group_array(json_array(wp_code, owner_id, number)) FROM next WHERE number IS NOT NULL
+SELECT json_group_array(json_array(wp_code, owner_id, number, EXISTS (
+    SELECT 1 FROM waybill WHERE waybill.number = next.number AND waybill.wp_code = next.wp_code)))
+FROM next WHERE number IS NOT NULL
 """)
 )
 _TAKE_EMBEDDED = Query(
@@ -104,8 +109,53 @@ WHERE ctid = ANY (ARRAY(
         WHERE wp_code = value ->> 0 AND owner_id = value ->> 1 AND is_taken = 0
         ORDER BY number LIMIT CAST(value ->> 2 AS integer) FOR UPDATE SKIP LOCKED
     ) AS candidate))
-RETURNING wp_code, owner_id, number
+RETURNING wp_code, owner_id, number, EXISTS (
+    SELECT 1 FROM waybill
+    WHERE waybill.number = waybill_number.number AND waybill.wp_code = waybill_number.wp_code)
 """)
+)
+_TAKE_GIVEN = Query(
+    waybill_number.update()
+    .where(
+        waybill_number.c.wp_code == bindparam("of_carrier"),
+        waybill_number.c.number == bindparam("given"),
+    )
+    .values(is_taken=1)
+)
+_candidate, _head = waybill_number.alias("candidate"), waybill_number.alias("head")
+_of_head = (
+    select(_head.c.number)
+    .where(
+        _head.c.wp_code == bindparam("of_carrier"),
+        _head.c.owner_id == bindparam("of_owner"),
+        _head.c.is_taken == 0,
+    )
+    .order_by(_head.c.number)
+    .limit(bindparam("most", type_=Integer))
+)
+_issued_of_head = (
+    select(_candidate.c.number)
+    .where(
+        _candidate.c.wp_code == bindparam("of_carrier"),
+        _candidate.c.number.in_(_of_head),
+        exists().where(
+            waybill.c.number == _candidate.c.number, waybill.c.wp_code == _candidate.c.wp_code
+        ),
+    )
+    .with_for_update(skip_locked=True)
+)
+# Those of a pool's next numbers that are on waybills.
+_TAKE_ISSUED = Query(
+    waybill_number.update()
+    .where(
+        waybill_number.c.wp_code == bindparam("of_carrier"),
+        waybill_number.c.number.in_(_issued_of_head),
+    )
+    .values(is_taken=1)
+)
+_ON_WAYBILLS = of_many(
+    "SELECT value ->> 0 FROM {wanted} WHERE EXISTS (SELECT 1 FROM waybill "
+    "WHERE waybill.number = value ->> 0 AND waybill.wp_code = value ->> 1)"
 )
 _taken = func.sum(waybill_number.c.is_taken)
 _POOLS = Query(
@@ -175,15 +225,30 @@ async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> li
 
 
 async def _take(transaction: Transaction, wanted: Mapping[Wanted, int]) -> dict[Wanted, list[str]]:
-    """Takes as many numbers of each pool as it has, up to those that are wanted."""
-    if not wanted:
-        return {}
-    asked = _text([(*pool, count) for pool, count in wanted.items()])
+    """Takes as many numbers of each pool as it has, up to those that are wanted. Those that are on
+    a waybill already are passed over, and stay marked as taken."""
     take = _take_shared if transaction.is_shared else _take_embedded
     taken: defaultdict[Wanted, list[str]] = defaultdict(list)
-    for wp_code, owner_id, number in sorted(await take(transaction, asked)):
-        taken[wp_code, owner_id].append(number)
+    missing, looked_at = Counter(wanted), _LOOKED_AT_FIRST
+    while missing:
+        asked = _text([(*pool, count) for pool, count in missing.items()])
+        missing = Counter()
+        for wp_code, owner_id, number, is_issued in sorted(await take(transaction, asked)):
+            if is_issued:
+                missing[wp_code, owner_id] += 1
+            else:
+                taken[wp_code, owner_id].append(number)
+        for wp_code, owner_id in missing:
+            # Its neighbours are often on waybills too, thousands of them.
+            its = {"of_carrier": wp_code, "of_owner": owner_id}
+            await transaction.execute(_TAKE_ISSUED, **its, most=looked_at)
+        looked_at *= 2
     return taken
+
+
+async def take_given(transaction: Transaction, wp_code: str, number: str) -> None:
+    """No pool issues a number that its carrier gave by itself."""
+    await transaction.execute(_TAKE_GIVEN, of_carrier=wp_code, given=number)
 
 
 async def _take_embedded(transaction: Transaction, wanted: str) -> Sequence[Row]:
@@ -218,10 +283,21 @@ def _misfits(chunk: Iterable[tuple[int, str]], number_format: str) -> Iterator[R
 
 
 async def _store(
-    transaction: Transaction, wp_code: str, owner_id: str, chunk: Iterable[tuple[int, str]]
+    transaction: Transaction, wp_code: str, owner_id: str, chunk: Sequence[tuple[int, str]]
+) -> list[Rejected]:
+    """Stores the numbers that no waybill has, and returns the others."""
+    wanted = _text([(number, wp_code) for _, number in chunk])
+    issued = {number for (number,) in await transaction.fetch_all(_ON_WAYBILLS, wanted=wanted)}
+    why = Sentence("it was issued before")
+    given = [Rejected(*each, why) for each in chunk if each[1] in issued]
+    new = [each for each in chunk if each[1] not in issued]
+    return given + await _store_new(transaction, wp_code, owner_id, new)
+
+
+async def _store_new(
+    transaction: Transaction, wp_code: str, owner_id: str, chunk: Sequence[tuple[int, str]]
 ) -> list[Rejected]:
     """Stores numbers in one statement; if some were there already, one by one, to learn which."""
-    chunk = list(chunk)
     rows = [{"wp_code": wp_code, "number": each[1], "owner_id": owner_id} for each in chunk]
     with suppress(_SomeKnownError):
         async with transaction.savepoint():
@@ -231,65 +307,5 @@ async def _store(
     known = []
     for position, number in chunk:
         if not await transaction.execute(_ADD, wp_code=wp_code, number=number, owner_id=owner_id):
-            known.append(Rejected(position, number, "it was loaded before"))
+            known.append(Rejected(position, number, Sentence("it was loaded before")))
     return known
-
-
-COUNTED_MAX = 100_000
-
-_WITH_POOL = Query(
-    select(carrier.c.wp_code)
-    .where(
-        exists().where(
-            waybill_number.c.wp_code == carrier.c.wp_code, waybill_number.c.owner_id == SHARED
-        )
-    )
-    .order_by(carrier.c.wp_code)
-)
-_left = (
-    select(waybill_number.c.number)
-    .where(
-        waybill_number.c.wp_code == bindparam("of_carrier"),
-        waybill_number.c.owner_id == SHARED,
-        waybill_number.c.is_taken == 0,
-    )
-    .limit(COUNTED_MAX)
-    .subquery()
-)
-_COUNT = Query(select(func.count()).select_from(_left))
-
-
-async def numbers_left(database: Database) -> dict[str, int]:
-    """By carrier; one without a shared pool, such as one that is asked for numbers, is left out."""
-    left = {}
-    for (wp_code,) in await database.fetch_long(_WITH_POOL):
-        ((count,),) = await database.fetch_long(_COUNT, of_carrier=wp_code)
-        left[str(wp_code)] = int(count)
-    return left
-
-
-_DAY_S = 86_400
-# Of very many the newest are enough to know the pace.
-_PACED_MAX = 5000
-_newest = (
-    select(waybill.c.wp_code, waybill.c.asked_at_s)
-    .where(waybill.c.asked_at_s >= bindparam("since_s"))
-    .order_by(waybill.c.asked_at_s.desc())
-    .limit(_PACED_MAX)
-    .subquery()
-)
-_PACE = Query(
-    select(_newest.c.wp_code, func.count(), func.min(_newest.c.asked_at_s)).group_by(
-        _newest.c.wp_code
-    )
-)
-
-
-async def numbers_a_day(database: Database, now_s: int) -> dict[str, float]:
-    """By carrier, how many numbers a day are taken at the pace of the last 24 hours."""
-    rows = await database.fetch_long(_PACE, "pools", since_s=now_s - _DAY_S)
-    counted = sum(int(count) for _, count, _ in rows)
-    span_s = _DAY_S
-    if counted >= _PACED_MAX:
-        span_s = max(60, now_s - min(int(first_s) for _, _, first_s in rows))
-    return {str(wp_code): int(count) * _DAY_S / span_s for wp_code, count, _ in rows}

@@ -269,19 +269,29 @@ async def decide_kept(
         found = [stored_waybill(row).waybill for row in rows]
         found = [each for each in found if wp_code in (None, each.wp_code)]
         if not found:
-            raise CarrierError(f"No waybill of order {order_sn} waits for another receiver.")
+            raise CarrierError(
+                "No waybill of order {order_sn} waits for another receiver.", order_sn=order_sn
+            )
         if len(found) > 1:
             carriers = ", ".join(each.wp_code for each in found)
-            raise CarrierError(f"Several waybills of order {order_sn} wait ({carriers}): name one.")
+            raise CarrierError(
+                "Several waybills of order {order_sn} wait ({carriers}): name one.",
+                order_sn=order_sn,
+                carriers=carriers,
+            )
         (of,) = found
         until_s = of.changing_until_s or 0
         left_s = until_s - await sure_ms(transaction, runtime.at_ms()) // 1000
         if left_s > 0:
-            raise CarrierError(f"The change may still arrive: try again in {left_s:,} s.")
+            raise CarrierError(
+                "The change may still arrive: try again in {left_s:,} s.", left_s=left_s
+            )
         values = {"of_account": of.account_id, "wanted": of.object_id}
         # It finds none if the change was sent again meanwhile.
         if not await transaction.execute(_RELEASE, **values, until_s=until_s, before_s=None):
-            raise CarrierError(f"Order {order_sn} is being changed again: try later.")
+            raise CarrierError(
+                "Order {order_sn} is being changed again: try later.", order_sn=order_sn
+            )
         subject, after = f"account {of.account_id}", {"number": of.number, "receiver": "kept"}
         await record_act(transaction, runtime, "waybill decide", subject, before=of, after=after)
         return of

@@ -168,12 +168,20 @@ class Reconciler:
         after_s = 0 if opened is None else opened.link.settle_after_s
         if await self._is_being_asked(stored) or age_s < after_s:
             raise CarrierError(
-                f"Order {order_sn} was asked for {age_s:,} s ago: until {after_s:,} s its message "
-                "may still arrive. Try again then."
+                "Order {order_sn} was asked for {age_s:,} s ago: until {after_s:,} s its message "
+                "may still arrive. Try again then.",
+                order_sn=order_sn,
+                age_s=age_s,
+                after_s=after_s,
             )
         problem = None if number is None else number_problem(carrier.number_format, number)
         if problem is not None:
-            raise CarrierError(f"{number} is no number of carrier {pending.wp_code}: {problem}.")
+            raise CarrierError(
+                "{number} is no number of carrier {wp_code}: {problem}.",
+                number=number,
+                wp_code=pending.wp_code,
+                problem=problem,
+            )
 
         async def work(transaction: Transaction) -> bool:
             at_ms = await common_ms(transaction, self._runtime.at_ms())
@@ -202,10 +210,16 @@ class Reconciler:
             if stored.waybill.order_sn == order_sn
         ]
         if not found:
-            raise CarrierError(f"No waybill of order {order_sn} waits: run `tollway reconcile`.")
+            raise CarrierError(
+                "No waybill of order {order_sn} waits: run `tollway reconcile`.", order_sn=order_sn
+            )
         if len(found) > 1:
             carriers = ", ".join(each.waybill.wp_code for each in found)
-            raise CarrierError(f"Several waybills of order {order_sn} wait ({carriers}): name one.")
+            raise CarrierError(
+                "Several waybills of order {order_sn} wait ({carriers}): name one.",
+                order_sn=order_sn,
+                carriers=carriers,
+            )
         return found[0]
 
     async def _issue(self, stored: StoredWaybill, issued: Issued) -> Outcome:
@@ -284,12 +298,23 @@ async def tell_carrier(reader: Reader, remotes: Remotes, sealer: Sealer, of: Way
     opened = await find_link(reader, sealer, of.wp_code)
     if opened is None:
         raise CarrierError(
-            f"Waybill {of.number} was issued by carrier {of.wp_code} itself, which is no longer "
-            "connected: connect it again to cancel there."
+            "Waybill {number} was issued by carrier {wp_code} itself, which is no longer "
+            "connected: connect it again to cancel there.",
+            number=of.number,
+            wp_code=of.wp_code,
         )
     try:
         answer = await remotes.connector(carrier, opened).cancel(ref_of(of), of.number)
     except ConnectorError as error:
-        raise CarrierError(f"Waybill {of.number} is not cancelled: {error} Try again.") from None
+        raise CarrierError(
+            "Waybill {number} is not cancelled: {why} Try again.",
+            number=of.number,
+            why=error.sentence,
+        ) from None
     if isinstance(answer, Declined):
-        raise CarrierError(f"Carrier {of.wp_code} does not cancel {of.number}: {answer.said('en')}")
+        raise CarrierError(
+            "Carrier {wp_code} does not cancel {number}: {why}",
+            wp_code=of.wp_code,
+            number=of.number,
+            why=answer.reason,
+        )

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, func, select
 from tollway.carriers.carriers import known_carrier
 from tollway.carriers.labels.print_data import Address, Place, RoutingInfo, route
 from tollway.carriers.places import ListedPlace, find_place, listed_place
+from tollway.contract.language import Sentence, SentenceError
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
@@ -34,7 +35,7 @@ COLUMNS = {
 _BY_NAME = {name: column for column, also in COLUMNS.items() for name in (column, *also)}
 
 
-class RouteError(Exception):
+class RouteError(SentenceError):
     """A row of a routing table that cannot be used; the text says why."""
 
 
@@ -85,15 +86,21 @@ def read_route(values: Mapping[str, object]) -> Route:
     }
     for needed in ("province", "route_code"):
         if not cells.get(needed):
-            raise RouteError(f"{needed} is missing")
+            raise RouteError("{column} is missing", column=needed)
     for name, most in (("route_code", _CODE_MAX), ("consolidation", _NAME_MAX)):
         text = cells.get(name, "")
         if len(text) > most or not text.isprintable():
-            raise RouteError(f"{name} is longer than {most} characters, or not printable")
+            raise RouteError(
+                "{column} is longer than {most} characters, or not printable",
+                column=name,
+                most=most,
+            )
     code = cells.get("consolidation_code", "")
     if len(code) > _CODE_MAX or not code.isprintable():
         raise RouteError(
-            f"consolidation_code is longer than {_CODE_MAX} characters, or not printable"
+            "{column} is longer than {most} characters, or not printable",
+            column="consolidation_code",
+            most=_CODE_MAX,
         )
     place = _listed(cells["province"], cells.get("city", ""), cells.get("district", ""))
     return Route(*place, cells["route_code"], cells.get("consolidation", ""), code)
@@ -105,7 +112,8 @@ def _listed(province: str, city: str, district: str) -> ListedPlace:
     # A part that is left out stands for all: for the check, any that exists.
     wrong = find_place(province, city or "市辖区", district or "市辖区").wrong
     if wrong is not None:
-        raise RouteError(f"there is no such {'district' if wrong == 'town' else wrong}")
+        place_kind = "district" if wrong == "town" else wrong
+        raise RouteError("there is no such {place_kind}", place_kind=Sentence(place_kind))
     place = listed_place(province, city or "市辖区", district or "市辖区")
     return ListedPlace(place.province, place.city if city else "", place.town if district else "")
 

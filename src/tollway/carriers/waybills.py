@@ -86,8 +86,8 @@ class StoredWaybill(NamedTuple):
     def _opened(self, vault: Vault) -> str:
         if not self.sealed:
             raise CarrierError(
-                f"The receiver of waybill {self.waybill.number} was erased: it has no label any "
-                "more."
+                "The receiver of waybill {number} was erased: it has no label any more.",
+                number=self.waybill.number,
             )
         return vault.open(self.sealed, self.waybill.context)
 
@@ -207,10 +207,16 @@ async def find_by_number(reader: Reader, number: str, wp_code: str | None = None
     rows = [stored_waybill(row) for row in await reader.fetch_all(_BY_NUMBER, wanted=number)]
     found = [each for each in rows if wp_code in (None, each.waybill.wp_code)]
     if not found:
-        raise CarrierError(f"There is no waybill {number}: `tollway waybill list` shows them.")
+        raise CarrierError(
+            "There is no waybill {number}: `tollway waybill list` shows them.", number=number
+        )
     if len(found) > 1:
         carriers = ", ".join(sorted(each.waybill.wp_code for each in found))
-        raise CarrierError(f"Several carriers have a waybill {number}: name one of {carriers}.")
+        raise CarrierError(
+            "Several carriers have a waybill {number}: name one of {carriers}.",
+            number=number,
+            carriers=carriers,
+        )
     return found[0]
 
 
@@ -222,7 +228,7 @@ async def cancel_waybill(
     async def work(transaction: Transaction) -> Waybill:
         found = (await find_by_number(transaction, number, wp_code)).waybill
         if not await transaction.execute(_CANCEL, wanted=found.object_id, at_s=runtime.at_s()):
-            raise CarrierError(f"Waybill {number} is cancelled already.")
+            raise CarrierError("Waybill {number} is cancelled already.", number=number)
         cancelled = (await find_by_number(transaction, number, found.wp_code)).waybill
         subject = f"account {found.account_id}"
         await record_act(
@@ -253,8 +259,9 @@ async def print_waybills(
             )
             if now is None or not is_printed:
                 raise CarrierError(
-                    f"The receiver of waybill {of.number} is being changed at its carrier: it has "
-                    "no label until that is confirmed."
+                    "The receiver of waybill {number} is being changed at its carrier: it has no "
+                    "label until that is confirmed.",
+                    number=of.number,
                 )
             printed.append(now)
         by_id = {each.waybill.object_id: each for each in printed}

@@ -27,6 +27,7 @@ from tollway.consent.owners import (
     set_password,
     sign_out_everywhere,
 )
+from tollway.contract.language import Sentence
 from tollway.contract.operation import OwnerKind
 from tollway.ledger import LedgerError
 from tollway.ledger.trail import record_act
@@ -211,7 +212,9 @@ async def _password_link(session: Session, login: str) -> Output:
     database, settings = await session.open(), session.settings
     found = await credential_of_login(database, login)
     if found is None:
-        raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+        raise LedgerError(
+            "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
+        )
     secret = load_secret(secret_file_of(settings).present())
     made = PasswordLinks(secret, session.public_address).make(found, session.runtime.at_s())
     await database.write(
@@ -272,7 +275,12 @@ def _check_scope(kind: OwnerKind, scope: str) -> None:
     )
     if scope not in known:
         listed = ", ".join(known) or "none"
-        raise LedgerError(f"A {kind.value} has no scope {scope}: there is {listed}.")
+        raise LedgerError(
+            "A {kind} has no scope {scope}: there is {known}.",
+            kind=Sentence(kind),
+            scope=scope,
+            known=listed,
+        )
 
 
 def _state(grant: Grant, now_s: int) -> str:

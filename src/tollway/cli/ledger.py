@@ -123,9 +123,10 @@ async def receipt(
     found = await find_receipt(await session.open(), None, request_id)
     if found is None:
         raise LedgerError(
-            f"There is no receipt {request_id}: test calls and calls without a valid token "
-            "have none, and those of calls that were not charged are kept for "
-            f"{session.settings.receipt_days} days."
+            "There is no receipt {request_id}: test calls and calls without a valid token "
+            "have none, and those of calls that were not charged are kept for {days} days.",
+            request_id=request_id,
+            days=session.settings.receipt_days,
         )
     return Output(found, Table(("receipt", found.request_id), _receipt_rows(found, session)))
 
@@ -148,7 +149,12 @@ async def _units(reader: Reader, account: Account, wanted: str | None) -> list[s
         return units
     if wanted not in units:
         known = ", ".join(units) or "nothing yet"
-        raise LedgerError(f"Account {account.name} has no {wanted}: it has {known}.")
+        raise LedgerError(
+            "Account {account} has no {unit}: it has {known}.",
+            account=account.name,
+            unit=wanted,
+            known=known,
+        )
     return [wanted]
 
 

@@ -91,7 +91,9 @@ async def _operator(database: Database, login: str) -> Person:
     for each in await list_operators(database):
         if each.login == login.strip().casefold() and each.removed_at_s is None:
             return each
-    raise LedgerError(f"No operator signs in as {login}: `tollway operator list` shows them all.")
+    raise LedgerError(
+        "No operator signs in as {login}: `tollway operator list` shows them all.", login=login
+    )
 
 
 def operator_url(address: str, made: Invitation) -> str:

@@ -191,13 +191,17 @@ def _known_operation(name: str) -> Operation:
         return BY_NAME[name]
     except KeyError:
         known = ", ".join(BY_NAME)
-        raise LedgerError(f"There is no operation {name}: there is {known}.") from None
+        raise LedgerError(
+            "There is no operation {operation}: there is {known}.", operation=name, known=known
+        ) from None
 
 
 def _unit_of_calls(name: str) -> str:
     operation = _known_operation(name)
     if operation.unit is not Unit.CALLS:
-        raise LedgerError(f"Operation {name} is paid in credits: leave --calls out.")
+        raise LedgerError(
+            "Operation {operation} is paid in credits: leave --calls out.", operation=name
+        )
     return operation.balance_unit
 
 

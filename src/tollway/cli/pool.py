@@ -21,6 +21,14 @@ commands = typer.Typer()
 pools = add_group(commands, "pool")
 
 
+class RejectedNumber(msgspec.Struct, frozen=True):
+    """A number that was not loaded; `position` counts from 1."""
+
+    position: int
+    number: str
+    reason: str
+
+
 class PoolChange(msgspec.Struct, frozen=True):
     """What loading came to; `reasons` are the first of the rejected, `rejects` the file of all."""
 
@@ -29,7 +37,7 @@ class PoolChange(msgspec.Struct, frozen=True):
     read: int
     loaded: int
     rejected: int
-    reasons: list[Rejected]
+    reasons: list[RejectedNumber]
     rejects: str | None
 
 
@@ -49,7 +57,7 @@ async def add(
     if (file is None) == (numbers is None):
         raise UsageError("Give the numbers either in a --file or with --numbers.")
     rejects_path = rejects or (rejects_beside(file) if file else None)
-    reasons: list[Rejected] = []
+    reasons: list[RejectedNumber] = []
     database = await session.open()
     with ExitStack() as stack:
         reject_file = RejectFile(rejects_path, stack) if rejects_path else None
@@ -57,10 +65,11 @@ async def add(
         advance = stack.enter_context(progress_bar(f"Loading numbers of {carrier}", size))
 
         def set_aside(rejected: Rejected) -> None:
+            shown = RejectedNumber(rejected.position, rejected.number, str(rejected.reason))
             if len(reasons) < _SHOWN_MAX:
-                reasons.append(rejected)
+                reasons.append(shown)
             if reject_file is not None:
-                reject_file.write(rejected)
+                reject_file.write(shown)
 
         texts = _lines(file, advance) if file else _listed(numbers or "")
         result = await add_numbers(

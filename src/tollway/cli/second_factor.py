@@ -9,6 +9,7 @@ import typer
 from tollway.cli.command import Session, add_group, command
 from tollway.cli.output import Output, Table, Time
 from tollway.cli.parameters import argument
+from tollway.contract.language import Sentence
 from tollway.identity.passwords import folded_login
 from tollway.identity.people import MEMBER, OPERATOR
 from tollway.identity.second_factor import ListedFactor, list_factors, reset_factor
@@ -60,5 +61,7 @@ async def reset(
             await reset_factor(database, session.runtime, each.holder)
             return Output(each, f"{each.login} signs in without a code now.")
     raise LedgerError(
-        f"No {who} {login} has a second factor: `tollway second-factor list` shows them all."
+        "No {who} {login} has a second factor: `tollway second-factor list` shows them all.",
+        who=Sentence(who),
+        login=login,
     )

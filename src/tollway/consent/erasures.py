@@ -88,7 +88,9 @@ async def ask_erasure(
         await transaction.lock_names([f"erasure of {shop_id}"])
         before = await find_erasure(transaction, shop_id)
         if before is not None and before.finished_at_s is None:
-            raise ErasureUnderWayError(f"The receivers of shop {shop_id} are being erased already.")
+            raise ErasureUnderWayError(
+                "The receivers of shop {shop_id} are being erased already.", shop_id=shop_id
+            )
         last_change = await last_change_of(transaction, shop_id)
         asked_at_s = await common_ms(transaction, runtime.at_ms()) // 1000
         asked = Erasure(shop_id, asked_at_s, runtime.by, last_change)

@@ -100,6 +100,9 @@ _PAGE_OF_OWNER = Query(
         consent.c.owner_id == bindparam("wanted"),
     )
 )
+_its_page = _page.where(consent.c.account_id == bindparam("of_account"))
+_ITS_PAGE = Query(_its_page)
+_ITS_PAGE_OF_OWNER = Query(_its_page.where(consent.c.owner_id == bindparam("wanted")))
 _FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
     consent.update()
@@ -125,7 +128,9 @@ async def give_grant(
     async def work(transaction: Transaction) -> Grant:
         found = await find_account(transaction, grant_request.account_id)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {found.name} is closed: it can be allowed nothing.")
+            raise LedgerError(
+                "Account {account} is closed: it can be allowed nothing.", account=found.name
+            )
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
         named = msgspec.structs.replace(grant_request, account_id=found.id)
         held = [
@@ -198,7 +203,7 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
     async def work(transaction: Transaction) -> Grant:
         found = await find_grant(transaction, grant_id)
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=runtime.at_s()):
-            raise LedgerError(f"Consent {grant_id} has ended already.")
+            raise LedgerError("Consent {grant_id} has ended already.", grant_id=grant_id)
         await directory_changed(transaction)
         await record_event(transaction, runtime, _event("consent.revoked", found))
         revoked = await find_grant(transaction, grant_id)
@@ -214,7 +219,10 @@ async def revoke_grant(database: Database, runtime: Runtime, grant_id: str) -> G
 async def find_grant(reader: Reader, grant_id: str) -> Grant:
     row = await reader.fetch_one(_FIND, wanted=grant_id)
     if row is None:
-        raise LedgerError(f"There is no consent {grant_id}: `tollway consent list` shows them all.")
+        raise LedgerError(
+            "There is no consent {grant_id}: `tollway consent list` shows them all.",
+            grant_id=grant_id,
+        )
     return Grant(*row)
 
 
@@ -253,6 +261,18 @@ async def grants_page(
         return _named(await reader.fetch_all(_PAGE, **values))
     rows = await reader.fetch_all(_PAGE_OF_OWNER, wanted=wanted, **values)
     return _named(rows or await reader.fetch_all(_PAGE_OF_ACCOUNT, wanted=wanted, **values))
+
+
+async def grants_of_account_page(
+    reader: Reader, account_id: str, owner_id: str, after: tuple[int, str] | None, most: int
+) -> Sequence[NamedGrant]:
+    """The newest grants of an account, or those after one: of every owner, or of those with an
+    id."""
+    before_s, before_id = after or (2**62, "")
+    values = {"of_account": account_id, "before_s": before_s, "before_id": before_id, "most": most}
+    if not owner_id:
+        return _named(await reader.fetch_all(_ITS_PAGE, **values))
+    return _named(await reader.fetch_all(_ITS_PAGE_OF_OWNER, wanted=owner_id, **values))
 
 
 def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 from sqlalchemy import Integer, bindparam, func, or_, select
 
+from tollway.contract.language import Sentence
 from tollway.contract.operation import OwnerKind
 from tollway.identity.passwords import folded_login, hash_password
 from tollway.identity.sessions import end_sessions
@@ -96,8 +97,15 @@ async def add_owner(database: Database, runtime: Runtime, added: Owner, password
             _TAKEN, wanted_login=added.login, of_kind=added.kind, wanted=added.id
         )
         if taken is not None:
-            what = f"{added.kind} {added.id}" if taken[:2] == (added.kind, added.id) else "login"
-            raise LedgerError(f"That {what} is known already: `tollway shop list` shows them all.")
+            if taken[:2] != (added.kind, added.id):
+                raise LedgerError(
+                    "That login is known already: `tollway shop list` shows them all."
+                )
+            raise LedgerError(
+                "That {kind} {owner_id} is known already: `tollway shop list` shows them all.",
+                kind=Sentence(added.kind),
+                owner_id=added.id,
+            )
         await put_owner(transaction, added, password_hash)
         subject = f"{added.kind} {added.id}"
         await record_act(transaction, runtime, "shop add", subject, after=added)
@@ -115,7 +123,9 @@ async def set_password(database: Database, runtime: Runtime, login: str, passwor
     """Gives an owner another password, and ends every session signed in with the old one."""
     changed = await put_password(database, runtime, login, hash_password(password))
     if changed is None:
-        raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+        raise LedgerError(
+            "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
+        )
     return changed
 
 
@@ -153,7 +163,9 @@ async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) 
     async def work(transaction: Transaction) -> int:
         found = await credential_of_login(transaction, login)
         if found is None:
-            raise LedgerError(f"No owner signs in as {login}: `tollway shop list` shows them all.")
+            raise LedgerError(
+                "No owner signs in as {login}: `tollway shop list` shows them all.", login=login
+            )
         kind, owner_id = found.owner.kind, found.owner.id
         ended = await end_sessions(transaction, kind, owner_id, runtime.at_s())
         await record_act(
@@ -167,7 +179,11 @@ async def sign_out_everywhere(database: Database, runtime: Runtime, login: str) 
 async def find_owner(reader: Reader, kind: str, owner_id: str) -> Owner:
     found = await credential_of(reader, kind, owner_id)
     if found is None:
-        raise LedgerError(f"There is no {kind} {owner_id}: `tollway shop list` shows them all.")
+        raise LedgerError(
+            "There is no {kind} {owner_id}: `tollway shop list` shows them all.",
+            kind=Sentence(kind),
+            owner_id=owner_id,
+        )
     return found.owner
 
 
@@ -216,7 +232,12 @@ def _check(added: Owner) -> None:
         ("shop code", added.shop_code or "-", 1, _ID_MAX),
     ):
         if not least <= len(text.strip()) or len(text) > most or not text.isprintable():
-            raise LedgerError(f"A {what} has {least} to {most} printable characters.")
+            raise LedgerError(
+                "A {what} has {least} to {most} printable characters.",
+                what=Sentence(what),
+                least=least,
+                most=most,
+            )
     # On the wire a user is a number, which has one spelling only.
     if added.kind == OwnerKind.USER and (not added.id.isascii() or not _is_number(added.id)):
         raise LedgerError("A user's id is a number, without zeros before it.")

@@ -1,7 +1,18 @@
-"""The two languages a message can be read in, and how a caller asks for one."""
+"""The two languages a message can be read in, and how a caller asks for one.
 
-from functools import lru_cache
+A `Phrase` is written down in both. A `Sentence` is a template in English and its values, kept apart
+until its reader is known: the wire, logs and the terminal have it in English, pages in the reader's
+language. `sentences.toml` has every template in Chinese; a test fails on one that is missing, left
+over, or has other values.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import NamedTuple
+
+import msgspec
 
 
 class Phrase(NamedTuple):
@@ -10,14 +21,55 @@ class Phrase(NamedTuple):
     en: str
     zh: str
 
-    def fill(self, language: str, values: dict[str, object]) -> str:
-        """The text in one language; a value that is itself a phrase is put in that language."""
+    def fill(self, language: str, values: Mapping[str, object]) -> str:
+        """The text in one language; a value that is itself a text in both is put in that one."""
         template = self.zh if language == "zh" else self.en
-        chosen = {
-            name: value.fill(language, {}) if isinstance(value, Phrase) else value
-            for name, value in values.items()
-        }
+        chosen = {name: _in_language(value, language) for name, value in values.items()}
         return template.format_map(chosen)
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """A template and its values. It can be stored, and sent to another process."""
+
+    template: str
+    values: "dict[str, Value]" = {}
+
+    def said(self, language: str) -> str:
+        template = self.template
+        if language == "zh":
+            template = chinese_sentences().get(template, template)
+        # One without values is a whole text: that of an installed package may have braces.
+        return Phrase(template, template).fill(language, self.values) if self.values else template
+
+    def __str__(self) -> str:
+        return self.said("en")
+
+
+Value = str | int | float | Phrase | Sentence | None
+
+
+class SentenceError(Exception):
+    """An error with one sentence for a person, made where no language is known."""
+
+    def __init__(self, template: str = "", /, **values: Value) -> None:
+        super().__init__(template)
+        self.sentence = Sentence(template, values)
+
+    def __str__(self) -> str:
+        return str(self.sentence)
+
+
+@cache
+def chinese_sentences() -> dict[str, str]:
+    """Every template in Chinese, by the English one."""
+    text = files("tollway.contract").joinpath("sentences.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _in_language(value: object, language: str) -> object:
+    if isinstance(value, Phrase):
+        return value.fill(language, {})
+    return value.said(language) if isinstance(value, Sentence) else value
 
 
 # Browsers send at most a dozen languages. Of a longer header only the beginning counts.

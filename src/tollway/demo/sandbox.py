@@ -51,6 +51,8 @@ class OnDemandDatabase:
 
     dialect = SqliteDatabase.dialect
     is_shared = SqliteDatabase.is_shared
+    # It may have to be filled first.
+    reads_at_once = False
 
     def __init__(
         self,

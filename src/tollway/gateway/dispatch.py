@@ -16,7 +16,7 @@ import granian.server.mp
 from granian._granian import CallbackScheduler
 
 from tollway.pipeline.bodies import Receive, Scope, Send
-from tollway.pipeline.call import Answer, Charging, Progress, answer_of
+from tollway.pipeline.call import Answer, Progress, Waiting, answer_of
 from tollway.pipeline.http import messages
 
 # Begins a request; None if that is no call.
@@ -86,9 +86,9 @@ class Dispatcher:
                 self._is_due = True
                 self._loop.call_soon(self._begin_all)
 
-    def _charged(self, watcher: Watcher, charging: Charging, _: object) -> None:
+    def _resume(self, watcher: Watcher, waiting: Waiting, _: object) -> None:
         try:
-            progress = charging.then(charging.context)
+            progress = waiting.then(waiting.context)
             if type(progress) is not Answer or progress.stream is not None:
                 self._go_on(watcher, progress)
                 return
@@ -113,8 +113,8 @@ class Dispatcher:
                 self._loop.call_soon(self._send_all)
 
     def _go_on(self, watcher: Watcher, progress: Progress | None) -> None:
-        if type(progress) is Charging:
-            progress.charge.add_done_callback(partial(self._charged, watcher, progress))
+        if type(progress) is Waiting:
+            progress.pending.add_done_callback(partial(self._resume, watcher, progress))
         else:
             rest = self._other(watcher) if progress is None else self._finish(watcher, progress)
             # As the server does: a task that only waits is referred to by nothing else.

@@ -26,7 +26,7 @@ from tollway.gateway.openapi import parameters_schema
 from tollway.gateway.own_calls import OwnCalls
 from tollway.ledger.agent_sessions import give_back, reserve
 from tollway.operations.orders.companions import ORDERS_BY_NUMBER
-from tollway.pipeline.bodies import Receive, Scope, Send
+from tollway.pipeline.bodies import NO_BODY, Receive, Scope, Send
 from tollway.pipeline.call import Call
 from tollway.pipeline.http import Edge
 from tollway.pipeline.pipeline import Pipeline
@@ -140,7 +140,7 @@ class AgentTools:
 
     async def _identify(self, request: Request) -> Call:
         """A call that has nothing but its caller."""
-        call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), _no_body, time())
+        call = Call("", "POST", MCP_PATH, b"", dict(_own_headers(request)), NO_BODY, time())
         call.client = request.scope["client"]
         waiting = self._pipeline.authenticate(call)
         if waiting is not None:
@@ -223,10 +223,6 @@ class _Budget:
 def _request_of(context: ServerRequestContext[Any, Any]) -> Request:
     assert isinstance(context.request, Request), "over HTTP, every message comes in a request"
     return context.request
-
-
-async def _no_body(_limit: int, _sender: str) -> bytes:
-    return b""
 
 
 _CARRIED = (b"authorization", b"accept-language", b"x-forwarded-for")

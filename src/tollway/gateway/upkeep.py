@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable
 
 from tollway.carriers.connectors.breaker import State
-from tollway.carriers.pools import numbers_left
+from tollway.carriers.pool_levels import numbers_left
 from tollway.carriers.reconciling import Reconciler
 from tollway.consent.erasures import Erasure, open_erasures
 from tollway.gateway.probes import Readiness

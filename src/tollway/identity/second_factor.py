@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from sqlalchemy import bindparam, func, select
 
+from tollway.contract.language import Sentence
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
@@ -241,7 +242,11 @@ async def end_factor(
     async def work(transaction: Transaction) -> None:
         removed = await remove_factor(transaction, holder.kind, holder.subject_id)
         if not removed:
-            raise LedgerError(f"The {holder} has no second factor.")
+            raise LedgerError(
+                "The {kind} {login} has no second factor.",
+                kind=Sentence(holder.kind),
+                login=holder.login,
+            )
         await record_act(transaction, runtime, act, str(holder))
 
     await database.write(work)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from tollway.contract.language import SentenceError
 from tollway.intake.json_records import ArrayError, as_bytes, as_text, split_array
 from tollway.intake.record_problems import NotObjectError, read_object
 from tollway.intake.text_encodings import PIECE_BYTES, as_utf8
@@ -23,8 +24,8 @@ _NOT_CSV = (
 _DELIMITERS = ",\t;"
 
 
-class IntakeError(Exception):
-    """A file cannot be loaded at all; the text is one sentence for the operator."""
+class IntakeError(SentenceError):
+    """A file cannot be loaded at all; the text is for the operator."""
 
 
 class RawRecord:
@@ -92,17 +93,20 @@ def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
         return
     if kind not in _READERS:
         raise IntakeError(
-            f"{shown} is neither .csv, .jsonl nor .json (each may end in .gz), "
-            "nor .xlsx: save it as one of these."
+            "{name} is neither .csv, .jsonl nor .json (each may end in .gz), nor .xlsx: save "
+            "it as one of these.",
+            name=shown,
         )
     try:
         with path.open("rb") as file:
             content = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if is_packed else file
             yield from _READERS[kind](as_utf8(content), file)
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise IntakeError(f"{shown} is not a whole gzip file: pack it again.") from None
+        raise IntakeError("{name} is not a whole gzip file: pack it again.", name=shown) from None
     except OSError as error:
-        raise IntakeError(f"{name or path} cannot be read: {error.strerror}.") from None
+        raise IntakeError(
+            "{name} cannot be read: {why}.", name=name or str(path), why=error.strerror or ""
+        ) from None
 
 
 def _lines(content: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
@@ -138,8 +142,10 @@ def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             yield RawRecord(item.line, as_bytes(item.text), file.tell())
     except ArrayError as error:
         raise IntakeError(
-            f"The file is not one whole JSON array: line {error.line} cannot be read. The "
-            f"{error.items:,} records before it were. A file with one object a line is .jsonl."
+            "The file is not one whole JSON array: line {line} cannot be read. The {count:,} "
+            "records before it were. A file with one object a line is .jsonl.",
+            line=error.line,
+            count=error.items,
         ) from None
 
 

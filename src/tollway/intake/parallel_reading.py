@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from tollway.contract.language import Sentence
 from tollway.intake.files import IntakeError, read_records
 from tollway.intake.loading import CheckedChunk, RecordKind, Reject, checked_chunks
 from tollway.store.open import open_sealer
@@ -27,7 +28,7 @@ class _SentChunk(msgspec.Struct):
     rejects: list[Reject]
     at_byte: int
     is_last: bool = False
-    problem: str | None = None
+    problem: Sentence | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -66,12 +67,12 @@ def _received(
             # The reader can be one chunk ahead: the pipe holds less than the next one.
             sent = _decoder.decode(receiver.recv_bytes())
             if sent.problem is not None:
-                raise IntakeError(sent.problem)
+                raise IntakeError(sent.problem.template, **sent.problem.values)
             if sent.is_last:
                 return
             yield CheckedChunk(rows.decode(sent.good), sent.rejects, sent.at_byte)
     except EOFError:
-        raise IntakeError(f"Reading {path.name} ended half-way: load it again.") from None
+        raise IntakeError("Reading {name} ended half-way: load it again.", name=path.name) from None
     finally:
         receiver.close()
         reader.join()
@@ -88,7 +89,7 @@ def _send(
             good = msgspec.Raw(_encoder.encode(chunk.good))
             sender.send_bytes(_encoder.encode(_SentChunk(good, chunk.rejects, chunk.at_byte)))
     except IntakeError as error:
-        end.problem = str(error)
+        end.problem = error.sentence
     except (BrokenPipeError, KeyboardInterrupt):
         return
     sender.send_bytes(_encoder.encode(end))

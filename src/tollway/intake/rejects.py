@@ -126,7 +126,7 @@ async def rejects_page(
 async def open_reject(reader: Reader, sealer: Sealer, record_id: str) -> OpenedReject:
     row = await reader.fetch_one(_WHOLE, wanted=record_id)
     if row is None:
-        raise IntakeError(f"There is no rejected record {record_id}.")
+        raise IntakeError("There is no rejected record {record_id}.", record_id=record_id)
     *facts, sealed = row
     rejected = Rejected(*facts)
     record = sealer.open(sealed, record_context(rejected.source, record_id))
@@ -179,7 +179,7 @@ async def forget_reject(database: Database, record_id: str, runtime: Runtime) ->
 
     async def work(transaction: Transaction) -> None:
         if not await transaction.execute(_FORGET, wanted=record_id):
-            raise IntakeError(f"There is no rejected record {record_id}.")
+            raise IntakeError("There is no rejected record {record_id}.", record_id=record_id)
         await record_act(transaction, runtime, "record drop", f"record {record_id}")
 
     await database.write(work)
@@ -201,7 +201,7 @@ async def replay(
     wanted = [each.id for each in await list_rejected(database)]
     if only_id is not None:
         if only_id not in wanted:
-            raise IntakeError(f"There is no rejected record {only_id}.")
+            raise IntakeError("There is no rejected record {record_id}.", record_id=only_id)
         wanted = [only_id]
     stored = unchanged = rejected = 0
     for record_id in wanted:

@@ -90,7 +90,7 @@ async def add_source(
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name) is not None:
-            raise IntakeError(f"There is a source {name} already.")
+            raise IntakeError("There is a source {source} already.", source=name)
         await transaction.execute(
             _ADD,
             name=name,
@@ -171,7 +171,9 @@ async def find_source(reader: Reader, sealer: Sealer, name: str) -> KnownSource:
 async def _found(transaction: Transaction, name: str) -> Row:
     row = await transaction.fetch_one(_FIND_TO_CHANGE, wanted=name)
     if row is None:
-        raise IntakeError(f"There is no source {name}: `tollway source list` shows them all.")
+        raise IntakeError(
+            "There is no source {source}: `tollway source list` shows them all.", source=name
+        )
     return row
 
 
@@ -190,8 +192,9 @@ def _check_spoken_for(speaks_for: SpeaksFor) -> None:
         raise IntakeError("Say which shops or channels the source speaks for.")
     if len(named) > _SPOKEN_FOR_MAX or any(not 0 < len(each) <= 64 for each in named):
         raise IntakeError(
-            f"A source speaks for at most {_SPOKEN_FOR_MAX:,} shops and channels, each named with "
-            "1 to 64 characters; * is all of them."
+            "A source speaks for at most {most:,} shops and channels, each named "
+            "with 1 to 64 characters; * is all of them.",
+            most=_SPOKEN_FOR_MAX,
         )
 
 

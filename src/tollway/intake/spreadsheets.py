@@ -53,7 +53,7 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
         with ZipFile(path) as parts:
             besides = [part for part in parts.infolist() if not part.filename.startswith(_SHEETS)]
         if sum(part.file_size for part in besides) > _TEXTS_MAX_BYTES:
-            raise IntakeError(f"{shown} is too large for a spreadsheet: save it as .csv.")
+            raise IntakeError("{name} is too large for a spreadsheet: save it as .csv.", name=shown)
         with _quiet():
             workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
         with closing(workbook):
@@ -66,9 +66,11 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     except (IntakeError, GeneratorExit):
         raise
     except OSError as error:
-        raise IntakeError(f"{name or path} cannot be read: {error.strerror}.") from None
+        raise IntakeError(
+            "{name} cannot be read: {why}.", name=name or str(path), why=error.strerror or ""
+        ) from None
     except Exception as error:
-        raise IntakeError(f"{shown} is not a whole .xlsx file: save it again.") from error
+        raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
 
 
 def _next(rows: Iterator[tuple[object, ...]]) -> tuple[object, ...] | None:

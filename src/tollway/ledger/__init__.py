@@ -5,6 +5,8 @@ code reads a balance first and writes it after. This package knows nothing of HT
 operation's content.
 """
 
+from tollway.contract.language import SentenceError
 
-class LedgerError(Exception):
+
+class LedgerError(SentenceError):
     """One sentence for the operator."""

@@ -69,12 +69,12 @@ _CLOSE = Query(
 
 async def open_account(database: Database, runtime: Runtime, name: str) -> Account:
     if not name.strip() or len(name) > _NAME_MAX or not name.isprintable():
-        raise LedgerError(f"An account's name has 1 to {_NAME_MAX} printable characters.")
+        raise LedgerError("An account's name has 1 to {most} printable characters.", most=_NAME_MAX)
     opened = Account(runtime.new_id("acc_"), name, runtime.at_s(), None)
 
     async def work(transaction: Transaction) -> None:
         if await transaction.fetch_one(_FIND, wanted=name):
-            raise LedgerError(f"There is already an account named {name}.")
+            raise LedgerError("There is already an account named {account}.", account=name)
         await transaction.execute(
             _INSERT, id=opened.id, name=opened.name, opened_at_s=opened.opened_at_s
         )
@@ -88,7 +88,9 @@ async def find_account(reader: Reader, wanted: str) -> Account:
     """The account with this id or name."""
     row = await reader.fetch_one(_FIND, wanted=wanted)
     if row is None:
-        raise LedgerError(f"There is no account {wanted}: `tollway account list` shows them all.")
+        raise LedgerError(
+            "There is no account {account}: `tollway account list` shows them all.", account=wanted
+        )
     return Account(*row)
 
 
@@ -131,7 +133,7 @@ async def close_account(database: Database, runtime: Runtime, wanted: str) -> Ac
     async def work(transaction: Transaction) -> Account:
         found = await find_account(transaction, wanted)
         if not await transaction.execute(_CLOSE, wanted=found.id, closed_at_s=runtime.at_s()):
-            raise LedgerError(f"Account {wanted} is closed already.")
+            raise LedgerError("Account {account} is closed already.", account=wanted)
         await directory_changed(transaction)
         closed = await find_account(transaction, found.id)
         subject = f"account {found.id}"

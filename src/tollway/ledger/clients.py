@@ -103,7 +103,9 @@ async def add_client(
     async def work(transaction: Transaction) -> Client:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {account_wanted} is closed: it can have no new client.")
+            raise LedgerError(
+                "Account {account} is closed: it can have no new client.", account=account_wanted
+            )
         added = Client(
             id=runtime.new_id("cli_"),
             account_id=found.id,
@@ -135,7 +137,7 @@ async def revoke_client(database: Database, runtime: Runtime, wanted: str) -> Cl
         await one_at_a_time(transaction, found.id)
         now_s = runtime.at_s()
         if not await transaction.execute(_REVOKE, wanted=found.id, now_s=now_s):
-            raise LedgerError(f"Client {found.id} is revoked already.")
+            raise LedgerError("Client {client_id} is revoked already.", client_id=found.id)
         await transaction.execute(_REVOKE_TOKENS, wanted=found.id, now_s=now_s)
         await directory_changed(transaction)
         revoked = await _find_client(transaction, found.id)

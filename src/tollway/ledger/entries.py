@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, select
 
+from tollway.contract.language import Sentence
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
 from tollway.ledger.runtime import Runtime
@@ -129,12 +130,14 @@ async def top_up(
 ) -> Entry:
     """Adds to a balance; a negative amount corrects it, never below zero."""
     if amount == 0 or abs(amount) > AMOUNT_MAX:
-        raise LedgerError(f"An amount is a whole number up to {AMOUNT_MAX:,}, and not 0.")
+        raise LedgerError("An amount is a whole number up to {most:,}, and not 0.", most=AMOUNT_MAX)
 
     async def work(transaction: Transaction) -> Entry:
         found = await find_account(transaction, account_wanted)
         if found.closed_at_s is not None:
-            raise LedgerError(f"Account {account_wanted} is closed: its ledger can only be read.")
+            raise LedgerError(
+                "Account {account} is closed: its ledger can only be read.", account=account_wanted
+            )
         if amount > 0:
             row = await transaction.fetch_one(_ADD, account_id=found.id, unit=unit, amount=amount)
         else:
@@ -142,7 +145,12 @@ async def top_up(
                 _TAKE_BACK, of_account=found.id, of_unit=unit, total=-amount, count=1
             )
         if row is None:
-            raise LedgerError(f"Account {account_wanted} has less than {-amount} {unit}.")
+            raise LedgerError(
+                "Account {account} has less than {amount} {unit}.",
+                account=account_wanted,
+                amount=-amount,
+                unit=Sentence(unit),
+            )
         added = Entry(
             account_id=found.id,
             unit=unit,

@@ -111,7 +111,9 @@ async def reserve(
         key=None if charge.idempotency_key is None else charge.idempotency_key.key,
     )
     if not await transaction.execute(_INSERT, **msgspec.structs.asdict(made)):
-        raise LedgerError(f"There was a hold {hold_id} before: a new one needs an id of its own.")
+        raise LedgerError(
+            "There was a hold {hold_id} before: a new one needs an id of its own.", hold_id=hold_id
+        )
     if made.amount:
         await _set_aside(transaction, made)
 
@@ -164,7 +166,9 @@ async def _end(
         _END, of_account=account_id, of_hold=hold_id, ended_as=ended_as, ended_at_ms=at_ms
     )
     if row is None:
-        raise LedgerError(f"Hold {hold_id} is not open: it was captured or released before.")
+        raise LedgerError(
+            "Hold {hold_id} is not open: it was captured or released before.", hold_id=hold_id
+        )
     return Hold(*row)
 
 

@@ -33,6 +33,10 @@ class PendingCharge(msgspec.Struct, eq=False):
             raise self._outcome.with_traceback(self._trace)
         return self._outcome
 
+    def resume(self) -> None:
+        """Goes on with the stage that waited for it, which does nothing more."""
+        self.result()
+
     def add_done_callback(self, callback: Callable[["PendingCharge"], object]) -> None:
         assert self._callback is None
         if self._is_done:

@@ -103,7 +103,11 @@ async def revoke_grant(
         found = await find_account(transaction, account_wanted)
         before = await _permission(transaction, found.id, operation)
         if not await transaction.execute(_REVOKE, account_id=found.id, wanted=operation):
-            raise LedgerError(f"Account {account_wanted} has no grant for {operation}.")
+            raise LedgerError(
+                "Account {account} has no grant for {operation}.",
+                account=account_wanted,
+                operation=operation,
+            )
         await directory_changed(transaction)
         subject = f"account {found.id}"
         await record_act(transaction, runtime, "permission revoke", subject, before=before)

@@ -78,13 +78,22 @@ def read_limits(
     for name in names:
         if name not in known and name != ACCOUNT_API:
             listed = ", ".join([*known, ACCOUNT_API])
-            raise LedgerError(f"There is no operation {name!r}: a token can be for {listed}.")
+            raise LedgerError(
+                "There is no operation {operation!r}: a token can be for {known}.",
+                operation=name,
+                known=listed,
+            )
     try:
         found = networks(addresses)
     except ValueError as error:
-        raise LedgerError(f"Addresses are like 203.0.113.7 or 203.0.113.0/24: {error}.") from None
+        raise LedgerError(
+            "Addresses are like 203.0.113.7 or 203.0.113.0/24: {why}.", why=str(error)
+        ) from None
     if len(found) > NETWORKS_MAX:
-        raise LedgerError(f"A token can have at most {NETWORKS_MAX} addresses or networks.")
+        raise LedgerError(
+            "A token can have at most {most} addresses or networks.",
+            most=NETWORKS_MAX,
+        )
     return TokenLimits(
         names or None, [str(each) for each in found] or None, credits_per_day, calls_per_day
     )

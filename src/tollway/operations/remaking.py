@@ -4,7 +4,7 @@ It runs beside the traffic: a few hundred records at a time, each replaced only 
 one that was read.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +25,8 @@ class ReadyRecords:
     table: Table
     make: Callable[[Row, Sealer], tuple[object, ...]]
     columns: tuple[str, ...] = ("ready",)
+    # Called in a transaction that changes records, if gateways keep them in memory.
+    changed: Callable[[Transaction], Awaitable[None]] | None = None
 
 
 @dataclass
@@ -50,15 +52,20 @@ async def remake(database: Database, sealer: Sealer, records: ReadyRecords) -> R
             if made != tuple([row[at] for at in made_at]):
                 changed.append((*made, *row[:width], row[-1]))
         if changed:
-            result.changed += await database.write(partial(_put, replace, changed))
+            result.changed += await database.write(partial(_put, records, replace, changed))
         last = {f"last_{n}": value for n, value in enumerate(rows[-1][:width])}
         rows = await database.fetch_long(following, **last, most=_AT_ONCE)
     return result
 
 
-async def _put(query: Query, changed: Sequence[Row], transaction: Transaction) -> int:
+async def _put(
+    records: ReadyRecords, query: Query, changed: Sequence[Row], transaction: Transaction
+) -> int:
     async with transaction.with_new_plan():
-        return await transaction.execute_many(query, changed)
+        count = await transaction.execute_many(query, changed)
+    if count and records.changed is not None:
+        await records.changed(transaction)
+    return count
 
 
 def _queries(records: ReadyRecords) -> tuple[Query, Query, Query]:

@@ -7,7 +7,7 @@ point `tollway.operations`. All code that loops over operations takes them from 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Table
@@ -47,8 +47,15 @@ class Stream(NamedTuple):
 # One whose work must commit together with the charge returns an act instead, which returns the
 # payload from within that transaction.
 Result = bytes | Act | Priced | Stream
-# One that has the payload ready may return it at once, without waiting.
-Handler = Callable[[Any, CallInfo], Awaitable[Result] | bytes]
+# One that need not wait may return it at once.
+Handler = Callable[[Any, CallInfo], Awaitable[Result] | Result]
+T = TypeVar("T")
+
+
+async def result_of(found: Awaitable[T] | T) -> T:
+    """What a handler returned, waited for if need be."""
+    return await found if isinstance(found, Awaitable) else found
+
 
 # Removes at most so many old rows in one transaction, and returns how many it removed.
 Removal = Callable[[Transaction, int], Awaitable[int]]

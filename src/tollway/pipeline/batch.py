@@ -74,7 +74,7 @@ def _item(call: Call, operation: Operation, key: str | None, number: int) -> Cal
         digest = sha256(f"{key} {number}".encode()).hexdigest()
         headers[KEY_HEADER] = f"batch {digest}".encode()
     item = Call(
-        new_request_id(call.at_s), call.method, call.path, b"", headers, call.read_body, call.at_s
+        new_request_id(call.at_s), call.method, call.path, b"", headers, call.body, call.at_s
     )
     item.operation, item.operation_name = operation, call.operation_name
     item.caller, item.side, item.price = call.caller, call.side, call.price

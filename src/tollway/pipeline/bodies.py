@@ -5,10 +5,11 @@ holds many of them back one byte short of their end uses up its own share, and n
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
 from contextlib import suppress
+from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from tollway.contract.language import Phrase
 from tollway.contract.reasons import Reason, Refusal
@@ -17,8 +18,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-# Reads the whole body, of at most so many bytes, of a sender.
-ReadBody = Callable[[int, str], Awaitable[bytes]]
 
 _BUDGET_BYTES = 16 * 2**20
 # So much of every body needs no share, so that an ordinary call, form or request for a token is
@@ -111,43 +110,41 @@ _READ_OVER_MAX_S = 1.0
 _LOOK_S = 0.1
 
 
+class Waiter(Protocol):
+    """What waits, and can be made to stop: a task, or a piece of a body."""
+
+    def cancel(self) -> object: ...
+
+
 class Deadlines:
     """Ends waits that take too long. One timer looks at all of them: a timer for each would cost
     more than all else that is done to read a short body."""
 
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        # When each wait ends; those of one timeout are in the order of their ends.
-        self._ends_s: dict[asyncio.Task[Any], float] = {}
-        self._ended: set[asyncio.Task[Any]] = set()
+    def __init__(self) -> None:
+        self._ends_s: dict[Waiter, float] = {}
+        self._ended: set[Waiter] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> asyncio.Task[Any]:
-        """Begins a wait of the current task."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._ends_s[task] = monotonic() + self._timeout_s
+    def begin(self, waiter: Waiter, end_s: float) -> None:
+        self._ends_s[waiter] = end_s
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
-        return task
 
-    def end(self, task: asyncio.Task[Any]) -> bool:
+    def end(self, waiter: Waiter) -> bool:
         """Ends a wait; whether it took too long, and was therefore cancelled from here."""
-        self._ends_s.pop(task, None)
-        if task not in self._ended:
+        self._ends_s.pop(waiter, None)
+        if waiter not in self._ended:
             return False
-        self._ended.discard(task)
-        return task.uncancel() == 0
+        self._ended.discard(waiter)
+        return True
 
     def _look(self) -> None:
         self._timer = None
         now_s = monotonic()
-        for task, end_s in list(self._ends_s.items()):
-            if end_s > now_s:
-                break
-            del self._ends_s[task]
-            self._ended.add(task)
-            task.cancel()
+        for waiter in [waiter for waiter, end_s in self._ends_s.items() if end_s <= now_s]:
+            del self._ends_s[waiter]
+            self._ended.add(waiter)
+            waiter.cancel()
         if self._ends_s:
             self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
@@ -167,38 +164,55 @@ class Body:
         deadlines: Deadlines,
     ) -> None:
         self._announced = headers.get(b"content-length", b"0")
-        self.is_over = self._announced == b"0" and b"transfer-encoding" not in headers
+        is_announced = b"transfer-encoding" not in headers
+        self.is_over = self._announced == b"0" and is_announced
+        # How much is still to come, where that is known: the server tells of the end of a body
+        # separately, by a message of its own.
+        self._missing = self._length() if is_announced else -1
         self._is_late = False
         self._receive = receive
         self._timeout_s = timeout_s
         self._budget = budget
         self._deadlines = deadlines
 
-    async def read(self, limit: int, sender: str) -> bytes:
+    def check_length(self, limit: int) -> None:
         if not 0 <= self._length() <= limit:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
-        if self.is_over:
+
+    def begin(self) -> "FirstPiece | None":
+        """Begins to receive it without a task, if the server offers that."""
+        coming = self._receive()
+        if not hasattr(coming, "add_done_callback"):
+            self._receive = _after(coming, self._receive)
+            return None
+        return FirstPiece(self, coming, self._deadlines, monotonic() + self._timeout_s)
+
+    async def read(self, limit: int, sender: str, begun: "FirstPiece | None" = None) -> bytes:
+        """The whole body, of at most so many bytes, of a sender; or the rest of one that has begun
+        to come."""
+        if self.is_over and begun is None:
             return b""
-        waiting = self._deadlines.begin()
-        is_late = False
+        task = asyncio.current_task()
+        assert task is not None
+        end_s = monotonic() + self._timeout_s if begun is None else begun.end_s
+        self._deadlines.begin(task, end_s)
         try:
-            piece = await self._next()
-            # Most bodies come in one piece.
-            if self.is_over and len(piece) <= min(limit, _ALWAYS_BYTES):
-                return piece
             with BodyShare(self._budget, sender) as share:
-                return await self._collect(piece, limit, share)
+                first = await self._next() if begun is None else begun.piece
+                return await self._collect(first, limit, share)
         except asyncio.CancelledError:
-            is_late = self._deadlines.end(waiting)
-            if not is_late:
+            if not self._deadlines.end(task) or task.uncancel() > 0:
                 raise
         except OverBudgetError:
             raise Refusal(Reason.BODIES_TOO_MANY) from None
         finally:
-            if not is_late:
-                self._deadlines.end(waiting)
+            self._deadlines.end(task)
+        raise self.is_late()
+
+    def is_late(self) -> Refusal:
+        """The refusal of a body that took too long: from then on no more of it is read."""
         self._is_late = True
-        raise Refusal(Reason.BODY_TIMED_OUT, limit_s=self._timeout_s)
+        return Refusal(Reason.BODY_TIMED_OUT, limit_s=self._timeout_s)
 
     async def _collect(self, first: bytes, limit: int, share: BodyShare) -> bytes:
         body = bytearray(first)
@@ -224,12 +238,80 @@ class Body:
         return int(self._announced) if is_number else -1
 
     async def _next(self) -> bytes:
-        message = await self._receive()
+        return self.take(await self._receive())
+
+    def take(self, message: Message) -> bytes:
+        """The next piece, and notes whether it is the last one."""
         if message["type"] == "http.disconnect":
             raise Refusal(Reason.BODY_UNREADABLE, part=_BODY, problem=_CUT_OFF)
-        self.is_over = not message.get("more_body", False)
         piece: bytes = message.get("body", b"")
+        self._missing -= len(piece)
+        self.is_over = self._missing == 0 or not message.get("more_body", False)
         return piece
+
+
+def _after(coming: Awaitable[Message], receive: Receive) -> Receive:
+    """Receives what was asked for already, then all that follows."""
+    first: Awaitable[Message] | None = coming
+
+    def received() -> Awaitable[Message]:
+        nonlocal first
+        asked, first = first, None
+        return receive() if asked is None else asked
+
+    return received
+
+
+class FirstPiece:
+    """The first piece of a body on its way: mostly it is the whole one. Its callback, of which it
+    has one, runs on the loop."""
+
+    def __init__(self, body: Body, coming: Any, deadlines: Deadlines, end_s: float) -> None:
+        self._body = body
+        self._coming = coming
+        self._deadlines = deadlines
+        self.end_s = end_s
+        self.piece = b""
+        # What its stage does with it; set by that.
+        self.then: Callable[[FirstPiece], Awaitable[None] | None] = _forgotten
+
+    def add_done_callback(self, callback: Callable[[object], object]) -> None:
+        self._deadlines.begin(self, self.end_s)
+        self._coming.add_done_callback(callback)
+
+    def cancel(self) -> None:
+        """It takes too long."""
+        self._coming.cancel()
+
+    def resume(self) -> Awaitable[object] | None:
+        """Goes on with the stage that waited for it."""
+        is_late = self._deadlines.end(self)
+        try:
+            self.piece = self._body.take(self._coming.result())
+        except asyncio.CancelledError:
+            if not is_late:
+                raise
+            raise self._body.is_late() from None
+        return self.then(self)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is a whole body, and a short one, which needs no share of the budget."""
+        return self._body.is_over and len(self.piece) <= _ALWAYS_BYTES
+
+    def __await__(self) -> Generator[Any, None, None]:
+        waiter = asyncio.get_running_loop().create_future()
+        self.add_done_callback(partial(_wake, waiter))
+        yield from waiter
+
+
+def _wake(waiter: asyncio.Future[None], _: object) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _forgotten(_: FirstPiece) -> None:
+    raise AssertionError("no stage waits for this body")
 
 
 async def _receive_nothing() -> Message:
@@ -237,4 +319,4 @@ async def _receive_nothing() -> Message:
 
 
 # The body of a request without one, for all of them.
-NO_BODY = Body({}, _receive_nothing, 0, ByteBudget(), Deadlines(0))
+NO_BODY = Body({}, _receive_nothing, 0, ByteBudget(), Deadlines())

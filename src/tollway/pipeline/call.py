@@ -15,6 +15,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Caller
 from tollway.ledger.pending_charge import PendingCharge
 from tollway.operations.subject import Handler, Stream
+from tollway.pipeline.bodies import Body, FirstPiece
 from tollway.store.database import Database
 from tollway.store.keys import KeyedSigner
 from tollway.store.sealing import Sealer
@@ -92,7 +93,7 @@ class Call:
         path: str,
         query: bytes,
         headers: Mapping[bytes, bytes],
-        read_body: Callable[[int, str], Awaitable[bytes]],
+        body: Body,
         at_s: float,
     ) -> None:
         self.request_id = request_id
@@ -100,7 +101,8 @@ class Call:
         self.path = path
         self.query = query
         self.headers = headers
-        self.read_body = read_body
+        # Read only when a stage asks for it.
+        self.body = body
         self.at_s = at_s
         self.began_s = perf_counter()
 
@@ -116,27 +118,27 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 @final
-class Charging(msgspec.Struct, frozen=True):
-    """A call that waits for nothing but its charge; then `then(context)` answers it.
+class Waiting(msgspec.Struct, frozen=True):
+    """A call that waits for nothing but a short body, or its charge; then `then(context)` goes on.
 
-    Most paid calls end so. A callback costs them a fifth of a task that waits.
+    Most paid calls wait for no more. A callback costs them a fifth of a task that waits.
     """
 
-    charge: PendingCharge
-    then: Callable[[Any], "Answer | Coroutine[Any, Any, Answer]"]
+    pending: FirstPiece | PendingCharge
+    then: Callable[[Any], "Progress"]
     context: object
 
 
 # What became of a call so far: its answer, or what it still waits for.
-Progress = Answer | Charging | Coroutine[Any, Any, Answer]
+Progress = Answer | Waiting | Coroutine[Any, Any, Answer]
 
 
 async def answer_of(progress: Progress) -> Answer:
     """The answer of a call, waited for if need be."""
-    if type(progress) is Charging:
+    while type(progress) is Waiting:
         with suppress(Exception):
             # What was wrong is found by what comes then.
-            await progress.charge
+            await progress.pending
         progress = progress.then(progress.context)
     return progress if isinstance(progress, Answer) else await progress
 

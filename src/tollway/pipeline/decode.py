@@ -1,7 +1,7 @@
 """Stage: from the request's bytes to one typed request. Nothing is parsed before this stage."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -11,6 +11,7 @@ from tollway.contract.decoding import Decoder, declared_fields
 from tollway.contract.fields import Choice, Code, Day, Moment, Seconds, Text, Whole
 from tollway.contract.operation import Encoding, Operation
 from tollway.contract.parsing import read_body, read_query, unpacked
+from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import Call
 
 # Looked up once: a member of an enum takes four times as long to find as a global.
@@ -37,7 +38,7 @@ class Decode:
         self._from_query = lru_cache(maxsize=4096)(self._decode_query)
         self._from_body = lru_cache(maxsize=4096)(self._decode_body)
 
-    def __call__(self, call: Call) -> Awaitable[None] | None:
+    def __call__(self, call: Call) -> Awaitable[object] | None:
         if call.operation.encoding is not _QUERY:
             return self._read_body(call)
         # A long one is no usual query, and thousands of them would fill the memory.
@@ -49,9 +50,30 @@ class Decode:
     def _decode_query(self, operation_name: str, query: bytes) -> tuple[msgspec.Struct, str]:
         return self.decode(operation_name, read_query(query))
 
-    async def _read_body(self, call: Call) -> None:
+    def _read_body(self, call: Call) -> Awaitable[object] | None:
+        body = call.body
+        body.check_length(call.operation.body_max_bytes)
+        if body.is_over:
+            self._take_body(call, b"")
+            return None
+        first = body.begin()
+        if first is None:
+            return self._read_long(call)
+        first.then = partial(self._take_first, call)
+        return first
+
+    def _take_first(self, call: Call, first: FirstPiece) -> Awaitable[None] | None:
+        if not first.is_all or len(first.piece) > call.operation.body_max_bytes:
+            return self._read_long(call, first)
+        self._take_body(call, first.piece)
+        return None
+
+    async def _read_long(self, call: Call, begun: FirstPiece | None = None) -> None:
+        limit, sender = call.operation.body_max_bytes, call.caller.account_id
+        self._take_body(call, await call.body.read(limit, sender, begun))
+
+    def _take_body(self, call: Call, body: bytes) -> None:
         limit = call.operation.body_max_bytes
-        body = await call.read_body(limit, call.caller.account_id)
         packing = call.headers.get(b"content-encoding")
         if packing is not None:
             body = unpacked(packing.decode("latin-1"), body, limit)

@@ -5,9 +5,8 @@ it.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from time import time
-from typing import Any
 
 from tollway.contract.language import Phrase, preferred_language
 from tollway.contract.reasons import Reason, Refusal
@@ -18,12 +17,11 @@ from tollway.pipeline.bodies import (
     ByteBudget,
     Deadlines,
     Message,
-    ReadBody,
     Receive,
     Scope,
     Send,
 )
-from tollway.pipeline.call import Answer, Call, Charging, Progress, answer_of
+from tollway.pipeline.call import Answer, Call, Progress, Waiting, answer_of
 from tollway.pipeline.pipeline import Pipeline
 from tollway.settings import Settings
 from tollway.telemetry.metrics import Metrics
@@ -53,7 +51,7 @@ class Edge:
         self._pipeline = pipeline
         self._body_timeout_s = settings.body_timeout_s
         self._budget = budget
-        self._deadlines = Deadlines(settings.body_timeout_s)
+        self._deadlines = Deadlines()
         self._common_headers = common_headers(settings)
         # The clients whose calls are being worked on: one call at a time on a connection.
         self.in_hand: set[Client] = set()
@@ -71,25 +69,27 @@ class Edge:
             body = Body(headers, receive, self._body_timeout_s, self._budget, self._deadlines)
         else:
             body = NO_BODY
-        progress = self._pipeline.run(self._call(scope, headers, body.read))
+        progress = self._pipeline.run(self._call(scope, headers, body))
         if type(progress) is Answer and body.is_over:
             progress.headers.extend(self._common_headers)
             return progress
         client = scope["client"]
         self.in_hand.add(client)
-        if type(progress) is Charging and body.is_over:
-            return Charging(progress.charge, self._charged, (client, progress))
+        if type(progress) is Waiting:
+            return Waiting(progress.pending, self._go_on, (client, progress, body))
         return self._finish(client, progress, body)
 
-    def _charged(self, context: tuple[Client, Charging]) -> Answer | Coroutine[Any, Any, Answer]:
-        client, inner = context
+    def _go_on(self, context: tuple[Client, Waiting, Body]) -> Progress:
+        client, inner, body = context
         try:
             progress = inner.then(inner.context)
         except BaseException:
             self.in_hand.discard(client)
             raise
-        if type(progress) is not Answer:
-            return self._finish(client, progress, NO_BODY)
+        if type(progress) is Waiting:
+            return Waiting(progress.pending, self._go_on, (client, progress, body))
+        if type(progress) is not Answer or not body.is_over:
+            return self._finish(client, progress, body)
         self.in_hand.discard(client)
         progress.headers.extend(self._common_headers)
         return progress
@@ -114,7 +114,7 @@ class Edge:
 
     def refuse(self, scope: Scope, headers: Headers, refusal: Refusal) -> Answer:
         """Answers a request that is not even a call; its body is not read."""
-        answer = self._pipeline.refuse(self._call(scope, headers, NO_BODY.read), refusal)
+        answer = self._pipeline.refuse(self._call(scope, headers, NO_BODY), refusal)
         answer.headers.extend((_CLOSE, *self._common_headers))
         return answer
 
@@ -148,7 +148,7 @@ class Edge:
             await stream.pieces.aclose()
             stream.end()
 
-    def _call(self, scope: Scope, headers: Headers, read_body: ReadBody) -> Call:
+    def _call(self, scope: Scope, headers: Headers, body: Body) -> Call:
         at_s = time()
         call = Call(
             new_request_id(at_s),
@@ -157,7 +157,7 @@ class Edge:
             scope["raw_path"].decode("latin-1"),
             scope["query_string"],
             headers,
-            read_body,
+            body,
             at_s,
         )
         call.client = scope["client"]

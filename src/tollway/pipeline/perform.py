@@ -30,10 +30,15 @@ class Perform:
         if isinstance(found, bytes):
             call.data = found
             return None
-        return self._wait(call, found)
+        if isinstance(found, Awaitable):
+            return self._wait(call, found)
+        self._take(call, found)
+        return None
 
     async def _wait(self, call: Call, waiting: Awaitable[Result]) -> None:
-        result = await waiting
+        self._take(call, await waiting)
+
+    def _take(self, call: Call, result: Result) -> None:
         if isinstance(result, bytes):
             call.data = result
         elif isinstance(result, Priced):

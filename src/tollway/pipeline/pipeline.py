@@ -32,14 +32,15 @@ from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.pipeline.account import PerformAccount, PermitAccount
 from tollway.pipeline.authenticate import Authenticate
 from tollway.pipeline.batch import Batch
+from tollway.pipeline.bodies import FirstPiece
 from tollway.pipeline.call import (
     KEY_HEADER,
     Answer,
     Call,
-    Charging,
     Progress,
     Side,
     Stage,
+    Waiting,
     answer_of,
 )
 from tollway.pipeline.consent import Consent
@@ -70,6 +71,8 @@ logger = logging.getLogger("tollway.call")
 
 # How a call ends that counts against the limit, though it is not charged.
 _COUNTED = (Refusal, ShortageError, DayCapError, DryRunDone)
+# What is waited for without a task.
+_PENDING = (PendingCharge, FirstPiece)
 # The stages that do nothing unless a call has one of these headers.
 _FOR_HEADERS = (Simulate, DryRun, Replay)
 _HEADERS = frozenset((OUTCOME_HEADER, DRY_RUN_HEADER, KEY_HEADER))
@@ -242,27 +245,33 @@ class Pipeline:
 
     def _pass(self, call: Call, route: _Route) -> Progress:
         stages = iter(route.usual if _HEADERS.isdisjoint(call.headers) else route.all)
+        return self._go_on(call, route, stages)
+
+    def _go_on(self, call: Call, route: _Route, stages: Iterator[Stage]) -> Progress:
         try:
             for stage in stages:
                 waiting = stage(call)
                 if waiting is not None:
-                    if type(waiting) is PendingCharge and stage is route.all[-1]:
-                        return Charging(waiting, self._charged, (call, route, waiting))
+                    if isinstance(waiting, _PENDING):
+                        context = (call, route, stages, waiting)
+                        return Waiting(waiting, self._resume, context)
                     return self._wait(call, route, stages, waiting)
         except Exception as error:
             return self._fail(call, route, error)
         return route.enveloper.success(call)
 
-    def _charged(
-        self, context: tuple[Call, _Route, PendingCharge]
-    ) -> Answer | Coroutine[Any, Any, Answer]:
-        """The rest of a call whose last stage was to charge it."""
-        call, route, charge = context
+    def _resume(
+        self, context: tuple[Call, _Route, Iterator[Stage], FirstPiece | PendingCharge]
+    ) -> Progress:
+        """The rest of a call whose stage waited for no more than a short body, or its charge."""
+        call, route, stages, pending = context
         try:
-            charge.result()
+            waiting = pending.resume()
         except Exception as error:
             return self._fail(call, route, error)
-        return route.enveloper.success(call)
+        if waiting is not None:
+            return self._wait(call, route, stages, waiting)
+        return self._go_on(call, route, stages)
 
     async def _wait(
         self, call: Call, route: _Route, stages: Iterator[Stage], waiting: Awaitable[object]
@@ -270,13 +279,9 @@ class Pipeline:
         """The rest of a call: from a stage that waits on."""
         try:
             await waiting
-            for stage in stages:
-                following = stage(call)
-                if following is not None:
-                    await following
         except Exception as error:
             return await answer_of(self._fail(call, route, error))
-        return route.enveloper.success(call)
+        return await answer_of(self._go_on(call, route, stages))
 
     def _fail(
         self, call: Call, route: _Route, error: Exception

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from tollway.store.database import StoreBusyError
+from tollway.store.database import Database, StoreBusyError
 
 
 class BoundedSlots:
@@ -115,3 +115,9 @@ def run_at_once(work: Awaitable[T]) -> T:
         return cast(T, finished.value)
     running.close()
     raise RuntimeError("work that must not wait awaited something")
+
+
+def read_at_once(database: Database, work: Awaitable[T]) -> T | Awaitable[T]:
+    """Runs work that waits for nothing but reads of a database, if these need not be waited for;
+    otherwise it is left to be awaited."""
+    return run_at_once(work) if database.reads_at_once else work

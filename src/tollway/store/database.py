@@ -113,6 +113,8 @@ class Database(Reader, Protocol):
     """An open database."""
 
     dialect: str
+    # Whether a read is answered without waiting for anything: then it needs no task.
+    reads_at_once: bool
 
     async def write(
         self, work: Callable[[Transaction], Awaitable[T]], *, may_be_lost: bool = False

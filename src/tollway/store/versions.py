@@ -11,10 +11,11 @@ from tollway.store.database import Database, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.database import version
 
-_READ = Query(select(version.c.directory, version.c.figures))
+_READ = Query(select(version.c.directory, version.c.figures, version.c.material))
 _REWRITE = Query(version.update().values(id=version.c.id))
 _BUMP_DIRECTORY = Query(version.update().values(directory=version.c.directory + 1))
 _BUMP_FIGURES = Query(version.update().values(figures=version.c.figures + 1))
+_BUMP_MATERIAL = Query(version.update().values(material=version.c.material + 1))
 
 
 async def write_nothing_new(transaction: Transaction) -> None:
@@ -33,6 +34,11 @@ async def figures_changed(transaction: Transaction) -> None:
     await transaction.execute(_BUMP_FIGURES)
 
 
+async def material_changed(transaction: Transaction) -> None:
+    """Called in every transaction that changes promotion material."""
+    await transaction.execute(_BUMP_MATERIAL)
+
+
 class Versions:
     """The counters, and whether they can have changed since they were read."""
 
@@ -44,6 +50,7 @@ class Versions:
         self.reading = 0
         self.directory = -1
         self.figures = -1
+        self.material = -1
 
     def is_fresh(self) -> bool:
         return self._database.change_mark() == self._mark
@@ -58,5 +65,5 @@ class Versions:
         # A read that a later one overtook would bring back older values. The numbers of the reads
         # decide, not the counters: after a failover the server may have lower ones.
         if reading > self.reading:
-            self.directory, self.figures = row
+            self.directory, self.figures, self.material = row
             self._mark, self.reading = mark, reading

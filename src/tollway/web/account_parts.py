@@ -118,7 +118,9 @@ def tokens_table(
                 context.time(token.last_used_at_s) if token.last_used_at_s else Cell(say("never")),
                 context.time(token.expires_at_s),
                 Cell(_limits(context, token)),
-                Cell(say("Revoke"), href=address(revoke, account=account_id, token=token.id))
+                Cell(
+                    say("Revoke"), href=context.question(revoke, account=account_id, token=token.id)
+                )
                 if is_active
                 else Cell(""),
                 *(

@@ -19,11 +19,14 @@ from starlette.routing import Route
 from tollway.carriers import CarrierError
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
-from tollway.consent.links import PasswordLinks
+from tollway.consent.links import ConsentLinks, PasswordLinks
+from tollway.contract.language import Sentence
+from tollway.contract.reasons import Refusal
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.blocks import Block, Cell, Link
@@ -32,10 +35,19 @@ from tollway.web.jobs import Jobs
 from tollway.web.latencies import Latencies
 from tollway.web.page_calls import PageCalls
 from tollway.web.pages import PageError, Web
+from tollway.web.refused_forms import RefusedForm
 from tollway.web.remembered import Remembered
 from tollway.web.sign_in import Visit
 from tollway.web.uploads import Upload, read_upload
-from tollway.web.wording import Say, amount, exact_time, grouped, relative_time, short_id
+from tollway.web.wording import (
+    CAME_FROM,
+    Say,
+    amount,
+    exact_time,
+    grouped,
+    relative_time,
+    short_id,
+)
 
 PAGE_ROWS = 50
 
@@ -61,6 +73,7 @@ class Services:
     runtime: Runtime
     vault: Vault
     password_links: PasswordLinks
+    consent_links: ConsentLinks
     calls: PageCalls
     latencies: Latencies
     jobs: Jobs
@@ -79,6 +92,7 @@ class Context:
     services: Services
     form: Mapping[str, str]
     upload: Upload | None = None
+    refused: RefusedForm | None = None
 
     @property
     def database(self) -> Database:
@@ -96,6 +110,11 @@ class Context:
     @property
     def now_s(self) -> float:
         return self.web.now_s()
+
+    @property
+    def day_at_s(self) -> int:
+        """The begin of today, for what an account may make in a day."""
+        return midnight_s(self.now_s, self.web.zone)
 
     def query(self, name: str) -> str:
         """A value of the address, without spaces around it; what cannot be meant is empty."""
@@ -117,7 +136,7 @@ class Context:
         return self.web.page(
             self.visit,
             title,
-            blocks,
+            blocks if self.refused is None else self.refused.shown_in(blocks),
             status=status,
             lead=lead,
             crumbs=crumbs,
@@ -129,6 +148,10 @@ class Context:
     def go(self, path: str, **query: str) -> Response:
         """To another page; `said` is what it then reports."""
         return self.web.redirect(address(path, **query))
+
+    def question(self, path: str, **query: str) -> str:
+        """The address of a page that asks, and that leads back to this one."""
+        return address(path, **query, **{CAME_FROM: self.visit.view.page})
 
     def whole_number(self, name: str, label: str) -> int:
         text = self.form.get(name, "").replace(",", "").strip()
@@ -155,6 +178,10 @@ class Context:
     def receipt(self, request_id: str, path: str) -> Cell:
         """A link to the receipt of a call."""
         return Cell(short_id(request_id), "code", address(path, id=request_id), request_id)
+
+    def said(self, sentence: Sentence) -> str:
+        """What an act was refused with, in the reader's language."""
+        return sentence.said(self.visit.view.language)
 
     def number(self, value: float | None, href: str = "") -> Cell:
         return Cell("" if value is None else grouped(value), "number", href)
@@ -192,6 +219,8 @@ def area_routes(
 ) -> list[Route]:
     """The routes of an area, and of getting into it."""
 
+    shows = {spec.path: spec.show for spec in specs if spec.show is not None}
+
     def route(spec: PageSpec) -> Route:
         async def answer(request: Request, visit: Visit[Person]) -> Response:
             if visit.person is None:
@@ -209,12 +238,14 @@ def area_routes(
                 form = upload.fields
             else:
                 form = await web.form(request, visit) if is_act else _asked(request)
+            visit = replace(visit, view=visit.view.from_page(form.get(CAME_FROM, "")))
+            assert visit.person is not None
             context = Context(request, visit, visit.person, web, services, form, upload)
             try:
-                return await handler(context)
-            except (LedgerError, CarrierError, IntakeError) as error:
-                text = visit.view.say_error(str(error))
-                raise PageError(409, "That is not possible", text) from None
+                return await _answered(handler, context)
+            except PageError as error:
+                shown = await _shown_again(context, shows, error) if is_act else None
+                return shown or web.error_page(visit, error)
 
         return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
 
@@ -238,6 +269,44 @@ def area_routes(
         open_route("/enter", entrance.show_link, entrance.enter),
         open_route("/{rest:path}", missing, missing),
     ]
+
+
+async def _answered(handler: Handler, context: Context) -> Response:
+    try:
+        return await handler(context)
+    except (LedgerError, CarrierError, IntakeError) as error:
+        raise PageError(409, "That is not possible", context.said(error.sentence)) from None
+    except Refusal as error:
+        text = error.message(context.visit.view.language)
+        raise PageError(409, "That is not possible", text) from None
+
+
+async def _shown_again(
+    context: Context, shows: Mapping[str, Handler], error: PageError
+) -> Response | None:
+    """The page of a refused form, with what was typed; None if that page cannot be shown."""
+    say, page = context.say, context.visit.view.page
+    path, _, query = page.partition("?")
+    show = shows.get(path)
+    if show is None or error.status >= 500:
+        return None
+    scope = {**context.request.scope, "method": "GET", "path": path}
+    request = Request({**scope, "query_string": query.encode("latin-1", "replace")})
+    problem = f"{say(error.title)}: {say(error.text, **error.values)}"
+    its = replace(
+        context,
+        request=request,
+        visit=replace(context.visit, view=context.visit.view._replace(address=page)),
+        form=_asked(request),
+        upload=None,
+        refused=RefusedForm(context.request.url.path, context.form, problem),
+    )
+    try:
+        response = await _answered(show, its)
+    except PageError:
+        return None
+    response.status_code = error.status
+    return response
 
 
 def _asked(request: Request) -> dict[str, str]:

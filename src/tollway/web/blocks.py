@@ -54,6 +54,7 @@ class Field:
     length_max: int = 200
     placeholder: str = ""
     autocomplete: str = "off"
+    has_focus: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Form:
     is_folded: bool = False
     method: str = "post"
     takes_file: bool = False
+    back: Link | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class Filters:
     action: str
     fields: Sequence[Field]
     hidden: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def chosen(self) -> int:
+        """How many of them leave rows out."""
+        return sum(bool(each.value) for each in self.fields)
 
 
 @dataclass(frozen=True)

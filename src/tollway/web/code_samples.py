@@ -30,8 +30,14 @@ def token_in(operation: Operation) -> str:
     return f"{token_prefix(operation)}…"
 
 
-def samples_of(operation: Operation, request: Request, base: str) -> list[tuple[str, str]]:
-    """Each with the name of its language."""
+def samples_of(
+    operation: Operation, request: Request, base: str, *, is_live: bool = False
+) -> list[tuple[str, str]]:
+    """Each with the name of its language; for the sandbox where there is one, unless `is_live`."""
+    if is_live:
+        token, live = token_in(operation), f"{PREFIXES['live']}…"
+        samples = samples_of(operation, request, base)
+        return [(name, text.replace(token, live)) for name, text in samples]
     return [
         ("curl", _curl(operation, request, base)),
         ("Python", _python(operation, request, base)),

@@ -67,7 +67,12 @@ class Entrance:
     forgotten: str
 
     def form(
-        self, visit: Visit[Person], back: str, status: int = 200, problem: str = ""
+        self,
+        visit: Visit[Person],
+        back: str,
+        status: int = 200,
+        problem: str = "",
+        login: str = "",
     ) -> Response:
         say = visit.view.say
         return self.web.render(
@@ -77,6 +82,7 @@ class Entrance:
             action=f"{self.home}/sign-in",
             lead=say(self.lead),
             link=back,
+            login=login,
             notice="",
             problem=say(problem),
             forgotten=say(self.forgotten),
@@ -84,20 +90,20 @@ class Entrance:
 
     async def sign_in(self, request: Request, visit: Visit[Person]) -> Response:
         form = await self.web.form(request, visit)
-        back = form.get("link", "")
+        back, login = form.get("link", ""), form.get("login", "")
         try:
             # Outside the page slots: a password check delays no other reader.
             async with self.web.aside():
-                attempt = self.sessions.attempt(request, form.get("login", ""))
+                attempt = self.sessions.attempt(request, login)
                 found = await self.doorkeeper.admit(
                     self.sessions.area, attempt, form.get("password", ""), self.web.now_s()
                 )
         except TooManyAttemptsError:
-            return self.form(visit, back, 429, TOO_MANY)
+            return self.form(visit, back, 429, TOO_MANY, login)
         except TooManyAtOnceError:
-            return self.form(visit, back, 429, AT_ONCE)
+            return self.form(visit, back, 429, AT_ONCE, login)
         if found is None:
-            return self.form(visit, back, 403, WRONG)
+            return self.form(visit, back, 403, WRONG, login)
         path = back if is_own_address(back) else self.home
         return await self.second_factor.finish(visit, attempt, found, path)
 
@@ -107,7 +113,12 @@ class Entrance:
 
     async def show_link(self, request: Request, visit: Visit[Person]) -> Response:
         """What a link asks: a page, because programs that preview links must not use one up."""
-        say, text = visit.view.say, request.query_params.get("link", "")
+        return await self._link_page(visit, request.query_params.get("link", ""))
+
+    async def _link_page(
+        self, visit: Visit[Person], text: str, status: int = 200, problem: str = ""
+    ) -> Response:
+        say = visit.view.say
         opened = await open_link(self.database, text, self.web.now_s())
         if opened is None:
             raise PageError(
@@ -124,21 +135,22 @@ class Entrance:
             note=say(
                 "The link signs you in once, with the login {login}.", login=opened.person.login
             ),
+            problem=problem,
         )
-        return self.web.page(visit, say("Welcome, {name}", name=opened.person.name), [shown])
+        title = say("Welcome, {name}", name=opened.person.name)
+        return self.web.page(visit, title, [shown], status=status)
 
     async def enter(self, request: Request, visit: Visit[Person]) -> Response:
         form = await self.web.form(request, visit)
-        password = form.get("password", "")
+        text, password = form.get("link", ""), form.get("password", "")
         if password and not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-            raise PageError(
-                400,
-                "This password cannot be used",
-                "It must have {least} to {most} characters. Open the link again.",
+            problem = visit.view.say(
+                "It must have {least} to {most} characters.",
                 least=PASSWORD_MIN,
                 most=PASSWORD_MAX,
             )
-        text, password_hash = form.get("link", ""), None
+            return await self._link_page(visit, text, 400, problem)
+        password_hash = None
         opened = await open_link(self.database, text, self.web.now_s()) if password else None
         if opened is not None:
             if not opened.may_choose_password:

@@ -89,7 +89,7 @@ class ErasePages:
             return self._web.redirect(HOME)
         shop = self._shop(visit)
         if form.get("shop", "").strip() != shop.id:
-            return self._form(visit, shop, 400, _OTHER_ID)
+            return self._form(visit, shop, 400, _OTHER_ID, form.get("shop", ""))
         try:
             # Outside the page slots: a password check delays no other reader.
             async with self._web.aside():
@@ -100,11 +100,11 @@ class ErasePages:
                     self._web.now_s(),
                 )
         except TooManyAttemptsError:
-            return self._form(visit, shop, 429, TOO_MANY)
+            return self._form(visit, shop, 429, TOO_MANY, shop.id)
         except TooManyAtOnceError:
-            return self._form(visit, shop, 429, AT_ONCE)
+            return self._form(visit, shop, 429, AT_ONCE, shop.id)
         if found is None:
-            return self._form(visit, shop, 403, _WRONG)
+            return self._form(visit, shop, 403, _WRONG, shop.id)
         runtime = replace(Runtime(now_s=self._web.now_s), by=f"owner {shop.login}")
         # It was sent twice, or the operator was faster: what the owner wants is being done.
         with suppress(ErasureUnderWayError):
@@ -120,14 +120,19 @@ class ErasePages:
         return owner
 
     def _form(
-        self, visit: Visit[Owner], shop: Owner, status: int = 200, problem: str = ""
+        self,
+        visit: Visit[Owner],
+        shop: Owner,
+        status: int = 200,
+        problem: str = "",
+        typed: str = "",
     ) -> Response:
         say = visit.view.say
         form = Form(
             PATH,
             say("Erase receivers"),
             [
-                Field("shop", say(TYPED, id=shop.id), is_required=True, length_max=64),
+                Field("shop", say(TYPED, id=shop.id), value=typed, is_required=True, length_max=64),
                 Field(
                     "password",
                     say("Your password"),
@@ -139,6 +144,7 @@ class ErasePages:
             note=f"{say(WHAT)} {say('It cannot be undone.')}",
             problem=say(problem),
             tone="warn",
+            back=Link(say("Go back"), HOME),
         )
         return self._web.page(
             visit,

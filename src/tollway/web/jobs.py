@@ -11,11 +11,11 @@ from time import monotonic
 
 import msgspec
 
+from tollway.contract.language import Sentence
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
 from tollway.store.database import Database, Reader, StoreError
 from tollway.store.last_runs import last_runs, note_run
-from tollway.web.wording import sentence
 
 _PREFIX = "job "
 _NOTED_EVERY_S = 1.0
@@ -34,7 +34,7 @@ class Job(msgspec.Struct, frozen=True):
     done: int = 0
     total: int = 0
     is_running: bool = False
-    problem: str = ""
+    problem: Sentence | None = None
 
     @property
     def percent(self) -> int:
@@ -67,7 +67,8 @@ class Jobs:
         return True
 
     async def _run(self, name: str, work: Work) -> None:
-        done, total, noted_s, problem = 0, 0, monotonic(), ""
+        done, total, noted_s = 0, 0, monotonic()
+        problem: Sentence | None = None
 
         async def progress(so_far: int, of: int) -> None:
             nonlocal done, total, noted_s
@@ -79,12 +80,12 @@ class Jobs:
         try:
             await work(progress)
         except (IntakeError, LedgerError) as error:
-            problem = str(error)
+            problem = error.sentence
         except asyncio.CancelledError:
-            problem = sentence("The gateway stopped meanwhile: start it again.")
+            problem = Sentence("The gateway stopped meanwhile: start it again.")
         except Exception:
             logger.exception("the work %s failed", name)
-            problem = sentence("It failed: the log of the gateway says why.")
+            problem = Sentence("It failed: the log of the gateway says why.")
         finally:
             del self._running[name]
         try:
@@ -106,6 +107,6 @@ async def find_job(reader: Reader, name: str, now_s: float) -> Job | None:
         return None
     job = msgspec.json.decode(run.result, type=Job)
     if job.is_running and now_s - job.at_s > _SILENT_S:
-        problem = sentence("Its process ended meanwhile: start it again.")
+        problem = Sentence("Its process ended meanwhile: start it again.")
         return msgspec.structs.replace(job, is_running=False, problem=problem)
     return job

@@ -133,21 +133,22 @@ class OwnerPages:
 
     async def sign_in(self, request: Request, visit: Visit[Owner]) -> Response:
         form = await self._web.form(request, visit)
-        link = form.get("link", "")
+        again = {"link": form.get("link", ""), "login": form.get("login", "")}
         try:
             # Outside the page slots: a password check delays no other reader.
             async with self._web.aside():
-                attempt = self._sessions.attempt(request, form.get("login", ""))
+                attempt = self._sessions.attempt(request, again["login"])
                 found = await self._doorkeeper.admit(
                     self._sessions.area, attempt, form.get("password", ""), self._web.now_s()
                 )
         except TooManyAttemptsError:
-            return owner_sign_in(self._web, visit, 429, link=link, problem=TOO_MANY)
+            return owner_sign_in(self._web, visit, 429, problem=TOO_MANY, **again)
         except TooManyAtOnceError:
-            return owner_sign_in(self._web, visit, 429, link=link, problem=AT_ONCE)
+            return owner_sign_in(self._web, visit, 429, problem=AT_ONCE, **again)
         if found is None:
-            return owner_sign_in(self._web, visit, 403, link=link, problem=WRONG)
-        path = f"{AUTHORIZE_PATH}?{urlencode({'link': link})}" if link else OWNER_PATH
+            return owner_sign_in(self._web, visit, 403, problem=WRONG, **again)
+        link = {"link": again["link"]}
+        path = f"{AUTHORIZE_PATH}?{urlencode(link)}" if again["link"] else OWNER_PATH
         return await self._second_factor.finish(visit, attempt, found, path)
 
     async def sign_out(self, request: Request, visit: Visit[Owner]) -> Response:
@@ -232,6 +233,7 @@ def owner_sign_in(
     status: int = 200,
     *,
     link: str = "",
+    login: str = "",
     notice: str = "",
     problem: str = "",
 ) -> Response:
@@ -251,6 +253,7 @@ def owner_sign_in(
         action=f"{OWNER_PATH}/sign-in",
         lead=lead,
         link=link,
+        login=login,
         notice=notice,
         problem=say(problem),
         forgotten=say("Forgotten? The operator of this gateway can send you a link for a new one."),

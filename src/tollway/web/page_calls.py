@@ -52,13 +52,15 @@ class PageCalls:
         kind: str,
         language: str,
         key: str = "",
+        headers: Mapping[str, str] | None = None,
     ) -> PageAnswer:
         """One call, with a live or a test token; `key` makes its repetition free."""
-        answer = await self._call(runtime, account_id, operation, values, kind, language, key)
+        sent = {"accept-language": language, "idempotency-key": key, **(headers or {})}
+        answer = await self._call(runtime, account_id, operation, values, kind, sent)
         if answer.code == Reason.CREDENTIAL_INVALID.value.code:
             # A member may have revoked the token, like any other of the account.
             self._tokens.pop((account_id, kind, operation.name), None)
-            answer = await self._call(runtime, account_id, operation, values, kind, language, key)
+            answer = await self._call(runtime, account_id, operation, values, kind, sent)
         return answer
 
     async def _call(
@@ -68,14 +70,11 @@ class PageCalls:
         operation: Operation,
         values: Mapping[str, Any],
         kind: str,
-        language: str,
-        key: str,
+        named: Mapping[str, str],
     ) -> PageAnswer:
         token = await self._token(runtime, account_id, kind, operation)
         headers = [(b"authorization", b"Bearer " + token.encode())]
-        headers.append((b"accept-language", language.encode()))
-        if key:
-            headers.append((b"idempotency-key", key.encode("ascii")))
+        headers += [(name.encode(), text.encode("ascii")) for name, text in named.items() if text]
         envelope, sent = await self._make(operation, values, headers, _CLIENT)
         paid_by = sent.get(b"x-replay-of") or sent.get(b"x-request-id", b"")
         return PageAnswer(envelope["code"], envelope["msg"], envelope["data"], paid_by.decode())

@@ -21,7 +21,7 @@ from tollway.store.concurrency import BoundedSlots
 from tollway.store.database import StoreBusyError, StoreError
 from tollway.web.blocks import Block, Form, Link, Notice
 from tollway.web.sign_in import Sessions, Visit
-from tollway.web.wording import THEMES, Say, View, sentence, view_of
+from tollway.web.wording import CAME_FROM, THEMES, Say, View, sentence, view_of
 
 _BODY_MAX = 16_384
 _BODY_TIMEOUT_S = 10
@@ -191,12 +191,21 @@ class Web(Generic[P]):
         """Asks before an act that cannot be undone; None once the reader has confirmed it."""
         if form.get("sure") == "yes":
             return None
-        hidden = {name: value for name, value in form.items() if name != "form_token"}
+        hidden = {name: form[name] for name in form if name not in ("form_token", CAME_FROM)}
         say = visit.view.say
         asked = Form(
-            visit.view.address, button, hidden={**hidden, "sure": "yes"}, note=question, tone="warn"
+            visit.view.address,
+            button,
+            hidden={**hidden, "sure": "yes"},
+            note=question,
+            tone="warn",
+            back=self._back(visit.view),
         )
         return self.page(visit, say("Are you sure?"), [asked])
+
+    def _back(self, view: View) -> Link:
+        """To the page that a form came from, or else to the first of the area."""
+        return Link(view.say("Go back"), view.came_from or self._frame.home)
 
     def redirect(self, path: str, visit: Visit[P] | None = None) -> Response:
         """To another of our pages; with a visit, its cookie is set."""
@@ -240,17 +249,19 @@ class Web(Generic[P]):
             visit = replace(visit, view=view)
             response = await page(request, visit)
         except Exception as error:
-            response = self._error_page(visit, _page_error(error, view))
+            response = self.error_page(visit, _page_error(error, view))
         response.headers.update(HEADERS)
         if visit.is_new and "set-cookie" not in response.headers:
             self._sessions.remember(response, visit)
         return response
 
-    def _error_page(self, visit: Visit[P], error: PageError) -> Response:
+    def error_page(self, visit: Visit[P], error: PageError) -> Response:
         say = visit.view.say
         text = say(error.text, **error.values)
-        home = Link(say("Back to the start"), self._frame.home)
-        blocks = [Notice(text, "bad" if error.status >= 500 else "soon", home)]
+        link = Link(say("Back to the start"), self._frame.home)
+        if visit.view.came_from:
+            link = self._back(visit.view)
+        blocks = [Notice(text, "bad" if error.status >= 500 else "soon", link)]
         return self.page(visit, say(error.title), blocks, status=error.status)
 
     async def form(self, request: Request, visit: Visit[P]) -> dict[str, str]:

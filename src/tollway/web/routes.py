@@ -175,6 +175,7 @@ def _people_routes(parts: Parts, front: Web[Owner], doorkeeper: Doorkeeper) -> l
             Runtime(now_s=web.now_s),
             parts.vault,
             PasswordLinks(parts.secret, parts.settings.public_address),
+            parts.links,
             calls,
             latencies,
             jobs,

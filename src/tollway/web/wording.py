@@ -5,13 +5,14 @@ code. `words/` has each of them in Chinese, by area; a test fails on one that is
 """
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from tollway.contract.language import preferred_language
@@ -20,6 +21,8 @@ LANGUAGES = {"en": "English", "zh": "中文"}
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
 THEME_COOKIE = "tollway_theme"
+# The field of a form, and of a link to a question, that names the page it is on.
+CAME_FROM = "came_from"
 _HTML_TAGS = {"en": "en", "zh": "zh-CN"}
 
 
@@ -39,57 +42,34 @@ def _words(name: str) -> dict[str, str]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-@cache
-def error_sentences(language: str) -> list[tuple[list[str], str]]:
-    """What acts are refused with: the English sentence between its values, and the other one. The
-    longest first, which say most."""
-    found = [
-        (english.split("{}"), other) for english, other in _words(f"{language}_errors").items()
-    ]
-    return sorted(found, key=lambda each: -sum(map(len, each[0])))
-
-
-def _values_between(parts: Sequence[str], text: str) -> list[str] | None:
-    """What a text has between these parts, in one pass over it; None if it is another sentence."""
-    first, *rest = parts
-    if not text.startswith(first) or (not rest and text != first):
-        return None
-    values, at = [], len(first)
-    for number, part in enumerate(rest, 1):
-        is_last = number == len(rest)
-        end = len(text) - len(part) if is_last else text.find(part, at)
-        if end < at or not text.startswith(part, end):
-            return None
-        values.append(text[at:end])
-        at = end + len(part)
-    return values
-
-
 class View(NamedTuple):
-    """How a reader sees pages: the language, light or dark, and the address to come back to."""
+    """How a reader sees pages: the language, light or dark, the address to come back to, and the
+    page that a form or a question came from."""
 
     language: str
     theme: str
     address: str
+    came_from: str = ""
 
     @property
     def html_tag(self) -> str:
         return _HTML_TAGS[self.language]
 
+    @property
+    def page(self) -> str:
+        """The address of the page that a form or a link is on, without what it reported."""
+        path, _, query = (self.came_from or self.address).partition("?")
+        kept = [each for each in query.split("&") if each and not each.startswith("said=")]
+        return f"{path}?{'&'.join(kept)}" if kept else path
+
+    def from_page(self, address: str) -> "View":
+        """After a form of the page with this address, if it is one of ours."""
+        return self._replace(came_from=address) if is_own_address(address) else self
+
     def say(self, sentence: str, **values: object) -> str:
         """A sentence in the reader's language, with its values filled in."""
         text = catalogue(self.language).get(sentence, sentence)
         return text.format_map(values) if values else text
-
-    def say_error(self, text: str) -> str:
-        """What an act was refused with; its sentence is made where no language is known."""
-        if self.language == "en":
-            return text
-        for parts, other in error_sentences(self.language):
-            values = _values_between(parts, text)
-            if values is not None:
-                return other.format(*map(self.say, values))
-        return text
 
 
 def sentence(text: str) -> str:
@@ -116,7 +96,8 @@ def view_of(request: Request) -> View:
     address, query = scope.get("path", "/"), scope.get("query_string", b"").decode("latin-1")
     if query:
         address += f"?{query}"
-    return View(language, theme if theme in THEMES else "auto", address)
+    view = View(language, theme if theme in THEMES else "auto", address)
+    return view.from_page(QueryParams(query).get(CAME_FROM, ""))
 
 
 def is_own_address(address: str) -> bool:

@@ -1,25 +1,38 @@
 """Where webhooks may go: to the internet over TLS, and to the internal hosts that are listed.
 
 The address that was checked is the one that is connected to, so that a name cannot be made to
-resolve to another one in between.
+resolve to another one in between. Names are looked up in threads of their own, one of each account
+at a time: the server of a name may answer late, or never.
 """
 
 import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+from tollway.contract.language import SentenceError
+from tollway.store.concurrency import BoundedSlots
+from tollway.store.database import StoreBusyError
 
 # Few gateways have webhooks: the HTTP client is loaded for the first one.
 if TYPE_CHECKING:
     import httpx
 
 _URL_MAX = 500
-# Addresses that stand for others: an IPv4 one could hide in them.
-_TRANSLATED = [ipaddress.ip_network(each) for each in ("64:ff9b::/96", "2002::/16", "2001::/32")]
+_LOOKUPS_AT_ONCE = 16
+_LOOKUP_MAX_S = 5.0
+# All of IPv6 that is given out as global unicast. What is outside of it stands for an IPv4 address
+# (::a.b.c.d, ::ffff:0:a.b.c.d, 64:ff9b::/96), or is of one site (fec0::/10), or has no use yet.
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+# Parts of it, and of IPv4, that stand for other addresses too, or are for documents.
+_NOT_PUBLIC = [
+    ipaddress.ip_network(each) for each in ("2001::/23", "2002::/16", "3fff::/20", "192.88.99.0/24")
+]
 
 
-class AddressError(Exception):
+class AddressError(SentenceError):
     """A webhook may not go there; the text says why, for the caller."""
 
 
@@ -28,6 +41,8 @@ class Addresses:
 
     def __init__(self, internal_hosts: Iterable[str]) -> None:
         self._internal = {host.strip().lower() for host in internal_hosts if host.strip()}
+        self._lookups = BoundedSlots(_LOOKUPS_AT_ONCE, "too many names are looked up at once")
+        self._threads = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, "lookup")
 
     def check(self, url: str) -> "httpx.URL":
         """The address, if its form is allowed."""
@@ -44,11 +59,13 @@ class Addresses:
             raise AddressError("it is not https")
         return parsed
 
-    async def resolve(self, url: "httpx.URL") -> str:
-        """The IP address to connect to."""
+    async def resolve(self, url: "httpx.URL", account_id: str) -> str:
+        """The IP address to connect to, for a webhook of this account."""
         try:
-            addresses = await _found(url.host)
-        except OSError:
+            addresses = await self._find(url.host, account_id)
+        except TimeoutError:
+            raise AddressError("its host was not found in time") from None
+        except (OSError, UnicodeError):
             raise AddressError("its host is not known") from None
         if not self._is_listed(url) and not all(map(_is_public, addresses)):
             raise AddressError("it leads to an internal address")
@@ -62,17 +79,31 @@ class Addresses:
             parsed = httpx.URL(url)
             if not parsed.host or self._is_listed(parsed):
                 return False
-            return not all(map(_is_public, await _found(parsed.host)))
+            return not all(map(_is_public, await self._find(parsed.host, None)))
         except (httpx.InvalidURL, OSError, ValueError):
             return False
 
     def _is_listed(self, url: "httpx.URL") -> bool:
         return url.host.lower() in self._internal
 
+    async def _find(self, host: str, account_id: str | None) -> list[str]:
+        lookup = asyncio.ensure_future(self._look_up(host, account_id))
+        # A thread cannot be ended: its slot is taken until it ends by itself.
+        lookup.add_done_callback(lambda done: done.cancelled() or done.exception())
+        async with asyncio.timeout(_LOOKUP_MAX_S):
+            return await asyncio.shield(lookup)
 
-async def _found(host: str) -> list[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    async def _look_up(self, host: str, account_id: str | None) -> list[str]:
+        try:
+            async with self._lookups.taken(_LOOKUP_MAX_S, account_id):
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self._threads, _addresses_of, host)
+        except StoreBusyError:
+            raise TimeoutError from None
+
+
+def _addresses_of(host: str) -> list[str]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [str(each[4][0]) for each in found]
 
 
@@ -81,6 +112,8 @@ def _is_public(text: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-        elif any(address in network for network in _TRANSLATED):
+        elif address not in _GLOBAL_UNICAST:
             return False
-    return address.is_global and not address.is_multicast
+    if address.is_multicast or any(address in network for network in _NOT_PUBLIC):
+        return False
+    return address.is_global

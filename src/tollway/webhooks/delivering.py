@@ -2,6 +2,9 @@
 
 A worker claims a delivery by moving its next attempt a minute ahead. If the worker dies, another
 one tries again then; the receiver recognises a repetition by its id.
+
+Endpoints are looked at one by one, so that none is behind the many deliveries of another; and an
+account has as many deliveries under way as are free, so that receivers that hang leave space.
 """
 
 import asyncio
@@ -9,17 +12,16 @@ import hmac
 import logging
 import random
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, exists, select
+from sqlalchemy import BigInteger, ColumnElement, bindparam, exists, func, literal_column, select
 
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
-from tollway.store.schema.webhooks import webhook_delivery
+from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
 from tollway.store.sealing import Sealer
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 7200, 18_000, 36_000, 50_400, 64_800, 79_200)
 _LEASE_MS = 60_000
 _TIMEOUT_S = 15.0
-_AT_ONCE = 50
+_AT_ONCE = 100
 _AT_ONCE_TO_ONE = 5
-_LOOKED_AT = 200
 
 logger = logging.getLogger("tollway.webhooks")
 
@@ -51,19 +52,46 @@ class _Due(NamedTuple):
     next_at_ms: int
 
 
+# As it is written in the indexes: only then a plan for any values can use them.
+_is_waiting: ColumnElement[bool] = literal_column(IS_WAITING)
+# The endpoints for which deliveries wait, each found by one step in the index: however many wait
+# for one of them.
+_waiting = (
+    select(func.min(webhook_delivery.c.endpoint_id).label("endpoint_id"))
+    .where(_is_waiting)
+    .cte("waiting", recursive=True)
+)
+_next = (
+    select(func.min(webhook_delivery.c.endpoint_id))
+    .where(_is_waiting, webhook_delivery.c.endpoint_id > _waiting.c.endpoint_id)
+    .scalar_subquery()
+)
+_waiting = _waiting.union_all(select(_next).where(_waiting.c.endpoint_id.is_not(None)))
+_first = (
+    select(func.min(webhook_delivery.c.next_at_ms))
+    .where(_is_waiting, webhook_delivery.c.endpoint_id == _waiting.c.endpoint_id)
+    .scalar_subquery()
+)
+_found = select(_waiting.c.endpoint_id, _first.label("first_at_ms")).subquery("found")
+_ENDPOINTS = Query(
+    select(_found.c.endpoint_id)
+    .where(_found.c.first_at_ms <= bindparam("now_ms", type_=BigInteger))
+    .order_by(_found.c.first_at_ms)
+)
 _earlier = webhook_delivery.alias("earlier")
 # Not before an earlier one of the same subject is settled.
 _DUE = Query(
     select(*(webhook_delivery.c[name] for name in _Due._fields))
     .where(
-        webhook_delivery.c.state == "waiting",
+        _is_waiting,
+        webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
         webhook_delivery.c.next_at_ms <= bindparam("now_ms", type_=BigInteger),
         ~exists().where(
             _earlier.c.account_id == webhook_delivery.c.account_id,
             _earlier.c.endpoint_id == webhook_delivery.c.endpoint_id,
             _earlier.c.subject == webhook_delivery.c.subject,
             _earlier.c.number < webhook_delivery.c.number,
-            _earlier.c.state == "waiting",
+            _is_waiting,
         ),
     )
     .order_by(webhook_delivery.c.next_at_ms)
@@ -73,7 +101,7 @@ _its_key = (
     webhook_delivery.c.account_id == bindparam("of_account"),
     webhook_delivery.c.endpoint_id == bindparam("of_endpoint"),
     webhook_delivery.c.number == bindparam("of_number"),
-    webhook_delivery.c.state == "waiting",
+    _is_waiting,
 )
 _CLAIM = Query(
     webhook_delivery.update()
@@ -106,7 +134,7 @@ class Deliverer:
         self._addresses = addresses
         self._runtime = runtime
         self._client: httpx.AsyncClient | None = None
-        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._tasks: dict[asyncio.Task[None], _Due] = {}
 
     async def deliver_due(self) -> None:
         """Delivers until nothing more is due; does not wait for the last answers."""
@@ -116,19 +144,23 @@ class Deliverer:
     async def _begin_due(self) -> bool:
         """Begins what is due, as far as there is space; whether more may be due."""
         now_ms = self._runtime.at_ms()
-        rows = await self._database.fetch_all(_DUE, now_ms=now_ms, count=_LOOKED_AT)
-        under_way = Counter(self._tasks.values())
-        for due in map(_Due._make, rows):
-            if len(self._tasks) >= _AT_ONCE:
-                break
-            # A slow receiver must not take the space of all others.
-            if under_way[due.endpoint_id] >= _AT_ONCE_TO_ONE or not await self._claim(due, now_ms):
+        endpoints = await self._database.fetch_all(_ENDPOINTS, now_ms=now_ms)
+        for (endpoint_id,) in endpoints:
+            to_one = sum(each.endpoint_id == endpoint_id for each in self._tasks.values())
+            count = min(_AT_ONCE_TO_ONE - to_one, _AT_ONCE - len(self._tasks))
+            if count <= 0:
                 continue
-            under_way[due.endpoint_id] += 1
+            due = {"of_endpoint": endpoint_id, "now_ms": now_ms, "count": count}
+            for row in await self._database.fetch_all(_DUE, **due):
+                await self._begin(_Due._make(row), now_ms)
+        return bool(endpoints and self._tasks)
+
+    async def _begin(self, due: _Due, now_ms: int) -> None:
+        of_account = sum(each.account_id == due.account_id for each in self._tasks.values())
+        if of_account < _AT_ONCE - len(self._tasks) and await self._claim(due, now_ms):
             task = asyncio.create_task(self._deliver(due))
-            self._tasks[task] = due.endpoint_id
+            self._tasks[task] = due
             task.add_done_callback(lambda done: self._tasks.pop(done, None))
-        return bool(rows and self._tasks)
 
     async def _claim(self, due: _Due, now_ms: int) -> bool:
         claimed = {"seen_ms": due.next_at_ms, "lease_ms": now_ms + _LEASE_MS, **_key(due)}
@@ -156,7 +188,7 @@ class Deliverer:
             return 0
         try:
             url = self._addresses.check(target.url)
-            address = await self._addresses.resolve(url)
+            address = await self._addresses.resolve(url, due.account_id)
             return await self._post(url, address, due, target.keys, now_s)
         except (AddressError, httpx.HTTPError, TimeoutError, OSError):
             return None

@@ -98,12 +98,16 @@ class Breaker:
     def _check(self, *, is_shut: bool) -> None:
         if is_shut:
             raise NotSentError(
-                f"Carrier {self._wp_code} has not answered {self._failures_max} times in a row: "
-                "nothing is sent to it for a while."
+                "Carrier {wp_code} has not answered {failures} times in a row: nothing is sent "
+                "to it for a while.",
+                wp_code=self._wp_code,
+                failures=self._failures_max,
             )
         if self.in_flight >= self._in_flight_max:
             raise NotSentError(
-                f"Carrier {self._wp_code} has {self.in_flight} messages to answer already."
+                "Carrier {wp_code} has {count} messages to answer already.",
+                wp_code=self._wp_code,
+                count=self.in_flight,
             )
 
     def _is_shut(self, state: State) -> bool:

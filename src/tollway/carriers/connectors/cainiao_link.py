@@ -204,7 +204,7 @@ class CainiaoConnector:
             SUBSCRIPTIONS, msgspec.json.encode({"cpCode": self._wp_code}).decode()
         )
         if not _is_true(answer["success"]):
-            raise AnswerUnusableError(f"The carrier refused: {_declined(answer).reason}")
+            raise AnswerUnusableError("The carrier refused: {why}", why=_declined(answer).reason)
         found = answer.get("waybillApplySubscriptionCols")
         return [
             _subscription(branch)
@@ -253,5 +253,7 @@ def _subscription(branch: dict[str, Any]) -> Subscription:
 
 def _gateway_error(code: str) -> ConnectorError:
     if code in _NOT_PASSED_ON:
-        return NotSentError(f"The LINK gateway refused the message with {code}: check the link.")
-    return OutcomeUnknownError(f"The LINK gateway has no answer of the carrier: {code}.")
+        return NotSentError(
+            "The LINK gateway refused the message with {code}: check the link.", code=code
+        )
+    return OutcomeUnknownError("The LINK gateway has no answer of the carrier: {code}.", code=code)

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from tollway.carriers.labels.print_data import Party, RoutingInfo
-from tollway.contract.language import Phrase
+from tollway.contract.language import Phrase, SentenceError
 
 
 class OrderRef(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Updated(msgspec.Struct, frozen=True):
     print_data: str | None = None
 
 
-class ConnectorError(Exception):
+class ConnectorError(SentenceError):
     """There is no answer that counts; the text is one sentence for the log."""
 
 

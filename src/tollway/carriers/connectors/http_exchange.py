@@ -10,6 +10,7 @@ import asyncio
 import httpx
 
 from tollway.carriers.connectors.connector import NotSentError, OutcomeUnknownError
+from tollway.contract.language import Value
 
 _ANSWER_MAX_BYTES = 64 * 1024
 _CONNECTING = "connection."
@@ -48,17 +49,25 @@ async def exchange(client: httpx.AsyncClient, request: httpx.Request, deadline_s
             return await _answer_to(client, request)
     except (TimeoutError, OSError, httpx.HTTPError, httpx.StreamError) as error:
         # Not the error's own text: it may quote what the carrier sent.
-        why = f"{type(error).__name__} with a deadline of {deadline_s:.3g} s"
+        why: dict[str, Value] = {"kind": type(error).__name__, "deadline_s": deadline_s}
         if steps and all(step.startswith(_CONNECTING) for step in steps):
-            raise NotSentError(f"The carrier could not be reached: {why}.") from None
-        raise OutcomeUnknownError(f"No answer after the message was sent: {why}.") from None
+            raise NotSentError(
+                "The carrier could not be reached: {kind} with a deadline of {deadline_s:.3g} s.",
+                **why,
+            ) from None
+        raise OutcomeUnknownError(
+            "No answer after the message was sent: {kind} with a deadline of {deadline_s:.3g} s.",
+            **why,
+        ) from None
 
 
 async def _answer_to(client: httpx.AsyncClient, request: httpx.Request) -> bytes:
     response = await client.send(request, stream=True)
     try:
         if response.status_code != httpx.codes.OK:
-            raise OutcomeUnknownError(f"The carrier answered HTTP {response.status_code}.")
+            raise OutcomeUnknownError(
+                "The carrier answered HTTP {status}.", status=response.status_code
+            )
         body = b""
         # As it came: a packed answer could be of any size once unpacked.
         async for chunk in response.aiter_raw():

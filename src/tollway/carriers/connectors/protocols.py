@@ -62,13 +62,18 @@ class Protocols:
         found = [each for each in self._installed if each.name == name]
         if not found:
             raise CarrierError(
-                f"The carrier protocol {name} is not installed here: install the package that "
-                f"brings it, or connect the carrier with {' or '.join(self.names)}."
+                "The carrier protocol {protocol} is not installed here: install the package that "
+                "brings it, or connect the carrier with {known}.",
+                protocol=name,
+                known=" or ".join(self.names),
             )
         if len(found) > 1:
             packages = " and ".join(map(_package, found))
             raise CarrierError(
-                f"The packages {packages} both bring the carrier protocol {name}: uninstall one."
+                "The packages {packages} both bring the carrier protocol {protocol}: uninstall "
+                "one.",
+                packages=packages,
+                protocol=name,
             )
         return found[0]
 
@@ -78,8 +83,12 @@ def _load(entry_point: EntryPoint) -> MakeConnector:
         made: MakeConnector = entry_point.load()
     except Exception as error:
         raise CarrierError(
-            f"The carrier protocol {entry_point.name} of the package {_package(entry_point)} "
-            f"cannot be loaded ({type(error).__name__}: {error}): correct it or uninstall it."
+            "The carrier protocol {protocol} of the package {package} cannot be loaded "
+            "({kind}: {why}): correct it or uninstall it.",
+            protocol=entry_point.name,
+            package=_package(entry_point),
+            kind=type(error).__name__,
+            why=str(error),
         ) from error
     return made
 

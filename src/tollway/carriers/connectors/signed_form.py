@@ -223,6 +223,6 @@ def _issued(answer: Answer) -> Issued:
 def _gateway_error(code: str) -> ConnectorError:
     if code in NOT_PASSED_ON:
         return NotSentError(
-            f"The carrier's gateway refused the message with {code}: check the link."
+            "The carrier's gateway refused the message with {code}: check the link.", code=code
         )
     return OutcomeUnknownError("The carrier's gateway has no answer of the carrier.")

@@ -67,7 +67,9 @@ def _chinese_face(path: Path) -> int:
             family, _ = ImageFont.truetype(path, 12, index=index).getname()
         except OSError:
             if index == 0:
-                raise CarrierError(f"{path} is not a font that can be read.") from None
+                raise CarrierError(
+                    "{path} is not a font that can be read.", path=str(path)
+                ) from None
             break
         if family is not None and family.endswith(" SC"):
             return index

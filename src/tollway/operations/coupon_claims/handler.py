@@ -5,6 +5,7 @@ No answer is cached: a page is read from its rows each time, at the same cost fo
 account may ask for any sid.
 """
 
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -15,6 +16,7 @@ from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
 from tollway.operations.coupon_claims.queries import ClaimPages, ReadyClaim, Window
 from tollway.operations.coupon_claims.records import BEFORE_TIME
+from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 
 # The minutes of a week and some more: a window has at most seven days.
@@ -28,12 +30,16 @@ class CouponClaimsHandler:
     """Answers the coupon-claim query from one database."""
 
     def __init__(self, database: Database, zone: ZoneInfo) -> None:
+        self._database = database
         self._pages = ClaimPages(database)
         self._zone = zone
         self._until_second = lru_cache(_MINUTES_MAX)(self._make_until_second)
         self._offset_of_days = lru_cache(256)(self._find_offset)
 
-    async def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
+    def __call__(self, request: CouponClaimsRequest, call: CallInfo) -> Awaitable[bytes] | bytes:
+        return read_at_once(self._database, self._answer(request, call))
+
+    async def _answer(self, request: CouponClaimsRequest, call: CallInfo) -> bytes:
         start_s = seconds_of(request.startTime, self._zone)
         end_s = seconds_of(request.endTime, self._zone)
         window = Window(request.sid, request.type, start_s, end_s)

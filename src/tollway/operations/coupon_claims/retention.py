@@ -13,19 +13,19 @@ from tollway.store.database import Database, Transaction
 from tollway.store.months import DAY_S, Month
 from tollway.store.query import Query
 
-_OLD_CLAIMS = Query(
-    select(
-        coupon_claim_hour.c.sid,
-        coupon_claim_hour.c.claim_type,
-        func.sum(coupon_claim_hour.c.claims),
-    )
+# The old hours are read first, along their index. Otherwise a planner may read the counts of all
+# hours, because these are in the order of the lists.
+_old_hours = (
+    select(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type, coupon_claim_hour.c.claims)
     .where(
         coupon_claim_hour.c.hour < bindparam("before_hour", type_=BigInteger),
         coupon_claim_hour.c.claims > 0,
     )
-    .group_by(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type)
-    .order_by(coupon_claim_hour.c.sid, coupon_claim_hour.c.claim_type)
+    .cte("old_hour")
+    .prefix_with("MATERIALIZED")
 )
+_list = (_old_hours.c.sid, _old_hours.c.claim_type)
+_OLD_CLAIMS = Query(select(*_list, func.sum(_old_hours.c.claims)).group_by(*_list).order_by(*_list))
 
 
 def _day_start_s(before_ms: int) -> int:

@@ -1,6 +1,6 @@
 """The work of the paged order query: reads one page of orders that are ready, and joins them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,6 +12,7 @@ from tollway.operations.orders.operation import OrderPage, OrdersRequest
 from tollway.operations.orders.positions import Filter
 from tollway.operations.orders.queries import OrderPages, search_page
 from tollway.operations.orders.schema import DAY_MS
+from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 
 # The first day of the year 10000: later than any order, and the end of a day.
@@ -27,26 +28,24 @@ class OrdersHandler:
         self._pages = OrderPages(database)
         self._zone = zone
 
-    async def __call__(self, request: OrdersRequest, call: CallInfo) -> bytes:
-        wanted = self._filter(request)
-        offset, size = request.page * request.pageSize, request.pageSize
+    def __call__(self, request: OrdersRequest, call: CallInfo) -> Awaitable[bytes] | bytes:
         if request.remark is not None:
-            total, orders = await search_page(
-                self._database, call.account_id, wanted, request.remark, offset, size
-            )
-        else:
-            total, orders = await self._pages.read(wanted, offset, size, b"%d}," % call.price)
-        return encode_data(
-            OrderPage(
-                content=joined_orders(orders, call.price),
-                page=request.page,
-                pageSize=size,
-                page_size=size,
-                totalElements=total,
-                total_elements=total,
-                withholding_money=call.price,
-            )
+            return self._search(request, request.remark, call)
+        return read_at_once(self._database, self._read(request, call))
+
+    async def _read(self, request: OrdersRequest, call: CallInfo) -> bytes:
+        offset, size = request.page * request.pageSize, request.pageSize
+        wanted, between = self._filter(request), b"%d}," % call.price
+        total, orders = await self._pages.read(wanted, offset, size, between)
+        return _page(request, call, total, orders)
+
+    async def _search(self, request: OrdersRequest, remark: str, call: CallInfo) -> bytes:
+        offset, size = request.page * request.pageSize, request.pageSize
+        wanted = self._filter(request)
+        total, orders = await search_page(
+            self._database, call.account_id, wanted, remark, offset, size
         )
+        return _page(request, call, total, orders)
 
     def _filter(self, request: OrdersRequest) -> Filter:
         start, end = request.start_time, request.end_time
@@ -67,3 +66,17 @@ def joined_orders(ready: Sequence[bytes], price: int) -> Any:
     """The list of a page: each order ends with the price of the call."""
     end = b"%d}" % price
     return encoded_list([order + end for order in ready])
+
+
+def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[bytes]) -> bytes:
+    return encode_data(
+        OrderPage(
+            content=joined_orders(orders, call.price),
+            page=request.page,
+            pageSize=request.pageSize,
+            page_size=request.pageSize,
+            totalElements=total,
+            total_elements=total,
+            withholding_money=call.price,
+        )
+    )

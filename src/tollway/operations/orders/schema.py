@@ -111,6 +111,9 @@ shop_order = Table(
     sqlite_with_rowid=False,
 )
 
+# The rows of all orders by day.
+ALL_BY_DAY = "hours = 24 AND facet = ''"
+
 # How many orders of a facet (all, one tag, one tag name, both) a day or an hour has; changed in the
 # same transaction as the orders. `hours` is 24 or 1; `bucket` counts such spans since 1970, UTC.
 order_count = Table(
@@ -127,8 +130,8 @@ order_count = Table(
         "order_count_day",
         "bucket",
         "owner_id",
-        sqlite_where=text("hours = 24 AND facet = ''"),
-        postgresql_where=text("hours = 24 AND facet = ''"),
+        sqlite_where=text(ALL_BY_DAY),
+        postgresql_where=text(ALL_BY_DAY),
     ),
     sqlite_with_rowid=False,
 )

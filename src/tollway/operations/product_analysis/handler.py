@@ -20,6 +20,7 @@ from tollway.operations.product_analysis.operation import (
 )
 from tollway.operations.product_analysis.queries import KnownFigures
 from tollway.operations.product_analysis.series import series_of
+from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 from tollway.store.versions import Versions
 
@@ -45,7 +46,9 @@ class ProductAnalysisHandler:
         if (kept.version, kept.today) != (self._versions.figures, today):
             kept = self._kept = _Answers(self._versions.figures, today)
         answer = kept.get(request)
-        return self._make(request, today, kept) if answer is None else answer
+        if answer is not None:
+            return answer
+        return read_at_once(self._database, self._make(request, today, kept))
 
     async def _make(self, request: ProductAnalysisRequest, today: date, kept: "_Answers") -> bytes:
         answer = encode_data(await self._analyse(request, today, kept.figures))

@@ -12,10 +12,11 @@ from tollway.operations.remaking import ReadyRecords
 from tollway.operations.subject import Services, Subject
 from tollway.store.database import Row
 from tollway.store.sealing import Sealer
+from tollway.store.versions import material_changed
 
 
 def _handler(services: Services) -> PromotionMaterialHandler:
-    return PromotionMaterialHandler(services.reading)
+    return PromotionMaterialHandler(services.reading, services.versions)
 
 
 def _loader(_: Sealer | None) -> MaterialLoader:
@@ -35,6 +36,6 @@ SUBJECT = Subject(
         "earlier.",
         make_loader=_loader,
     ),
-    ready=ReadyRecords(promotion_material, _ready),
+    ready=ReadyRecords(promotion_material, _ready, changed=material_changed),
     demo=DemoPart(fill),
 )

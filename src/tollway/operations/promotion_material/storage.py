@@ -15,6 +15,7 @@ from tollway.operations.promotion_material.records import (
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Row, Transaction
 from tollway.store.query import Query, insert
+from tollway.store.versions import material_changed
 
 _insert = insert(promotion_material).values(
     {column.name: bindparam(column.name) for column in promotion_material.c}
@@ -40,7 +41,10 @@ class MaterialLoader:
         return checked_material(values)
 
     async def store(self, transaction: Transaction, records: Sequence[MaterialRecord]) -> int:
-        return await transaction.execute_many(_UPSERT, map(_row, records))
+        changed = await transaction.execute_many(_UPSERT, map(_row, records))
+        if changed:
+            await material_changed(transaction)
+        return changed
 
 
 def _row(record: MaterialRecord) -> dict[str, object]:

@@ -7,7 +7,7 @@ all of them; what is unlike the others is left to be done alone. A remote carrie
 two commits (`remote_issue.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -125,18 +125,21 @@ class WaybillHandler:
         self._remote: set[str] = set()
         self._read: _CarriersRead | None = None
 
-    async def __call__(self, request: WaybillRequest, call: CallInfo) -> Act:
-        if request.shopCode is not None:
-            await self._check_shop_code(request)
+    def __call__(self, request: WaybillRequest, call: CallInfo) -> Awaitable[Act] | Act:
+        act = self._act(request, call)
+        return act if request.shopCode is None else self._checked(act, request)
+
+    async def _checked(self, act: Act, request: WaybillRequest) -> Act:
+        if request.shopCode != await self._shop_codes.code_of(request.owner_id):
+            raise Refusal(Reason.SHOP_CODE_WRONG)
+        return act
+
+    def _act(self, request: WaybillRequest, call: CallInfo) -> Act:
         alone = partial(self._issue, request, call)
         # A further parcel needs its parent first.
         if request.parentWaybillCode is not None or request.wp_code in self._remote:
             return alone
         return JointAct(alone, self._issue_together, _Asked(request, call))
-
-    async def _check_shop_code(self, request: WaybillRequest) -> None:
-        if request.shopCode != await self._shop_codes.code_of(request.owner_id):
-            raise Refusal(Reason.SHOP_CODE_WRONG)
 
     async def _issue(
         self, request: WaybillRequest, call: CallInfo, transaction: Transaction, charge: Charge

@@ -34,7 +34,7 @@ consent = Table(
     Column("revoked_at_s", BigInteger),
     CheckConstraint("granted_by IN ('owner', 'operator')", name="consent_granted_by"),
     Index("consent_id", "id", unique=True),
-    Index("consent_account", "account_id"),
+    Index("consent_account", "account_id", "granted_at_s", "id"),
     Index("consent_granted", "granted_at_s", "id"),
     sqlite_with_rowid=False,
 )

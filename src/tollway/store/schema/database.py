@@ -61,4 +61,5 @@ version = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("directory", BigInteger, nullable=False),
     Column("figures", BigInteger, nullable=False),
+    Column("material", BigInteger, nullable=False),
 )

@@ -56,6 +56,7 @@ webhook_delivery = Table(
 IS_WAITING = "state = 'waiting'"
 Index(
     "webhook_delivery_due",
+    webhook_delivery.c.endpoint_id,
     webhook_delivery.c.next_at_ms,
     sqlite_where=text(IS_WAITING),
     postgresql_where=text(IS_WAITING),

@@ -58,6 +58,7 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     is_shared = False
+    reads_at_once = True
 
     def __init__(
         self,

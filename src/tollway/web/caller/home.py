@@ -68,8 +68,8 @@ async def show_home(context: Context) -> Response:
 def _first_call(context: Context, *, has_token: bool) -> Notice:
     say = context.say
     if has_token:
-        text = say("Your first call: take a token, and try an operation in the sandbox.")
-        return Notice(text, link=Link(say("API reference"), "/docs"))
+        text = say("Your first call: try an operation in the sandbox, for nothing.")
+        return Notice(text, link=Link(say("Try an operation"), f"{PATH}/try"))
     text = say("Begin with a token: it is what your program sends with each call.")
     return Notice(text, link=Link(say("Issue a token"), f"{PATH}/tokens"))
 
@@ -131,7 +131,7 @@ async def alert_act(context: Context) -> Response:
     if unit not in dict(_units(context)) or not 0 <= below <= AMOUNT_MAX:
         raise PageError(400, "This line cannot be set", "Choose a balance, and an amount from 0.")
     own = account_id(context.person)
-    await set_alert(context.database, own, unit, below, context.runtime)
+    await set_alert(context.database, own, unit, below, context.day_at_s, context.runtime)
     return context.go(PATH)
 
 
@@ -163,7 +163,7 @@ async def _operations(context: Context) -> Table:
         is_open = price is not None
         rows.append(
             [
-                Cell(say(operation.title), href=f"/docs/{operation.name}"),
+                Cell(say(operation.title), href=address(f"{PATH}/try", operation=operation.name)),
                 Cell(
                     say("may call") if is_open else say("not enabled"),
                     tone="good" if is_open else "bad",

@@ -1,7 +1,7 @@
 """All pages of the area of an account's members, on one screen."""
 
 from tollway.web.area import PageSpec
-from tollway.web.caller import analysis, home, records, tokens
+from tollway.web.caller import analysis, home, records, shops, tokens, trying
 from tollway.web.pages import Frame, RailLink
 from tollway.web.wording import sentence
 
@@ -11,13 +11,14 @@ FRAME = Frame(
     (
         RailLink(home.PATH, "Overview", "overview"),
         RailLink(analysis.ANALYSIS, "Product analysis", "analysis"),
+        RailLink(trying.TRY, "Try an operation", "try"),
         RailLink(records.REQUESTS, "Requests", "requests"),
         RailLink(records.LEDGER, "Ledger", "ledger"),
         RailLink(tokens.TOKENS, "Tokens", "tokens"),
-        RailLink(records.SHOPS, "Shops", "shops"),
+        RailLink(shops.SHOPS, "Shops", "shops"),
         RailLink(tokens.MEMBERS, "Members", "members"),
         RailLink("/account/second-factor", "Second factor", "factor"),
-        RailLink("/docs", "API reference", "try"),
+        RailLink("/docs", "API reference", "trail"),
     ),
     search="/account/search",
     search_hint=sentence("Find a request by its id"),
@@ -30,12 +31,15 @@ PAGES = (
     PageSpec("/account/search", records.search),
     PageSpec(analysis.ANALYSIS, analysis.show_analysis),
     PageSpec(f"{analysis.ANALYSIS}/pay", act=analysis.pay_act),
+    PageSpec(trying.TRY, trying.show_try),
+    PageSpec(f"{trying.TRY}/send", act=trying.send_act),
     PageSpec(records.REQUESTS, records.show_requests),
     PageSpec(f"{records.REQUESTS}.csv", records.requests_csv),
     PageSpec(records.ONE, records.show_request),
     PageSpec(records.LEDGER, records.show_ledger),
     PageSpec(f"{records.LEDGER}.csv", records.ledger_csv),
-    PageSpec(records.SHOPS, records.show_shops),
+    PageSpec(shops.SHOPS, shops.show_shops),
+    PageSpec(f"{shops.SHOPS}/ask", act=shops.ask_act),
     PageSpec(tokens.TOKENS, tokens.show_tokens),
     PageSpec(f"{tokens.TOKENS}/issue", act=tokens.issue_act),
     PageSpec(f"{tokens.TOKENS}/rotate", tokens.show_rotation, tokens.rotate_act),

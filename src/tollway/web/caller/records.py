@@ -1,18 +1,16 @@
-"""What an account's calls left: the log, receipts, the ledger, and the shops that authorized it."""
+"""What an account's calls left: the log, receipts, and the ledger."""
 
 from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from tollway.consent.grants import grants_of_account
 from tollway.ledger.entries import list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.request_log import log_page
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.account_parts import entries_table
 from tollway.web.area import PAGE_ROWS, Context, address
-from tollway.web.blocks import Cell, Column, Empty, Link, Table
-from tollway.web.call_log import call_log, wanted_calls
+from tollway.web.blocks import Link
+from tollway.web.call_log import call_log, chosen_filters, wanted_calls, wanted_page
 from tollway.web.caller.home import PATH, account_id
 from tollway.web.csv_files import (
     CSV_ROWS_MAX,
@@ -28,7 +26,6 @@ from tollway.web.wording import exact_time
 REQUESTS = f"{PATH}/requests"
 ONE = f"{PATH}/request"
 LEDGER = f"{PATH}/ledger"
-SHOPS = f"{PATH}/shops"
 
 
 async def _units(context: Context) -> list[str]:
@@ -37,10 +34,7 @@ async def _units(context: Context) -> list[str]:
 
 async def show_requests(context: Context) -> Response:
     own = account_id(context.person)
-    chosen = {
-        name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
-    }
-    links = [Link("CSV", address(f"{REQUESTS}.csv", **chosen))]
+    links = [Link("CSV", address(f"{REQUESTS}.csv", **chosen_filters(context)))]
     table = await call_log(context, REQUESTS, own, await _units(context), kept={}, links=links)
     return context.page(context.say("Requests"), [table])
 
@@ -50,7 +44,7 @@ async def requests_csv(context: Context) -> Response:
     rows: list[Sequence[object]] = []
     before = context.query("before")
     while len(rows) < CSV_ROWS_MAX:
-        page = await log_page(context.database, wanted, units, CSV_STEP, before)
+        page = await wanted_page(context, wanted, units, CSV_STEP, before)
         rows += [
             (
                 each.request_id,
@@ -116,39 +110,3 @@ async def show_ledger(context: Context) -> Response:
 
 async def ledger_csv(context: Context) -> Response:
     return await ledger_file(context, account_id(context.person))
-
-
-async def show_shops(context: Context) -> Response:
-    say, own = context.say, account_id(context.person)
-    rows = []
-    for each in await grants_of_account(context.database, own):
-        grant = each.grant
-        is_valid = grant.holds(context.now_s)
-        rows.append(
-            [
-                Cell(f"{grant.owner_kind} {grant.owner_id}", "mono"),
-                Cell(grant.scope),
-                Cell(
-                    say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"
-                ),
-                context.time(grant.granted_at_s),
-                context.time(grant.expires_at_s),
-            ]
-        )
-    table = Table(
-        [
-            Column(say("Shop or user")),
-            Column(say("What")),
-            Column(say("State")),
-            Column(say("Granted")),
-            Column(say("Expires")),
-        ],
-        rows,
-        Empty(
-            say(
-                "No shop has authorized this account. A call for its data answers 302 with a link "
-                "to send to its owner."
-            )
-        ),
-    )
-    return context.page(say("Shops"), [table])

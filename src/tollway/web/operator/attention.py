@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from sqlalchemy import exists, func, select
 
-from tollway.carriers.pools import numbers_a_day, numbers_left
+from tollway.carriers.pool_levels import numbers_a_day, numbers_left
 from tollway.ledger.holds import count_open_holds
 from tollway.store.last_runs import AUDIT, BACKUP, PUSH_PREFIX, last_runs
 from tollway.store.nodes import all_nodes

@@ -1,6 +1,7 @@
 """One carrier: its name and area, how its numbers are given, and its routing table."""
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.responses import Response
 
@@ -28,6 +29,7 @@ from tollway.carriers.connectors.connector import ConnectorError
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.protocols import PROTOCOLS
 from tollway.carriers.routes import Route, RouteError, list_routes, put_routes, read_route
+from tollway.contract.language import Sentence
 from tollway.intake.files import read_records
 from tollway.web.area import PAGE_ROWS, Context
 from tollway.web.blocks import Block, Cell, Facts, Field, Form, Link, Notice, Table
@@ -227,7 +229,7 @@ async def subscriptions_act(context: Context) -> Response:
         async with context.web.aside(), open_client() as client:
             found = await CainiaoConnector(client, carrier, opened).subscriptions()
     except ConnectorError as error:
-        problem = say("The carrier did not say: {problem}", problem=error)
+        problem = say("The carrier did not say: {problem}", problem=context.said(error.sentence))
         return await _carrier_page(context, carrier, Notice(problem, "bad"))
     table = plain_table(
         context,
@@ -300,7 +302,7 @@ async def routes_act(context: Context) -> Response:
     try:
         carrier = await _wanted(context)
         async with context.web.aside():
-            found, problems = await asyncio.to_thread(_read_routes, upload)
+            found, problems = await asyncio.to_thread(_read_routes, upload, context.said)
         if not found:
             raise PageError(400, "No row of the file can be used", "The table stays as it was.")
         replace = context.form.get("replace") == "yes"
@@ -318,7 +320,7 @@ async def routes_act(context: Context) -> Response:
     return await _carrier_page(context, carrier, Notice(text, "soon" if problems else "good"))
 
 
-def _read_routes(upload: Upload) -> tuple[list[Route], list[str]]:
+def _read_routes(upload: Upload, said: Callable[[Sentence], str]) -> tuple[list[Route], list[str]]:
     if upload.path is None or not upload.name:
         return [], []
     found, problems = [], []
@@ -328,5 +330,5 @@ def _read_routes(upload: Upload) -> tuple[list[Route], list[str]]:
                 raise RouteError(record.problem.removesuffix("."))
             found.append(read_route(record.values))
         except RouteError as error:
-            problems.append(f"{record.line}: {error}")
+            problems.append(f"{record.line}: {said(error.sentence)}")
     return found, problems

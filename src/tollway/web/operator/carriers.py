@@ -12,7 +12,8 @@ from tollway.carriers.labels.fonts import find_fonts
 from tollway.carriers.labels.formats import WRITERS
 from tollway.carriers.labels.layout import style_of
 from tollway.carriers.labels.print_data import label_of
-from tollway.carriers.pools import Pool, add_numbers, list_pools, numbers_a_day
+from tollway.carriers.pool_levels import numbers_a_day
+from tollway.carriers.pools import Pool, add_numbers, list_pools
 from tollway.carriers.waybills import (
     StoredWaybill,
     Waybill,
@@ -203,7 +204,7 @@ async def numbers_act(context: Context) -> Response:
         context.form.get("carrier", ""),
         context.form.get("shop", "").strip(),
         lines,
-        lambda each: rejected.append(f"{each.number}: {each.reason}"),
+        lambda each: rejected.append(f"{each.number}: {context.said(each.reason)}"),
         runtime=context.runtime,
     )
     text = say(

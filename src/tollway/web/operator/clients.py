@@ -49,7 +49,7 @@ async def _clients_page(context: Context, account: Account, *first: Block) -> Re
 
 def _row(context: Context, account: Account, client: Client) -> list[Cell]:
     say, is_active = context.say, client.revoked_at_s is None
-    revoke = address(f"{CLIENTS}/revoke", account=account.id, client=client.id)
+    revoke = context.question(f"{CLIENTS}/revoke", account=account.id, client=client.id)
     return [
         Cell(client.label or "–"),
         Cell(client.id, "mono"),

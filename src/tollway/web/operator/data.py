@@ -66,7 +66,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
         blocks.append(Notice(text, "soon"))
     else:
         if job is not None and job.problem:
-            blocks.append(Notice(say(job.problem), "bad"))
+            blocks.append(Notice(context.said(job.problem), "bad"))
         blocks.append(_upload_form(context))
     imports = [
         [
@@ -83,7 +83,7 @@ async def _data_page(context: Context, *first: Block) -> Response:
     sources = []
     for each in await list_sources(context.database):
         run = runs.get(PUSH_PREFIX + each.name)
-        rotate = address(f"{PATH}/rotate", source=each.name)
+        rotate = context.question(f"{PATH}/rotate", source=each.name)
         sources.append(
             [
                 Cell(each.name, href=address(SOURCE, source=each.name)),

@@ -57,7 +57,9 @@ async def _operators_page(context: Context, *first: Block) -> Response:
 def _row(context: Context, person: Person) -> list[Cell]:
     say = context.say
     is_other = person.id != context.person.id
-    link, remove = (address(f"{PATH}/{each}", person=person.id) for each in ("link", "remove"))
+    link, remove = (
+        context.question(f"{PATH}/{each}", person=person.id) for each in ("link", "remove")
+    )
     return [
         Cell(person.name),
         Cell(person.login, "mono"),

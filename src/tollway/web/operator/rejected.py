@@ -33,7 +33,7 @@ async def rejects_table(context: Context) -> Table:
     last = found[PAGE_ROWS - 1] if len(found) > PAGE_ROWS else None
     titles = sentences("Received", "Source", "Kind", "Reason", "Record")
     links = [Link(say("Reject file"), f"{PATH}/rejected.jsonl")]
-    links.append(Link(say("Try all again"), f"{PATH}/replay"))
+    links.append(Link(say("Try all again"), context.question(f"{PATH}/replay")))
     return Table(
         [Column(say(each)) for each in titles],
         rows,

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from tollway.identity.second_factor import find_factor, list_factors, reset_factor
-from tollway.web.area import Context, address
+from tollway.web.area import Context
 from tollway.web.blocks import Block, Cell, Column, Empty, Notice, Table
 from tollway.web.pages import PageError
 from tollway.web.wording import sentences
@@ -17,7 +17,7 @@ async def show_factors(context: Context) -> Response:
     for each in await list_factors(context.database):
         # One's own is turned off with a code, on one's own page.
         is_other = each.subject_id != context.person.id
-        reset = address(f"{PATH}/reset", kind=each.kind, id=each.subject_id)
+        reset = context.question(f"{PATH}/reset", kind=each.kind, id=each.subject_id)
         rows.append(
             [
                 Cell(say(_KINDS[each.kind])),

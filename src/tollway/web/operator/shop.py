@@ -68,15 +68,16 @@ async def _shop_page(context: Context, shop: Owner, *first: Block) -> Response:
         (say("Added"), context.time(shop.added_at_s)),
     ]
     links = [
-        Link(say("Link for a new password"), address(f"{SHOP}/password", **named)),
-        Link(say("Sign out everywhere"), address(f"{SHOP}/sign-out", **named)),
+        Link(say("Link for a new password"), context.question(f"{SHOP}/password", **named)),
+        Link(say("Sign out everywhere"), context.question(f"{SHOP}/sign-out", **named)),
     ]
     is_erasing = False
     if shop.kind == OwnerKind.SHOP:
         erasure = await find_erasure(context.database, shop.id)
         is_erasing = erasure is not None and erasure.finished_at_s is None
         if not is_erasing:
-            links.append(Link(say("Erase receivers"), address(f"{SHOP}/erase", **named)))
+            erase = context.question(f"{SHOP}/erase", **named)
+            links.append(Link(say("Erase receivers"), erase))
         if erasure is not None:
             facts.append((say("Receivers"), Cell(erasure_state(erasure, context.web.zone, say))))
     grants = await grants_of_owner(context.database, shop.kind, shop.id)

@@ -118,7 +118,7 @@ def consents_table(
 def _row(context: Context, each: NamedGrant) -> list[Cell]:
     say, grant, is_valid = context.say, each.grant, each.grant.holds(context.now_s)
     shop = address(SHOP, kind=grant.owner_kind, shop=grant.owner_id)
-    revoke = address(f"{CONSENTS}/revoke", consent=grant.id)
+    revoke = context.question(f"{CONSENTS}/revoke", consent=grant.id)
     return [
         Cell(f"{grant.owner_kind} {grant.owner_id}", "mono", shop),
         Cell(each.account_name, href=address("/operator/account", id=grant.account_id)),

@@ -108,7 +108,7 @@ async def show_audit(context: Context) -> Response:
         note = say("It compares everything that is stored twice, while calls go on.")
         blocks.append(Form(f"{AUDITS}/run", say("Run the audit"), note=note))
     if job is not None and job.problem:
-        blocks.append(Notice(say(job.problem), "bad"))
+        blocks.append(Notice(context.said(job.problem), "bad"))
     if run is None:
         blocks.append(Notice(say("There was no audit yet.")))
     else:

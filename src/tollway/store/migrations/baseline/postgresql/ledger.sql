@@ -12,9 +12,10 @@ CREATE TABLE version (
     id INTEGER NOT NULL,
     directory BIGINT NOT NULL,
     figures BIGINT NOT NULL,
+    material BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
-INSERT INTO version (id, directory, figures) VALUES (1, 0, 0);
+INSERT INTO version (id, directory, figures, material) VALUES (1, 0, 0, 0);
 
 -- Every process that listens is notified when a version changes.
 CREATE FUNCTION tollway_notify_changed() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -111,6 +112,15 @@ CREATE TABLE token_day (
     credits BIGINT NOT NULL,
     calls BIGINT NOT NULL,
     PRIMARY KEY (token_id)
+) WITH (fillfactor = 50);
+
+-- What an account made free of charge in the day that began then.
+CREATE TABLE account_day (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    counted VARCHAR COLLATE "C" NOT NULL,
+    day_at_s BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, counted)
 ) WITH (fillfactor = 50);
 
 -- The programs that obtain tokens themselves (OAuth 2 client credentials).
@@ -301,7 +311,7 @@ CREATE TABLE consent (
     CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
 );
 CREATE UNIQUE INDEX consent_id ON consent (id);
-CREATE INDEX consent_account ON consent (account_id);
+CREATE INDEX consent_account ON consent (account_id, granted_at_s, id);
 CREATE INDEX consent_granted ON consent (granted_at_s, id);
 
 -- Every successful call under a grant. A repetition names the request that it repeats.

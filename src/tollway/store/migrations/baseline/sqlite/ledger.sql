@@ -11,9 +11,10 @@ CREATE TABLE version (
     id INTEGER NOT NULL,
     directory BIGINT NOT NULL,
     figures BIGINT NOT NULL,
+    material BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
-INSERT INTO version (id, directory, figures) VALUES (1, 0, 0);
+INSERT INTO version (id, directory, figures, material) VALUES (1, 0, 0, 0);
 
 -- The processes that serve, and the newest schema that each of them knows.
 CREATE TABLE node (
@@ -100,6 +101,15 @@ CREATE TABLE token_day (
     credits BIGINT NOT NULL,
     calls BIGINT NOT NULL,
     PRIMARY KEY (token_id)
+) WITHOUT ROWID;
+
+-- What an account made free of charge in the day that began then.
+CREATE TABLE account_day (
+    account_id VARCHAR NOT NULL,
+    counted VARCHAR NOT NULL,
+    day_at_s BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, counted)
 ) WITHOUT ROWID;
 
 -- The programs that obtain tokens themselves (OAuth 2 client credentials).
@@ -292,7 +302,7 @@ CREATE TABLE consent (
     CONSTRAINT consent_granted_by CHECK (granted_by IN ('owner', 'operator'))
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX consent_id ON consent (id);
-CREATE INDEX consent_account ON consent (account_id);
+CREATE INDEX consent_account ON consent (account_id, granted_at_s, id);
 CREATE INDEX consent_granted ON consent (granted_at_s, id);
 
 -- Every successful call under a grant. A repetition names the request that it repeats.

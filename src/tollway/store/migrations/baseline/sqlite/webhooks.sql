@@ -34,7 +34,8 @@ CREATE TABLE webhook_delivery (
     )
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX webhook_delivery_event ON webhook_delivery (account_id, endpoint_id, event_id);
-CREATE INDEX webhook_delivery_due ON webhook_delivery (next_at_ms) WHERE state = 'waiting';
+CREATE INDEX webhook_delivery_due ON webhook_delivery (endpoint_id, next_at_ms)
+WHERE state = 'waiting';
 CREATE INDEX webhook_delivery_order ON webhook_delivery (account_id, endpoint_id, subject, number)
 WHERE state = 'waiting';
 CREATE INDEX webhook_delivery_settled ON webhook_delivery (settled_at_ms);

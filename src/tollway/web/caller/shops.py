@@ -1,0 +1,119 @@
+"""The shops and users that authorized an account, and the links that ask others."""
+
+from starlette.responses import Response
+
+from tollway.consent.grants import GrantRequest, NamedGrant, grants_of_account_page
+from tollway.consent.owners import find_owner
+from tollway.contract.operation import ConsentNeed
+from tollway.ledger import LedgerError
+from tollway.operations.catalogue import OPERATIONS
+from tollway.web.area import PAGE_ROWS, Context, address
+from tollway.web.blocks import (
+    Block,
+    Cell,
+    Column,
+    Empty,
+    Field,
+    Filters,
+    Form,
+    Secret,
+    Table,
+)
+from tollway.web.caller.home import PATH, account_id, own_account
+from tollway.web.pages import PageError
+from tollway.web.wording import exact_time, sentences
+
+SHOPS = f"{PATH}/shops"
+# What an owner can be asked for, by the text that a form sends, and the operation it is for.
+_NEEDS: dict[str, tuple[ConsentNeed, str]] = {
+    f"{each.consent.whose.value}:{each.consent.scope}": (each.consent, each.title)
+    for each in OPERATIONS
+    if each.consent is not None
+}
+
+
+async def show_shops(context: Context) -> Response:
+    return await _page(context)
+
+
+async def _page(context: Context, *first: Block) -> Response:
+    say, own, text = context.say, account_id(context.person), context.query("q")
+    after = context.query("after").partition(":")
+    last = (int(after[0]), after[2]) if after[0].isdecimal() and len(after[0]) < 19 else None
+    found = await grants_of_account_page(context.database, own, text, last, PAGE_ROWS + 1)
+    older = ""
+    if len(found) > PAGE_ROWS:
+        grant = found[PAGE_ROWS - 1].grant
+        older = address(SHOPS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
+    none = say("No shop has authorized this account. Ask the first with a link, below.")
+    titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
+    table = Table(
+        [Column(say(each)) for each in titles],
+        [_row(context, each) for each in found[:PAGE_ROWS]],
+        Empty(say("No shop or user matches.") if text else none),
+        filters=Filters(SHOPS, [Field("q", say("Id of a shop or user"), "search", text)]),
+        older=older,
+        newest=address(SHOPS, q=text) if last else "",
+    )
+    blocks: list[Block] = [*first, table]
+    if context.person.may_change:
+        blocks.append(_ask_form(context))
+    return context.page(say("Shops"), blocks)
+
+
+def _row(context: Context, each: NamedGrant) -> list[Cell]:
+    say, grant = context.say, each.grant
+    is_valid = grant.holds(context.now_s)
+    _, title = _NEEDS.get(f"{grant.owner_kind}:{grant.scope}", (None, grant.scope))
+    return [
+        Cell(f"{grant.owner_kind} {grant.owner_id}", "mono"),
+        Cell(say(title), title=grant.scope),
+        Cell(say("allowed") if is_valid else say("ended"), tone="good" if is_valid else "bad"),
+        context.time(grant.granted_at_s),
+        context.time(grant.expires_at_s),
+    ]
+
+
+def _ask_form(context: Context) -> Form:
+    say = context.say
+    choices = [(name, say(title)) for name, (_, title) in _NEEDS.items()]
+    return Form(
+        f"{SHOPS}/ask",
+        say("Make a link"),
+        [
+            Field("need", say("What for"), "select", choices=choices),
+            Field("owner", say("Id of a shop or user"), is_required=True, length_max=64),
+        ],
+        title=say("Ask a shop or user"),
+        note=say(
+            "You get a link for its owner, who sees who asks and for what, and decides. A call "
+            "without consent is answered 302 with the same link."
+        ),
+        is_line=True,
+    )
+
+
+async def ask_act(context: Context) -> Response:
+    say, account = context.say, await own_account(context)
+    if context.form.get("need") not in _NEEDS:
+        raise PageError(400, "There is no such access", "Choose one of the list.")
+    need, _ = _NEEDS[context.form["need"]]
+    if account.closed_at_s is not None:
+        raise PageError(409, "This account is closed", "It can be allowed nothing.")
+    owner_id = context.form.get("owner", "").strip()
+    try:
+        owner = await find_owner(context.database, need.whose.value, owner_id)
+    except LedgerError:
+        raise PageError(
+            404,
+            "No shop or user with this id is known here",
+            "Check the id, or ask the operator to add it.",
+        ) from None
+    wanted = GrantRequest(account.id, owner.kind, owner.id, need.scope)
+    link = context.services.consent_links.make(wanted, context.now_s, is_sandbox=False)
+    note = say(
+        "It holds until {time}. Nothing is allowed before the owner has signed in and approved.",
+        time=exact_time(link.expires_at_s, context.web.zone),
+    )
+    title = say("Send this link to the owner of {name}", name=f"{owner.kind} {owner.id}")
+    return await _page(context, Secret(title, link.url, note))

@@ -1,0 +1,226 @@
+"""Tries an operation from a page: a form made from its descriptor, the same call as code beside it,
+and the answer with its receipt. It uses the sandbox unless live data is chosen; a live call asks
+first, with its price."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from tollway.account.examples import ALL_EXAMPLES
+from tollway.contract.decoding import declared_fields
+from tollway.contract.operation import Operation
+from tollway.ledger.idempotency import OF_PAGES
+from tollway.operations.catalogue import WITH_COMPANIONS
+from tollway.web.area import Context, address
+from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
+from tollway.web.caller.home import PATH, account_id
+from tollway.web.code_samples import samples_of
+from tollway.web.page_calls import PageAnswer
+from tollway.web.pages import PageError
+from tollway.web.reference_parts import page_of, tried_fields
+from tollway.web.wording import amount, sentence
+
+TRY = f"{PATH}/try"
+# Those with an envelope; a file is fetched by a program.
+_OFFERED = {each.name: each for each in WITH_COMPANIONS if not each.is_file}
+_LANGUAGES = 3
+_SHOWN_MAX = 100_000
+_TEXT_MAX, _JSON_MAX = 300, 9000
+# Fields of the form that are no parameters; no parameter begins so.
+_OPERATION, _DATA, _OUTCOME, _KEY = "try_operation", "try_data", "try_outcome", "try_key"
+_MADE_KEY = re.compile("[0-9a-f]{32}")
+_LEAD = sentence(
+    "Send a call from here and see its answer. The sandbox has made-up data and costs nothing; "
+    "before a call on live data is sent, its price is shown."
+)
+
+
+def _operation(context: Context) -> Operation:
+    wanted = context.query("operation") or context.form.get(_OPERATION, "")
+    found = _OFFERED.get(wanted or next(iter(_OFFERED)))
+    if found is None:
+        raise PageError(404, "There is no such operation", "Choose one of the list.")
+    return found
+
+
+async def show_try(context: Context) -> Response:
+    operation = _operation(context)
+    today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+    example = ALL_EXAMPLES.get(operation.name)
+    request = {} if example is None else dict(example.request(today))
+    return _page(context, operation, request)
+
+
+def _page(
+    context: Context, operation: Operation, request: Mapping[str, Any], *first: Block
+) -> Response:
+    say = context.say
+    base = context.services.settings.public_address
+    samples = samples_of(operation, request, base, is_live=_is_live(context))
+    blocks: list[Block] = [_choice(context, operation), *first]
+    if context.person.may_change:
+        form = _form(context, operation, request)
+        blocks.append(Columns([form, Code(say("The same call"), samples[:_LANGUAGES])]))
+    else:
+        blocks.append(Notice(say("Your role sends no calls. This is how a program does."), "soon"))
+        blocks.append(Code(say("The same call"), samples[:_LANGUAGES]))
+    actions = [
+        Link(say("API reference"), page_of(operation)),
+        Link(say("Sandbox"), "/docs/sandbox"),
+    ]
+    return context.page(say("Try an operation"), blocks, lead=say(_LEAD), actions=actions)
+
+
+def _choice(context: Context, operation: Operation) -> Form:
+    say = context.say
+    choices = [(each.name, say(each.title)) for each in _OFFERED.values()]
+    return Form(
+        TRY,
+        say("Show"),
+        [Field("operation", say("Operation"), "select", operation.name, choices)],
+        is_line=True,
+        method="get",
+    )
+
+
+def _form(context: Context, operation: Operation, request: Mapping[str, Any]) -> Form:
+    say = context.say
+    declared = declared_fields(operation.request_type)
+    fields = [
+        Field(
+            tried.name,
+            tried.name,
+            "textarea" if tried.is_json else "text",
+            tried.value,
+            help=f"{say(of.field.meaning)}{' ' + say('As JSON.') if tried.is_json else ''}",
+            is_required=of.required,
+            length_max=_JSON_MAX if tried.is_json else _TEXT_MAX,
+        )
+        for tried, of in zip(tried_fields(operation, dict(request)), declared, strict=True)
+    ]
+    data = [("sandbox", say("sandbox, made up, free")), ("live", say("live, paid"))]
+    fields += [
+        Field(_DATA, say("Data"), "select", "live" if _is_live(context) else "sandbox", data),
+        Field(
+            _OUTCOME,
+            "X-Tollway-Outcome",
+            value=context.form.get(_OUTCOME, ""),
+            help=say("Sandbox only: the answer that you want to see, such as CREDITS_USED_UP."),
+            length_max=64,
+        ),
+    ]
+    return Form(
+        f"{TRY}/send",
+        say("Send"),
+        fields,
+        hidden={_OPERATION: operation.name},
+        title=f"{operation.method} {operation.path}",
+    )
+
+
+def _is_live(context: Context) -> bool:
+    return context.form.get(_DATA) == "live"
+
+
+def _typed(context: Context, operation: Operation) -> dict[str, Any]:
+    """The parameters as a program would send them; one that is empty is not sent."""
+    values: dict[str, Any] = {}
+    for name, field, _, _ in declared_fields(operation.request_type):
+        text, kind = context.form.get(name, "").strip(), field.kind.schema().get("type")
+        if not text:
+            continue
+        values[name] = text
+        if kind == "array":
+            try:
+                values[name] = msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                raise PageError(
+                    400, "This is not JSON", "Check the field {field}.", field=name
+                ) from None
+        elif kind == "integer" and text.isascii() and text.isdecimal() and len(text) <= 18:
+            values[name] = int(text)
+    return values
+
+
+async def send_act(context: Context) -> Response:
+    operation = _operation(context)
+    values = _typed(context, operation)
+    if not _is_live(context):
+        return _answered(context, operation, values, await _send(context, operation, values))
+    key = context.form.get(_KEY, "")
+    if context.form.get("sure") != "yes" or not _MADE_KEY.fullmatch(key):
+        return await _offer(context, operation, values)
+    # A page that is sent twice is charged once.
+    answer = await _send(context, operation, values, key=f"{OF_PAGES}try:{key}")
+    return _answered(context, operation, values, answer)
+
+
+async def _offer(context: Context, operation: Operation, values: Mapping[str, Any]) -> Response:
+    """What it costs, as a dry run says; or why it would be refused."""
+    say = context.say
+    dry = await _send(context, operation, values, is_dry_run=True)
+    if dry.code:
+        return _answered(context, operation, values, dry)
+    unit = operation.balance_unit
+    price = amount(say, unit, dry.data["cost"])
+    key = {_KEY: secrets.token_hex(16), "sure": ""}
+    asked = replace(context, form={**context.form, **key}).ask_once(
+        say(
+            "{operation} costs {price} if it succeeds. The balance is {balance}.",
+            operation=say(operation.title),
+            price=price,
+            balance=amount(say, unit, dry.data["left"]),
+        ),
+        say("Send for {price}", price=price),
+    )
+    assert asked is not None
+    return asked
+
+
+async def _send(
+    context: Context,
+    operation: Operation,
+    values: Mapping[str, Any],
+    *,
+    key: str = "",
+    is_dry_run: bool = False,
+) -> PageAnswer:
+    outcome = context.form.get(_OUTCOME, "").strip()
+    headers = {"x-tollway-outcome": outcome, "x-tollway-dry-run": "1" if is_dry_run else ""}
+    if not outcome.isascii() or not outcome.isprintable():
+        raise PageError(400, "There is no such outcome", "Take the name of a reason.")
+    async with context.web.aside():
+        return await context.services.calls(
+            context.runtime,
+            account_id(context.person),
+            operation,
+            values,
+            kind="live" if _is_live(context) else "test",
+            language=context.visit.view.language,
+            key=key,
+            headers=headers,
+        )
+
+
+def _answered(
+    context: Context, operation: Operation, values: Mapping[str, Any], answer: PageAnswer
+) -> Response:
+    say = context.say
+    receipt = Link(say("Receipt"), address(f"{PATH}/request", id=answer.paid_by))
+    if answer.code:
+        said = Notice(f"{answer.code}: {answer.msg}", "bad", receipt)
+    elif _is_live(context):
+        said = Notice(say("It succeeded."), "good", receipt)
+    else:
+        said = Notice(say("It succeeded in the sandbox: nothing was charged."), "good", receipt)
+    text = msgspec.json.format(msgspec.json.encode(answer.data)).decode()
+    name = "JSON"
+    if len(text) > _SHOWN_MAX:
+        text, name = text[:_SHOWN_MAX], say("JSON, its first {count} characters", count=_SHOWN_MAX)
+    return _page(context, operation, values, said, Code(say("The answer's data"), [(name, text)]))

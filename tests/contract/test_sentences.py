@@ -1,0 +1,119 @@
+"""Every sentence that a person is refused with exists in Chinese, with the same values."""
+
+import ast
+import string
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import tollway
+from tollway.contract.language import Phrase, Sentence, SentenceError, chinese_sentences
+from tollway.contract.operation import OwnerKind
+from tollway.identity.people import MEMBER, OPERATOR
+
+_SOURCE = Path(tollway.__file__).parent
+# Words that stand in a sentence for a kind of person, a field, a place or a unit.
+_WORDS = {*OwnerKind, OPERATOR, MEMBER, "owner"} | {"id", "name", "login", "shop code"}
+_WORDS |= {"provider", "code", "province", "city", "district", "credits"}
+
+
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))
+    }
+
+
+@cache
+def _error_names() -> set[str]:
+    """The errors that carry a sentence."""
+    bases = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for tree in _trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = {"SentenceError"}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return found
+
+
+def _calls() -> Iterator[tuple[str, ast.Call]]:
+    """The calls that make a sentence, and where they are."""
+    for path, tree in _trees().items():
+        for node in ast.walk(tree):
+            name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+            if name in {"Sentence", *_error_names()} and node.args:
+                yield f"{path.relative_to(_SOURCE)}:{node.lineno}", node
+
+
+def _template(call: ast.Call) -> str | None:
+    first = call.args[0]
+    return first.value if isinstance(first, ast.Constant) else None
+
+
+def _value_names(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+def test_every_template_is_in_chinese_and_none_is_left_over() -> None:
+    templates = {template for _, call in _calls() if (template := _template(call))}
+    assert len(templates) > 100
+    assert sorted((templates | _WORDS) ^ chinese_sentences().keys()) == []
+
+
+def test_a_template_is_written_out_and_has_the_values_that_are_given() -> None:
+    wrong = []
+    for where, call in _calls():
+        assert not isinstance(call.args[0], ast.JoinedStr), f"{where}: values are given apart"
+        template, given = _template(call), {each.arg for each in call.keywords}
+        if len(call.args) == 2 and isinstance(call.args[1], ast.Dict):
+            given = {each.value for each in call.args[1].keys if isinstance(each, ast.Constant)}
+        if template is not None and None not in given and _value_names(template) != given:
+            wrong.append(where)
+    assert wrong == []
+
+
+def test_both_languages_have_the_same_values() -> None:
+    different = [
+        template
+        for template, said in chinese_sentences().items()
+        if _value_names(template) != _value_names(said)
+    ]
+    assert different == []
+
+
+def test_an_error_is_said_in_the_language_of_its_reader() -> None:
+    error = SentenceError(
+        "There is no account {account}: `tollway account list` shows them all.", account="a: {b}"
+    )
+    assert str(error) == "There is no account a: {b}: `tollway account list` shows them all."
+    said = error.sentence.said("zh")
+    assert said == "账户 a: {b} 不存在：可用 `tollway account list` 查看全部。"
+
+
+def test_a_value_can_have_a_language_itself() -> None:
+    values = {"what": Sentence("shop code"), "least": 1, "most": 64}
+    sentence = Sentence("A {what} has {least} to {most} printable characters.", values)
+    assert str(sentence) == "A shop code has 1 to 64 printable characters."
+    assert sentence.said("zh") == "店铺关联码为 1 到 64 个可打印字符。"
+    refused = Sentence("The carrier refused: {why}", {"why": Phrase("no", "不行")})
+    assert refused.said("zh").endswith("不行")
+    assert Phrase("{why}!", "{why}！").fill("zh", {"why": Sentence("shop code")}) == "店铺关联码！"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_text_of_another_package_is_said_as_it_is(language: str) -> None:
+    assert SentenceError("Of another package {0}").sentence.said(language).endswith("{0}")
+
+
+def test_a_sentence_can_be_stored() -> None:
+    values = {"why": Sentence("shop code"), "which": Phrase("one", "一"), "count": 3}
+    sentence = Sentence("{why} {which} {count:,}", values)
+    stored = msgspec.json.decode(msgspec.json.encode(sentence), type=Sentence)
+    assert stored == sentence
+    assert stored.said("zh") == "店铺关联码 一 3"

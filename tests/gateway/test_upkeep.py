@@ -1,0 +1,120 @@
+"""Regular work goes on whatever a part of it does: nothing that fails, or has no end, keeps the
+rest from being done, and nothing is lost."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.support.counted_writes import CountedWrites
+from tests.support.ledger import new_caller
+from tests.support.stores import Store
+from tollway.cli.setting_sources import load_settings
+from tollway.gateway.gateway import Gateway
+from tollway.gateway.worker_group import WorkerGroup
+from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import list_tokens
+from tollway.operations.catalogue import ALL_TABLES
+from tollway.operations.orders.retention import RETAINED_ORDERS
+from tollway.operations.subject import Removal
+from tollway.retention import retention
+from tollway.retention.retention import Retention
+from tollway.settings import Settings
+from tollway.store.database import Database, StoreUnavailableError, Transaction
+from tollway.store.key_check import files_of, use_files
+from tollway.telemetry.logs import LogWriter
+
+
+def _in_gateway(
+    store: Store, monkeypatch: pytest.MonkeyPatch, work: Callable[[Gateway], Awaitable[None]]
+) -> None:
+    for name, value in store.settings.items():
+        monkeypatch.setenv(name, value)
+    settings, _ = load_settings()
+    store.do(lambda database: use_files(database, files_of(settings), ALL_TABLES))
+
+    async def run() -> None:
+        gateway = Gateway(settings, WorkerGroup(1, ""), 1, LogWriter(sys.stderr))
+        try:
+            await work(gateway)
+        finally:
+            await gateway.stop()
+
+    asyncio.run(run())
+
+
+def test_when_tokens_were_used_is_stored_by_the_next_run_if_one_fails(
+    own_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = new_caller(own_store), new_caller(own_store)
+
+    async def work(gateway: Gateway) -> None:
+        upkeep = gateway.upkeep
+        upkeep._authenticate.put_back_used({first.token_id: 1000, second.token_id: 1000})
+        with monkeypatch.context() as patch:
+            patch.setattr(upkeep, "_database", CountedWrites(upkeep._database, fails_from=1))
+            await upkeep.tidy()
+        # One of them is used again before the next run.
+        upkeep._authenticate._used_at_s[second.token_id] = 2000
+        await upkeep.tidy()
+
+    _in_gateway(own_store, monkeypatch, work)
+
+    def used_at_s(account_id: str) -> int | None:
+        (token,) = own_store.do(lambda database: list_tokens(database, account_id))
+        return token.last_used_at_s
+
+    assert [used_at_s(each.account_id) for each in (first, second)] == [1000, 2000]
+
+
+class _Removals:
+    """Three that each have more to remove than a run may."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[int]] = []
+        self.fails = False
+
+    async def __call__(self, _: Database, _before_ms: int) -> list[Removal]:
+        self.runs.append([])
+        return [lambda tx, most, n=number: self._remove(n, tx, most) for number in range(3)]
+
+    async def _remove(self, number: int, _: Transaction, most: int) -> int:
+        self.runs[-1].append(number)
+        if self.fails and number == 0:
+            raise StoreUnavailableError("cut off by the test")
+        return 0 if self.fails else most
+
+
+@pytest.fixture
+def removals() -> _Removals:
+    return _Removals()
+
+
+def _apply(store: Store, removals: _Removals, times: int) -> None:
+    async def work(database: Database) -> None:
+        applied = Retention(database, Settings())
+        applied._kept = [(replace(RETAINED_ORDERS, removals=removals), 30)]
+        for _ in range(times):
+            await applied.apply(Runtime().at_ms())
+
+    store.do(work)
+
+
+def test_no_run_of_retention_begins_with_the_same_shop_as_the_last_one(
+    own_store: Store, removals: _Removals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_PIECES_MAX", 1)
+    _apply(own_store, removals, 3)
+    # Pieces are smaller on a slow machine, and one run may have several of the same.
+    assert {run[0] for run in removals.runs} == {0, 1, 2}
+
+
+def test_a_removal_that_fails_keeps_no_other_from_being_done(
+    own_store: Store, removals: _Removals
+) -> None:
+    removals.fails = True
+    with pytest.raises(StoreUnavailableError):
+        _apply(own_store, removals, 1)
+    assert sorted(removals.runs[0]) == [0, 1, 2]

@@ -1,0 +1,87 @@
+"""The shops that authorized an account, page by page, and the links by which it asks others."""
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.browsers import Browser, shown_secret
+from tests.support.consent import Asker, allow, ask, new_asker, new_person
+from tests.support.gateway import Gateway
+from tests.support.ledger import Caller
+from tests.support.stores import Store
+from tests.web.test_caller import entered
+from tollway.identity.people import Role
+from tollway.web.area import PAGE_ROWS
+
+
+@pytest.fixture
+def asker(store: Store) -> Asker:
+    return new_asker(store)
+
+
+def _entered(store: Store, browser: Browser, asker: Asker, role: Role = Role.OWNER) -> Browser:
+    return entered(store, browser, Caller(asker.account_id, asker.token, ""), role)
+
+
+def test_a_link_from_the_page_is_approved_and_the_shop_is_listed(
+    store: Store, browser: Browser, asker: Asker, gateway: Gateway
+) -> None:
+    member, person = _entered(store, browser, asker), new_person(store)
+    member.open("/account/shops")
+    assert "Ask the first with a link" in member.page
+    page = member.send("/account/shops/ask", need="user:promotion", owner=str(person.id)).text
+    address = urlsplit(shown_secret(page))
+    assert ask(gateway, asker, person.id).code == 302
+    owner = Browser(gateway)
+    owner.open(f"{address.path}?{address.query}")
+    owner.sign_in(person.login)
+    assert "approved" in owner.send("/authorize", answer="approve").text
+    owner.client.close()
+    assert ask(gateway, asker, person.id).code == 0
+    assert f"user {person.id}" in member.open("/account/shops").text
+
+
+def test_an_owner_that_is_not_known_is_refused_with_what_was_typed(
+    store: Store, browser: Browser, asker: Asker
+) -> None:
+    member = _entered(store, browser, asker)
+    member.open("/account/shops")
+    refused = member.send("/account/shops/ask", need="user:promotion", owner="no-such-owner")
+    assert refused.status_code == 404 and "is known here" in refused.text
+    assert 'value="no-such-owner"' in refused.text and "authorize?link" not in refused.text
+    assert member.send("/account/shops/ask", need="shop:none", owner="1").status_code == 400
+
+
+def test_a_reader_makes_no_link(store: Store, browser: Browser, asker: Asker) -> None:
+    reader, person = _entered(store, browser, asker, Role.READER), new_person(store)
+    assert "/account/shops/ask" not in reader.open("/account/shops").text
+    sent = reader.send("/account/shops/ask", need="user:promotion", owner=str(person.id))
+    assert sent.status_code == 403
+
+
+def test_shops_are_listed_page_by_page_and_found_by_their_id(
+    store: Store, browser: Browser, asker: Asker
+) -> None:
+    member, first = _entered(store, browser, asker), new_person(store)
+    allow(store, asker, first)
+    account = f"account_id = '{asker.account_id}'"
+    # As many as a page has and one more, granted in the same second.
+    copied = "scope, granted_by, granted_at_s, expires_at_s, revoked_at_s"
+    for number in range(PAGE_ROWS):
+        store.run(
+            "INSERT INTO consent (owner_kind, owner_id, id, account_id, " + copied + ") "
+            f"SELECT owner_kind, '{first.id}-{number:02}', id || '-{number:02}', account_id, "
+            f"{copied} FROM consent WHERE {account} AND owner_id = '{first.id}'"
+        )
+    shown = re.findall(rf"user ({first.id}[-\d]*)<", member.open("/account/shops").text)
+    assert len(shown) == PAGE_ROWS
+    older = re.search(r'href="([^"]+)" rel="next"', member.page)
+    assert older is not None
+    rest = re.findall(
+        rf"user ({first.id}[-\d]*)<", member.open(older[1].replace("&amp;", "&")).text
+    )
+    assert len(rest) == 1 and len({*shown, *rest}) == PAGE_ROWS + 1
+    found = member.open(f"/account/shops?q={first.id}-07").text
+    assert re.findall(rf"user ({first.id}[-\d]*)<", found) == [f"{first.id}-07"]
+    assert member.open("/account/shops?after=x%3Ay").status_code == 200

@@ -1,0 +1,109 @@
+"""A refused form is shown again with what was typed, and every question has a way back."""
+
+import html
+import re
+import time
+
+from tests.support.browsers import Browser
+from tests.support.consent import new_person
+from tests.support.ledger import Caller
+from tests.support.stores import Store
+
+
+def _back(browser: Browser) -> str:
+    """Where the link back of the page leads."""
+    found = re.search(r'href="([^"]*)">Go back</a>', browser.page)
+    assert found is not None, browser.page
+    return html.unescape(found[1])
+
+
+def test_a_refused_form_keeps_what_was_typed(operator: Browser, caller: Caller) -> None:
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    typed = {"account": caller.account_id, "unit": "credits", "note": 'of "May"'}
+    refused = operator.send("/operator/account/top-up", came_from=page, amount="many", **typed)
+    assert refused.status_code == 400
+    assert "This is not a whole number: Check the field Amount." in refused.text
+    # On the account's own page, with the form as it was sent.
+    assert caller.account_id in refused.text and 'value="many"' in refused.text
+    assert 'value="of &#34;May&#34;"' in refused.text
+    assert '<option value="credits" selected>' in refused.text
+    assert refused.text.count('role="alert"') == 1 and refused.text.count(" autofocus") == 1
+    # Sent again from there, it leads back there too.
+    refused = operator.send("/operator/account/top-up", came_from=page, amount="0", **typed)
+    assert refused.status_code == 400 and 'value="0"' in refused.text
+
+
+def test_a_form_that_is_refused_after_its_question_keeps_what_was_typed(
+    operator: Browser, caller: Caller
+) -> None:
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    typed = {"account": caller.account_id, "unit": "credits", "note": "too much"}
+    asked = operator.send("/operator/account/top-up", came_from=page, amount="-7", **typed)
+    assert "Are you sure?" in asked.text and _back(operator) == page
+    refused = operator.send("/operator/account/top-up")
+    assert refused.status_code == 409 and 'value="too much"' in refused.text
+    assert 'value="-7"' in refused.text and "That is not possible" in refused.text
+
+
+def test_a_password_is_never_given_back(operator: Browser) -> None:
+    code, secret = f"C{time.time_ns()}", "a-secret-that-was-typed"
+    operator.open("/operator/carriers")
+    area = {"area": "all", "provinces": ""}
+    operator.send("/operator/carrier/add", code=code, name="One", format="X[0-9]{9}", **area)
+    page = f"/operator/carrier?carrier={code}"
+    operator.open(page)
+    refused = operator.send(
+        "/operator/carrier/connect", came_from=page, url="https://x", provider="p1", secret=secret
+    )
+    assert refused.is_error and 'value="p1"' in refused.text and secret not in refused.text
+
+
+def test_a_wrong_password_keeps_the_login_alone(browser: Browser) -> None:
+    for path in ("/account", "/owner"):
+        browser.open(path)
+        refused = browser.send(f"{path}/sign-in", login="mei-no-one", password="wrong-wrong")
+        assert refused.status_code == 403
+        assert 'value="mei-no-one"' in refused.text and "wrong-wrong" not in refused.text
+
+
+def test_every_question_of_a_link_leads_back_to_its_list(
+    operator: Browser, store: Store, caller: Caller
+) -> None:
+    person = new_person(store)
+    pages = {
+        f"/operator/account?id={caller.account_id}": "/operator/account/token/revoke",
+        f"/operator/shop?kind=user&shop={person.id}": "/operator/shop/sign-out",
+    }
+    for page, question in pages.items():
+        operator.open(page)
+        found = re.search(rf'href="({re.escape(question)}[^"]*)"', operator.page)
+        assert found is not None
+        assert "Are you sure?" in operator.open(html.unescape(found[1])).text
+        assert _back(operator) == page
+        assert operator.open(_back(operator)).status_code == 200
+
+
+def test_a_way_back_never_leaves_these_pages(operator: Browser, caller: Caller) -> None:
+    for elsewhere in ("https://evil.example/", "//evil.example/", "/\\evil.example/"):
+        operator.open(f"/operator/account?id={caller.account_id}")
+        fields = {"account": caller.account_id, "came_from": elsewhere}
+        assert "Are you sure?" in operator.send("/operator/account/close", **fields).text
+        assert _back(operator) == "/operator"
+
+
+def test_a_refused_form_whose_page_is_gone_leads_back(operator: Browser) -> None:
+    page = "/operator/account?id=acc_none"
+    operator.open("/operator/accounts")
+    refused = operator.send("/operator/account/close", account="acc_none", came_from=page)
+    assert refused.status_code == 409 and _back(operator) == page
+
+
+def test_a_refusal_is_in_the_language_of_its_reader(operator: Browser, caller: Caller) -> None:
+    operator.client.cookies.set("tollway_language", "zh")
+    page = f"/operator/account?id={caller.account_id}"
+    operator.open(page)
+    sent = {"account": caller.account_id, "unit": "credits", "amount": "-99999999", "sure": "yes"}
+    refused = operator.send("/operator/account/top-up", came_from=page, note="x", **sent)
+    assert f"账户 {caller.account_id} 不足 99999999 点数。" in html.unescape(refused.text)
