@@ -1,5 +1,6 @@
 """Any page at the cost of the first: counted in work that the machine's mood does not change."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -130,6 +131,31 @@ def test_the_last_page_of_claims_is_as_much_work_as_the_first(full: Store, cut_s
         ]
 
     assert_even(full.do(measure))
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_pages_of_orders_that_are_read_together_are_no_more_work_than_alone(
+    full: Store, case: Case
+) -> None:
+    pages = range(0, case.total // PAGE, max(1, case.total // PAGE // 8))
+
+    async def measure(database: OpenDatabase) -> tuple[int, int]:
+        handler = OrdersHandler(database, SHANGHAI)
+
+        async def ask(page: int) -> None:
+            await handler(OrdersRequest(OWNER, page=page, pageSize=PAGE, **case.filters), CALLER)
+
+        async def ask_at_once() -> None:
+            await asyncio.gather(*map(ask, pages))
+
+        # By then it knows where they begin.
+        await ask_at_once()
+        alone = [await work_of(database, lambda page=page: ask(page)) for page in pages]
+        return sum(alone), await work_of(database, ask_at_once)
+
+    alone, together = full.do(measure)
+    assert together <= alone + BLOCKS_MORE * len(pages)
 
 
 def test_skipping_rows_would_be_noticed(full: Store) -> None:

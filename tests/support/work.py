@@ -13,7 +13,7 @@ import pytest
 from tollway.store.database import Row
 from tollway.store.open import OpenDatabase
 from tollway.store.postgresql.database import PostgresqlDatabase
-from tollway.store.query import Query
+from tollway.store.postgresql.joint_reads import JointReads
 
 
 async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) -> int:
@@ -35,14 +35,15 @@ async def work_of(database: OpenDatabase, ask: Callable[[], Awaitable[object]]) 
 
 async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[object]]) -> int:
     asked: list[tuple[str, tuple[Any, ...]]] = []
-    read = database._read
+    send = database._send_read
 
-    async def watch(query: Query, values: dict[str, object]) -> Sequence[Row]:
-        asked.append((query.postgresql.text, query.postgresql.arguments(values)))
-        return await read(query, values)
+    async def watch(text: str, arguments: tuple[Any, ...]) -> Sequence[Row]:
+        asked.append((text, arguments))
+        return await send(text, arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "_read", watch)
+        patch.setattr(database, "_send_read", watch)
+        patch.setattr(database, "_joint_reads", JointReads(watch))
         await ask()
     blocks = 0
     async with database._session() as session:

@@ -15,12 +15,14 @@ from sqlalchemy.dialects.sqlite.dml import OnConflictClause
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import NullType, TypeEngine
 
 # INSERT with ON CONFLICT, for both dialects: SQLite's loads in a quarter of the time.
 __all__ = [
     "CompiledQuery",
     "EngineQuery",
     "Insert",
+    "JointQuery",
     "Query",
     "Steps",
     "StepsQuery",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _PLAIN_WORD = re.compile("[a-z0-9_]*")
+_PARAMETER = re.compile(r"\$(\d+)")
 
 
 class CompiledQuery:
@@ -91,6 +94,35 @@ class Query:
     @cached_property
     def postgresql(self) -> CompiledQuery:
         return CompiledQuery(self._statement, "postgresql")
+
+
+class JointQuery(Query):
+    """A query that a server answers for many calls by one statement, if they wait at the same time.
+    Its rows have no order."""
+
+    @cached_property
+    def together_postgresql(self) -> str:
+        """The statement for many: each parameter is a list with a value for each call, and each row
+        begins with the position of its call, from 1 on."""
+        compiled = self._statement.compile(dialect=_dialect("postgresql"))
+        assert isinstance(compiled, SQLCompiler)
+        names = compiled.positiontup or ()
+        types = [_server_type(compiled.binds[name].type) for name in names]
+        lists = ", ".join(f"CAST(${number} AS {type_}[])" for number, type_ in enumerate(types, 1))
+        columns = ", ".join(f"p{number}" for number, _ in enumerate(names, 1))
+        one = _PARAMETER.sub(r"asked.p\1", str(compiled))
+        # Behind OFFSET 0 the planner takes each call by itself, and its values are as good as
+        # parameters; without, it might join all rows of a table with those that are asked for.
+        return (
+            f"SELECT asked.position, answer.* FROM unnest({lists}) WITH ORDINALITY "  # noqa: S608
+            f"AS asked({columns}, position) "
+            f"CROSS JOIN LATERAL (SELECT * FROM ({one}) AS one OFFSET 0) AS answer"
+        )
+
+
+def _server_type(type_: TypeEngine[Any]) -> str:
+    """Only the parameters of LIMIT and OFFSET have no type."""
+    return "BIGINT" if isinstance(type_, NullType) else type_.compile(_dialect("postgresql"))
 
 
 class EngineQuery(Query):

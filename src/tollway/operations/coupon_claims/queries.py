@@ -41,7 +41,7 @@ from tollway.store.paging import (
     read_listed,
     taken_apart,
 )
-from tollway.store.query import Query
+from tollway.store.query import JointQuery, Query
 
 _HOUR_S = 3600
 # How many hours are kept, of all lists together, at 16 bytes each; and what a list counts besides.
@@ -161,7 +161,7 @@ class ClaimPages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._joined = Query(select(_CLAIMS[database.dialect], _VERSIONS[database.dialect]))
+        self._joined = JointQuery(select(_CLAIMS[database.dialect], _VERSIONS[database.dialect]))
         self._all_hours = _all_hours(database.dialect)
         self._learn_again_s = 0.0 if database.dialect == "sqlite" else _LEARN_AGAIN_S
         self._known: dict[_List, _Known] = {}

@@ -55,7 +55,7 @@ from tollway.store.paging import (
     split_total,
     taken_apart,
 )
-from tollway.store.query import Query
+from tollway.store.query import JointQuery, Query
 
 KEY = ("newest_first", "order_sn")
 _KEY = [shop_order.c[name] for name in KEY]
@@ -151,7 +151,7 @@ def _parts(with_tag: bool, with_name: bool) -> Mapping[str, Query]:
     return {name: Query(part_of(name, time, *asked)) for name in ("newest", "oldest")}
 
 
-def _guessed(listing: Listing, dialect: str) -> Query:
+def _guessed(listing: Listing, dialect: str) -> JointQuery:
     """The orders of a page in one piece, and beside it the shop's version. A row for each order
     would cost more than the order: in an embedded database the thread that reads lets others run
     each time, and a server sends each."""
@@ -159,8 +159,10 @@ def _guessed(listing: Listing, dialect: str) -> Query:
     between = bindparam("between", type_=LargeBinary)
     if dialect == "sqlite":
         joined = cast(func.group_concat(page.c.ready, between), LargeBinary)
-        return Query(select(joined, VERSION.scalar_subquery()))
-    return Query(select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery()))
+        return JointQuery(select(joined, VERSION.scalar_subquery()))
+    return JointQuery(
+        select(func.string_agg(page.c.ready, between), VERSION_SHARED.scalar_subquery())
+    )
 
 
 _PARTS = {tagged: _parts(*tagged) for tagged in _LISTINGS}

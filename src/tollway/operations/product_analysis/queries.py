@@ -32,7 +32,7 @@ from tollway.operations.product_analysis.series import (
     series_of,
 )
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import JointQuery
 from tollway.store.schema.database import version
 
 
@@ -90,7 +90,7 @@ _wanted_parts = (
     product_day_parts.c.day == bindparam("on_day"),
 )
 _part_columns = [product_day_parts.c[name] for name in ReadyParts._fields]
-_FIGURES = Query(
+_FIGURES = JointQuery(
     union_all(
         _rows(_PRODUCT, texts=[product.c[name] for name in ProductFacts.__struct_fields__]).where(
             product.c.product_id == bindparam("wanted")
@@ -104,7 +104,7 @@ _FIGURES = Query(
     )
 )
 # The parts alone, beside the version that all the rest must be of.
-_PARTS_ALONE = Query(
+_PARTS_ALONE = JointQuery(
     select(version.c.figures, *_part_columns).join_from(
         version, product_day_parts, _wanted_parts[0] & _wanted_parts[1], isouter=True
     )

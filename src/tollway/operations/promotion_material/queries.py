@@ -6,7 +6,7 @@ from sqlalchemy import LargeBinary, bindparam, cast, func, literal_column, selec
 
 from tollway.operations.promotion_material.schema import promotion_material
 from tollway.store.database import Database
-from tollway.store.query import Query
+from tollway.store.query import JointQuery, Query
 
 # Only what is on display. A promotion id has hundreds of materials, not millions: skipping to a
 # page costs little, and which of them are on display changes with every second.
@@ -24,9 +24,9 @@ _page = (
 )
 _between = bindparam("between", b",", type_=LargeBinary)
 # All in one piece: a row for each would cost more than the material.
-_PAGES = {
+_PAGES: dict[str, Query] = {
     "sqlite": Query(select(cast(func.group_concat(_page.c.ready, _between), LargeBinary))),
-    "postgresql": Query(select(func.string_agg(_page.c.ready, _between))),
+    "postgresql": JointQuery(select(func.string_agg(_page.c.ready, _between))),
 }
 
 

@@ -27,6 +27,7 @@ from tollway.store.database import (
 from tollway.store.postgresql.changes import ChangeListener
 from tollway.store.postgresql.errors import RivalError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
+from tollway.store.postgresql.joint_reads import JointReads
 from tollway.store.postgresql.pool import Pool
 from tollway.store.postgresql.revision import revision_of, unfinished_move_of, upgrade
 from tollway.store.postgresql.transaction import (
@@ -35,7 +36,7 @@ from tollway.store.postgresql.transaction import (
     undo,
     waited_for,
 )
-from tollway.store.query import CompiledQuery, Query
+from tollway.store.query import JointQuery, Query
 
 CONNECTIONS_MAX = 10
 # Long reads leave most of the connections to the others.
@@ -92,6 +93,7 @@ class PostgresqlDatabase:
         # Nothing is written to a replica.
         kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)
         self._reads = BoundedSlots(connections - kept, "all connections for reads are in use")
+        self._joint_reads = JointReads(self._send_read)
         self._call_timeout_s = call_timeout_s
         self._long_reads = BoundedSlots(
             max(1, min(_LONG_READS_MAX, connections - kept - 1)), "other long reads take their time"
@@ -117,13 +119,18 @@ class PostgresqlDatabase:
             return await self._read(query, values)
 
     async def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
-        began_s = perf_counter()
+        if isinstance(query, JointQuery):
+            return await self._joint_reads.read(query, values)
         compiled = query.postgresql
+        return await self._send_read(compiled.text, compiled.arguments(values))
+
+    async def _send_read(self, text: str, arguments: tuple[object, ...]) -> list[Row]:
+        began_s = perf_counter()
         await self._reads.take(self._patience_s)
         try:
             async with self._session() as session:
                 with our_errors():
-                    rows = await fetch(session, compiled, compiled.arguments(values))
+                    rows = await fetch(session, text, arguments)
         finally:
             self._reads.leave()
         self._metrics.read(perf_counter() - began_s)
@@ -139,7 +146,8 @@ class PostgresqlDatabase:
 
     async def write_statement(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
-        return await self._to_its_end(partial(self._run, compiled, compiled.arguments(values)))
+        arguments = compiled.arguments(values)
+        return await self._to_its_end(partial(self._run, compiled.text, arguments))
 
     async def _to_its_end(self, commit: Callable[[], Awaitable[T]]) -> T:
         task = asyncio.create_task(self._write(commit))
@@ -199,12 +207,12 @@ class PostgresqlDatabase:
                 raise StoreDoubtError(str(error)) from error
             return result
 
-    async def _run(self, compiled: CompiledQuery, arguments: tuple[object, ...]) -> list[Row]:
+    async def _run(self, text: str, arguments: tuple[object, ...]) -> list[Row]:
         async with self._session() as session:
             try:
                 with our_errors():
                     async with waited_for(session):
-                        return await fetch(session, compiled, arguments)
+                        return await fetch(session, text, arguments)
             except StoreUnavailableError as error:
                 # The server commits by itself, perhaps just before the connection was lost.
                 raise StoreDoubtError(str(error)) from error

@@ -188,7 +188,7 @@ class ReadingDatabase:
         self._replica.abandon()
 
     async def _check(self, connection: Connection) -> None:
-        (row,) = await fetch(connection, _PLACE.postgresql, ())
+        (row,) = await fetch(connection, _PLACE.postgresql.text, ())
         _Position(*row).check_is_replica_of(await _position(self._primary))
         # It may lead to another replica than the connections before it.
         self._forget()

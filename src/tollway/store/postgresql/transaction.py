@@ -12,7 +12,7 @@ from tollway.store.database import Row, RowValues, StoreUnavailableError
 from tollway.store.many_rows import ManyRows, inserts
 from tollway.store.postgresql.errors import our_errors
 from tollway.store.postgresql.hosts import Connection
-from tollway.store.query import CompiledQuery, Query
+from tollway.store.query import Query
 
 # Where the keys of named locks begin; no other advisory lock is in this range.
 _FIRST_KEY = 7 << 32
@@ -37,7 +37,9 @@ class PostgresqlTransaction:
     async def fetch_all(self, query: Query, **values: object) -> Sequence[Row]:
         compiled = query.postgresql
         with self._noting_failure():
-            return await fetch(self._session, compiled, compiled.arguments(values), self._timeout_s)
+            return await fetch(
+                self._session, compiled.text, compiled.arguments(values), self._timeout_s
+            )
 
     async def fetch_one(self, query: Query, **values: object) -> Row | None:
         rows = await self.fetch_all(query, **values)
@@ -167,8 +169,8 @@ async def waited_for(session: Connection) -> AsyncIterator[None]:
 
 async def fetch(
     session: Connection,
-    compiled: CompiledQuery,
+    text: str,
     arguments: tuple[object, ...],
     timeout_s: float | None = None,
 ) -> list[Row]:
-    return [tuple(row) for row in await session.fetch(compiled.text, *arguments, timeout=timeout_s)]
+    return [tuple(row) for row in await session.fetch(text, *arguments, timeout=timeout_s)]

@@ -1,0 +1,126 @@
+"""Reads of many calls by one statement: a round trip costs more than most of what is read in it.
+
+Reads of one query that wait at the same moment are sent together, with a list for each parameter,
+and its rows are dealt out. While a statement is under way, the reads that come wait for its end, a
+few milliseconds at most; then they are sent by themselves. So a read that comes alone is sent at
+once, and a slow statement delays no other read by more than that. Every statement begins after the
+reads in it were asked for, and all rows of a read are of one moment, as if it were alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from tollway.store.database import Row, StoreError
+from tollway.store.query import JointQuery
+
+# Their rows are read one after another: with more, the first of them would wait for the last.
+_TOGETHER_MAX = 32
+# How long a read waits for the end of a statement that is under way.
+_PATIENCE_S = 0.005
+
+# Sends a statement with its arguments, and returns its rows; every wait in it is bounded.
+Send = Callable[[str, tuple[object, ...]], Awaitable[list[Row]]]
+
+
+class _Asked(NamedTuple):
+    arguments: tuple[object, ...]
+    rows: asyncio.Future[list[Row]]
+
+
+class JointReads:
+    """The reads of one database that can be sent together."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._queues: dict[JointQuery, _Queue] = {}
+
+    async def read(self, query: JointQuery, values: Mapping[str, object]) -> list[Row]:
+        queue = self._queues.get(query)
+        if queue is None:
+            queue = self._queues[query] = _Queue(query, self._send)
+        rows = queue.ask(query.postgresql.arguments(values))
+        try:
+            return await rows
+        except asyncio.CancelledError:
+            queue.end_unwanted()
+            raise
+
+
+class _Queue:
+    """The reads of one query."""
+
+    def __init__(self, query: JointQuery, send: Send) -> None:
+        self._query = query
+        self._send = send
+        self._waiting: list[_Asked] = []
+        self._due: asyncio.Handle | None = None
+        self._under_way: dict[asyncio.Task[Any] | None, list[_Asked]] = {}
+
+    def ask(self, arguments: tuple[object, ...]) -> asyncio.Future[list[Row]]:
+        loop = asyncio.get_running_loop()
+        asked = _Asked(arguments, loop.create_future())
+        self._waiting.append(asked)
+        if len(self._waiting) >= _TOGETHER_MAX:
+            self._begin()
+        elif self._due is None:
+            # Without a statement under way, only those that ask in this turn of the loop are
+            # waited for.
+            if self._under_way:
+                self._due = loop.call_later(_PATIENCE_S, self._begin)
+            else:
+                self._due = loop.call_soon(self._begin)
+        return asked.rows
+
+    def end_unwanted(self) -> None:
+        """Cancels the statements for whose rows no call waits any more."""
+        for task, asked in self._under_way.items():
+            if task is not None and all(each.rows.done() for each in asked):
+                task.cancel()
+
+    def _begin(self) -> None:
+        """Sends the reads that wait."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        asked, self._waiting = self._waiting, []
+        self._start(asked)
+
+    def _start(self, asked: list[_Asked]) -> None:
+        wanted = [each for each in asked if not each.rows.done()]
+        if wanted:
+            task = asyncio.get_running_loop().create_task(self._answer(wanted))
+            self._under_way[task] = wanted
+            task.add_done_callback(self._ended)
+
+    async def _answer(self, asked: list[_Asked]) -> None:
+        try:
+            rows_of_each = await self._read(asked)
+        except Exception as error:
+            if len(asked) > 1 and not isinstance(error, StoreError):
+                # It may be the fault of one of them, such as a number that is too large.
+                for each in asked:
+                    self._start([each])
+                return
+            for each in asked:
+                if not each.rows.done():
+                    each.rows.set_exception(error)
+            return
+        # The server reads on while these rows are worked on.
+        self._ended(asyncio.current_task())
+        for each, rows in zip(asked, rows_of_each, strict=True):
+            if not each.rows.done():
+                each.rows.set_result(rows)
+
+    def _ended(self, task: asyncio.Task[Any] | None) -> None:
+        if self._under_way.pop(task, None) is not None and self._waiting:
+            self._begin()
+
+    async def _read(self, asked: list[_Asked]) -> list[list[Row]]:
+        if len(asked) == 1:
+            return [await self._send(self._query.postgresql.text, asked[0].arguments)]
+        lists = tuple(zip(*[each.arguments for each in asked], strict=True))
+        rows_of_each: list[list[Row]] = [[] for _ in asked]
+        for position, *row in await self._send(self._query.together_postgresql, lists):
+            rows_of_each[position - 1].append(tuple(row))
+        return rows_of_each

@@ -1,0 +1,265 @@
+"""Reads that share a statement: each gets what it would get alone, and no older rows."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+
+import asyncpg
+import pytest
+from sqlalchemy import bindparam, select
+
+from tests.store.on_postgresql import DEADLINE_S, add, opened
+from tests.support.postgresql import run_on, waiting
+from tests.support.remote import eventually
+from tests.support.stores import Store
+from tollway.operations.product_analysis.schema import product, product_day_parts
+from tollway.store.database import Row, StoreBusyError, StoreUnavailableError
+from tollway.store.postgresql import joint_reads
+from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.joint_reads import JointReads
+from tollway.store.query import JointQuery
+
+pytestmark = pytest.mark.postgresql
+
+TITLE = JointQuery(select(product.c.title).where(product.c.product_id == bindparam("its")))
+# A number that its column cannot hold is an error of the driver.
+ON_DAY = JointQuery(
+    select(product_day_parts.c.day).where(product_day_parts.c.day == bindparam("its"))
+)
+LOCK = "LOCK TABLE product IN ACCESS EXCLUSIVE MODE"
+END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tollway'"
+Work = Callable[["Server", JointReads], Awaitable[None]]
+
+
+class Server:
+    """Answers each read with the number of its statement, once it is let go."""
+
+    def __init__(self) -> None:
+        self.statements: list[list[object]] = []
+        self.numbers = count(1)
+        self.cancelled = 0
+        self.sent = asyncio.Semaphore(0)
+        self.let_go = asyncio.Semaphore(0)
+        self.error: Exception | None = None
+
+    async def send(self, text: str, arguments: tuple[object, ...]) -> list[Row]:
+        is_joint = text == TITLE.together_postgresql
+        asked = list(arguments[0]) if is_joint else [arguments[0]]
+        self.statements.append(asked)
+        number = next(self.numbers)
+        self.sent.release()
+        try:
+            await self.let_go.acquire()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.error is not None and is_joint:
+            raise self.error
+        rows = [(f"{its} of {number}",) for its in asked]
+        # In any order.
+        return [(n, *row) for n, row in reversed([*enumerate(rows, 1)])] if is_joint else rows
+
+
+def served(work: Work) -> None:
+    async def run() -> None:
+        server = Server()
+        async with asyncio.timeout(DEADLINE_S):
+            await work(server, JointReads(server.send))
+
+    asyncio.run(run())
+
+
+def read(reads: JointReads, its: str) -> asyncio.Task[list[Row]]:
+    return asyncio.create_task(reads.read(TITLE, {"its": its}))
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent because a read has waited long enough."""
+    monkeypatch.setattr(joint_reads, "_PATIENCE_S", 1000.0)
+
+
+@pytest.mark.usefixtures("endless")
+def test_reads_of_a_moment_are_one_statement_and_each_gets_its_rows() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        server.let_go.release()
+        got = await asyncio.gather(*(read(reads, its) for its in "abc"))
+        assert server.statements == [["a", "b", "c"]]
+        assert got == [[("a of 1",)], [("b of 1",)], [("c of 1",)]]
+
+    served(work)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_read_that_comes_alone_is_sent_without_waiting_time_and_again() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        for number in (1, 2, 3):
+            server.let_go.release()
+            assert await reads.read(TITLE, {"its": "a"}) == [(f"a of {number}",)]
+
+    served(work)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_read_is_not_given_the_rows_of_a_statement_that_had_begun() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        first = read(reads, "a")
+        await server.sent.acquire()
+        same, other = read(reads, "a"), read(reads, "b")
+        await asyncio.sleep(0)
+        server.let_go.release()
+        assert await first == [("a of 1",)]
+        await server.sent.acquire()
+        server.let_go.release()
+        assert (await same, await other) == ([("a of 2",)], [("b of 2",)])
+        assert server.statements == [["a"], ["a", "b"]]
+
+    served(work)
+
+
+def test_a_statement_that_hangs_holds_no_other_read_up() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        hanging = [read(reads, "a")]
+        for _ in range(3):
+            await server.sent.acquire()
+            hanging.append(read(reads, "b"))
+        await server.sent.acquire()
+        for _ in hanging:
+            server.let_go.release()
+        await asyncio.gather(*hanging)
+
+    served(work)
+
+
+@pytest.mark.usefixtures("endless")
+def test_no_statement_has_more_than_so_many_reads() -> None:
+    most = joint_reads._TOGETHER_MAX
+
+    async def work(server: Server, reads: JointReads) -> None:
+        asked = [read(reads, str(n)) for n in range(2 * most + 1)]
+        for _ in range(3):
+            server.let_go.release()
+        await asyncio.gather(*asked)
+        assert sorted(map(len, server.statements)) == [1, most, most]
+
+    served(work)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_failure_that_is_not_the_servers_is_tried_alone_and_an_outage_is_not() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        for _ in range(4):
+            server.let_go.release()
+        server.error = ValueError("a number that is too large")
+        assert await asyncio.gather(read(reads, "a"), read(reads, "b")) == [
+            [("a of 2",)],
+            [("b of 3",)],
+        ]
+        server.error = StoreUnavailableError("away")
+        failed = await asyncio.gather(read(reads, "a"), read(reads, "b"), return_exceptions=True)
+        assert failed == [server.error, server.error]
+        assert list(map(len, server.statements)) == [2, 1, 1, 2]
+
+    served(work)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_caller_that_goes_away_leaves_the_others_alone() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        gone, stays = read(reads, "a"), read(reads, "b")
+        await server.sent.acquire()
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        unsent = read(reads, "c")
+        await asyncio.sleep(0)
+        unsent.cancel()
+        server.let_go.release()
+        assert await stays == [("b of 1",)]
+        server.let_go.release()
+        assert await read(reads, "d") == [("d of 2",)]
+        assert server.statements == [["a", "b"], ["d"]]
+
+    served(work)
+
+
+@pytest.mark.usefixtures("endless")
+def test_a_statement_without_callers_is_ended() -> None:
+    async def work(server: Server, reads: JointReads) -> None:
+        both = read(reads, "a"), read(reads, "b")
+        await server.sent.acquire()
+        waits = read(reads, "c")
+        await asyncio.sleep(0)
+        for each in both:
+            each.cancel()
+        # Those that wait for its end are sent at once.
+        await server.sent.acquire()
+        server.let_go.release()
+        assert await waits == [("c of 2",)]
+        assert server.cancelled == 1
+
+    served(work)
+
+
+def on_postgresql(
+    store: Store, work: Callable[[PostgresqlDatabase], Awaitable[None]], timeout_s: float = 30
+) -> None:
+    async def run() -> None:
+        database = opened(store.url, timeout_s)
+        async with asyncio.timeout(DEADLINE_S):
+            await work(database)
+            await database.close()
+
+    asyncio.run(run())
+
+
+def test_a_value_that_no_column_holds_fails_its_own_read_alone(store: Store) -> None:
+    async def work(database: PostgresqlDatabase) -> None:
+        with pytest.raises(asyncpg.DataError):
+            await database.fetch_all(ON_DAY, its=1 << 40)
+        asked = (database.fetch_all(ON_DAY, its=its) for its in (1 << 40, 20260101))
+        bad, good = await asyncio.gather(*asked, return_exceptions=True)
+        assert (type(bad), good) == (asyncpg.DataError, [])
+
+    on_postgresql(store, work)
+
+
+@asynccontextmanager
+async def locked_table(store: Store) -> AsyncIterator[None]:
+    """No other session can read products meanwhile."""
+    connection = await asyncpg.connect(store.url)
+    try:
+        await connection.execute(f"BEGIN; {LOCK}")
+        yield
+    finally:
+        await connection.close()
+
+
+async def three_reads(database: PostgresqlDatabase) -> list[object]:
+    asked = (database.fetch_all(TITLE, its=its) for its in "abc")
+    return list(await asyncio.gather(*asked, return_exceptions=True))
+
+
+def test_when_the_connection_is_lost_every_read_of_a_statement_fails(store: Store) -> None:
+    async def work(database: PostgresqlDatabase) -> None:
+        await database.write(add)
+        assert await three_reads(database) == [[("t",)], [], []]
+        async with locked_table(store):
+            asked = asyncio.create_task(three_reads(database))
+            await asyncio.to_thread(eventually, lambda: waiting(store.url), lambda n: n == 1)
+            await asyncio.to_thread(run_on, store.url, END)
+            failed = await asked
+        assert [type(each) for each in failed] == [StoreUnavailableError] * 3
+        assert await three_reads(database) == [[("t",)], [], []]
+
+    on_postgresql(store, work)
+
+
+def test_every_read_of_a_statement_that_takes_too_long_fails_in_time(store: Store) -> None:
+    async def work(database: PostgresqlDatabase) -> None:
+        async with locked_table(store):
+            failed = await three_reads(database)
+        assert all(isinstance(each, StoreBusyError) for each in failed), failed
+
+    on_postgresql(store, work, timeout_s=0.5)
