@@ -44,7 +44,7 @@ def test_what_is_for_others_is_let_through_and_probes_are_not() -> None:
         assert [path for path in PROBES if re.search(pattern, path)] == []
 
 
-def test_haproxy_is_told_to_read_http_and_to_wait_for_nothing_without_an_end() -> None:
+def test_haproxy_reads_http_and_no_wait_of_it_is_without_an_end() -> None:
     """Where it is not installed: without its mode it ignores the rules, and /metrics is open."""
     (block,) = [each for each in blocks_of(ROOT / "docs/scale.md") if each.language == "haproxy"]
     defaults = block.text.partition("\nfrontend ")[0].splitlines()
