@@ -217,7 +217,7 @@ def _loop(each: Described, *, is_async: bool) -> str:
     if "endTime" in each.loop.fixed or each.operation.name == "coupon_claims":
         text += " The time may be longer than 7 days."
     return (
-        f"\n    def {each.loop.method}(self, *, {', '.join(map(_of_loop, parameters))})"
+        f"\n    def {each.loop.method}(self, *, {', '.join(map(_parameter, parameters))})"
         f" -> {iterator}[{each.loop.record}]:\n"
         f"{_docstring(text, parameters)}"
         f"        return self._each({each.loop.pages}({ask}, {values}))\n"
@@ -240,12 +240,6 @@ def _file_loop(each: Described, *, is_async: bool) -> str:
 
 def _parameter(each: Parameter) -> str:
     return _typed(each, _TYPES[each.kind])
-
-
-def _of_loop(each: Parameter) -> str:
-    """A loop computes with the ends of its window."""
-    is_end = each.name in ("startTime", "endTime")
-    return _typed(each, "Union[int, datetime]" if is_end else _TYPES[each.kind])
 
 
 def _typed(each: Parameter, kind: str) -> str:

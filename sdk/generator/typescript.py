@@ -201,13 +201,8 @@ def _request_type(each: Described, *, is_loop: bool = False) -> str:
     for one in parameters:
         text = f"{one.meaning.rstrip('.')}. Send {one.expected}."
         lines += _comment(textwrap.wrap(text, 92), "  ")
-        kind = "number" if one.name in _COUNTED_HERE and is_loop else _SENT[one.kind]
-        lines.append(f"  {one.name}{'' if one.required else '?'}: {kind};\n")
+        lines.append(f"  {one.name}{'' if one.required else '?'}: {_SENT[one.kind]};\n")
     return "".join([*lines, "}\n"])
-
-
-# The loop over claims computes with these.
-_COUNTED_HERE = {"startTime", "endTime"}
 
 
 def _loop_parameters(each: Described) -> Sequence[Parameter]:

@@ -211,7 +211,7 @@ def test_an_account_has_so_many_valid_tokens(
         lambda: client.account.tokens_make(label="one more"),
         lambda: client.account.tokens_rotate(token_id=caller.token_id),
     ):
-        with pytest.raises(errors.ParameterError, match="200 valid tokens"):
+        with pytest.raises(errors.PermissionMissingError, match="200 valid tokens"):
             change()
     # One that has expired is not valid.
     world.store.run(
@@ -219,6 +219,32 @@ def test_an_account_has_so_many_valid_tokens(
         "AND expires_at_s IS NOT NULL"
     )
     assert client.account.tokens_make(label="one more").text
+
+
+def test_what_costs_nothing_can_be_made_so_often_a_day(
+    client: Client, world: Gateway, caller: Caller
+) -> None:
+    webhook = client.account.webhooks_make(url="https://93.184.216.34/hook").endpoint
+    changes = (
+        lambda: client.account.tokens_make(label="one more"),
+        lambda: client.account.tokens_rotate(token_id=caller.token_id),
+        lambda: client.account.webhooks_make(url="https://93.184.216.34/hook"),
+        lambda: client.account.webhooks_rotate(webhook_id=webhook.id),
+        client.account.webhooks_test,
+        lambda: client.account.alerts_set(unit="credits", below=1),
+    )
+    for change in changes:
+        change()
+    world.store.run(
+        f"UPDATE account_day SET number = 1000 WHERE account_id = '{caller.account_id}'"
+    )
+    for change in changes:
+        with pytest.raises(errors.PermissionMissingError, match="try again tomorrow") as refused:
+            change()
+        assert refused.value.reason == "ACCOUNT_FULL"
+    # What takes things away is never refused.
+    client.account.webhooks_end(webhook_id=webhook.id)
+    client.account.tokens_revoke(token_id=caller.token_id)
 
 
 def test_another_accounts_things_do_not_exist(client: Client, world: Gateway, today: date) -> None:

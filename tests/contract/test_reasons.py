@@ -30,6 +30,7 @@ MAPPED_BY_REASON = {
     "TOKEN_NOT_FROM_HERE": 403,
     "TOKEN_DAY_USED_UP": 402,
     "TOKEN_CANNOT_MAKE": 403,
+    "ACCOUNT_FULL": 403,
 }
 # The codes of the specification's table.
 # What the specification lists for each operation. 401 and 404 apply to all of them, and the coupon

@@ -6,9 +6,10 @@ import json
 import stat
 import time
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -161,6 +162,45 @@ def test_what_fails_is_a_sentence_and_a_status(
     assert sentence in capsys.readouterr().err
 
 
+def test_a_test_token_signs_in_to_the_sandbox(
+    world: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    caller = new_caller(world.store, operations=(BY_NAME["orders"],), kind="test")
+    # One character more: its checksum does not fit.
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{caller.token}0\n"))
+    with pytest.raises(SystemExit):
+        main(["sign-in", world.base_url])
+    assert "CREDENTIAL_INVALID" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{caller.token}\n"))
+    main(["sign-in", world.base_url])
+    assert "with a test token: calls go to the sandbox" in capsys.readouterr().out
+    main(["orders", f"--owner_id={SHOP.id}"])
+    assert json.loads(capsys.readouterr().out)["totalElements"] > 0
+
+
+def test_claims_are_saved_for_times_with_a_zone(
+    signed_in: Caller, tmp_path: Path, today: date, capsys: Any
+) -> None:
+    request = good_request(BY_NAME["coupon_claims"], today)
+    of = [f"--sid={request['sid']}", "--type=4"]
+    start = datetime.fromtimestamp(int(request["startTime"]), ZoneInfo("Asia/Shanghai"))
+    end = datetime.fromtimestamp(int(request["endTime"]), UTC)
+    saved = []
+    for first, last in (
+        (request["startTime"], request["endTime"]),
+        (start.isoformat(), end.isoformat().replace("+00:00", "Z")),
+    ):
+        file = tmp_path / "claims.jsonl"
+        main(["export", "claims", str(file), f"--startTime={first}", f"--endTime={last}", *of])
+        saved.append(file.read_bytes())
+    assert saved[0] == saved[1] != b""
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["export", "claims", "x.jsonl", "--startTime=2026-01-01", "--endTime=2026-01-02", *of])
+    assert "startTime: send seconds, or a time with its zone" in capsys.readouterr().err
+
+
 def test_a_shop_that_has_not_approved_gives_the_link(
     world: Gateway,
     tmp_path: Path,
@@ -189,8 +229,6 @@ def test_a_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path: Path) ->
 @pytest.mark.sqlite
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_list_without_records_replaces_an_older_file(tmp_path: Path, ending: str) -> None:
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
     file = tmp_path / f"orders.{ending}"
     file.write_text("of last month")
     assert export(iter([]), file, OrderEntry) == 0
@@ -202,7 +240,8 @@ def test_a_list_without_records_replaces_an_older_file(tmp_path: Path, ending: s
 
 @pytest.mark.sqlite
 def test_a_flag_after_thousands_of_orders_without_one_is_saved_as_parquet(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet  # noqa: PLC0415 - every run of the tests would pay for loading it
+
     texts = ["x"] * 11
     plain = OrderEntry(*texts, False, 1, 2, "", 1, 9.9, 1, None, None, 0)
     flagged = replace(plain, remark_tag="1")

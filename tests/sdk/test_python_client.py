@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from datetime import date
+from datetime import date, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -210,6 +211,27 @@ def test_a_loop_over_claims_may_be_longer_than_a_request_can_ask_for(
         ]
     assert len(found) == sum(part.total for part in parts) > 0
     assert len({claim.couponCode for claim in found}) == len(found)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns"])
+def test_a_datetime_with_a_zone_is_taken_wherever_a_time_is(
+    world: Gateway, today: date, zone: str
+) -> None:
+    request = good_request(BY_NAME["coupon_claims"], today)
+    times = {"startTime": int(request["startTime"]), "endTime": int(request["endTime"])}
+    at = {name: datetime.fromtimestamp(time_s, ZoneInfo(zone)) for name, time_s in times.items()}
+    of = {"sid": request["sid"], "type": 4}
+    with Client(all_operations_caller(world.store).token, world.base_url) as client:
+        total = client.coupon_claims(**times, **of, page=1, limit=1).total
+        assert client.coupon_claims(**at, **of, page=1, limit=1).total == total > 0
+        assert client.coupon_claims_export(**at, **of).records == total
+        assert len(list(client.iter_coupon_claims(**at, **of))) == total
+        written = {name: each.isoformat() for name, each in at.items()}
+        assert len(list(client.iter_coupon_claims(**written, **of))) == total
+        window = {"start_time": at["startTime"], "end_time": at["endTime"]}
+        in_ms = {"start_time": times["startTime"] * 1000, "end_time": times["endTime"] * 1000}
+        found = client.orders(owner_id=SHOP.id, **window).totalElements
+        assert found == client.orders(owner_id=SHOP.id, **in_ms).totalElements > 0
 
 
 def test_a_loop_over_material_gives_each_once(world: Gateway, today: date) -> None:

@@ -351,6 +351,35 @@ def test_webhooks_are_verified(run: Run) -> None:
     assert found == ["balance.low", "SignatureError", "SignatureError"]
 
 
+def test_a_date_and_a_text_with_a_zone_are_taken_wherever_a_time_is(
+    world: Gateway, today: date, run: Run
+) -> None:
+    request = good_request(BY_NAME["coupon_claims"], today)
+    start, end = int(request["startTime"]), int(request["endTime"])
+    script = """
+    const client = new tollway.Client({ token, baseUrl });
+    const count = async (startTime, endTime) => {
+      const window = { startTime, endTime, sid, type: 4 };
+      const { total } = await client.couponClaims({ ...window, page: 1, limit: 1 });
+      const claims = [];
+      for await (const claim of client.iterCouponClaims(window)) claims.push(claim);
+      return [total, claims.length];
+    };
+    const [from, to] = [new Date(start * 1000), new Date(end * 1000)];
+    const written = (at) => at.toISOString().replace(".000Z", "+00:00");
+    print([await count(start, end), await count(from, to),
+      await count(written(from), written(to))]);
+    const without = { startTime: "2026-01-01", endTime: "2026-01-02", sid, type: 4 };
+    try { for await (const _ of client.iterCouponClaims(without)); }
+    catch (error) { print(error.message); }
+    """
+    token = all_operations_caller(world.store).token
+    names = {"token": token, "baseUrl": world.base_url, "sid": request["sid"]}
+    found, refused = run(script, start=start, end=end, **names)
+    assert found[0] == found[1] == found[2] and found[0][0] == found[0][1] > 0
+    assert refused.startswith("startTime: send seconds, or a time with its zone")
+
+
 @pytest.mark.sqlite
 def test_the_examples_of_the_page_run(world: Gateway, run: Run) -> None:
     token = new_caller(world.store, operations=OPERATIONS, kind="test").token

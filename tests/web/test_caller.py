@@ -68,6 +68,21 @@ def test_a_member_issues_a_token_calls_and_finds_the_receipt(
     assert request_id in ledger and request_id in log
 
 
+def test_a_member_makes_so_many_tokens_and_invitations_a_day(
+    member: Browser, store: Store, caller: Caller
+) -> None:
+    def make() -> list[str]:
+        member.open("/account/tokens")
+        token = member.send("/account/tokens/issue", kind="live", label="mine").text
+        member.open("/account/members")
+        asked = {"name": "Li", "login": f"li{time.time_ns()}", "role": "reader"}
+        return [token, member.send("/account/members/invite", **asked).text]
+
+    assert all(map(shown_secret, make()))
+    store.run(f"UPDATE account_day SET number = 1000 WHERE account_id = '{caller.account_id}'")
+    assert all("try again tomorrow" in each for each in make())
+
+
 def test_an_analysis_is_paid_for_once_and_shown_again(
     member: Browser, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
@@ -257,6 +272,7 @@ def test_a_line_that_cannot_be_recorded_is_not_set(caller: Caller, store: Store)
             person=SimpleNamespace(account_id=caller.account_id),
             database=database,
             runtime=NoClock(by="member li"),
+            day_at_s=0,
         )
         with pytest.raises(StoreError):
             await alert_act(cast("Context", context))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from functools import cache
 from typing import (
     Any,
@@ -78,6 +78,8 @@ def on_the_wire(value: Any) -> Any:
     """A parameter as it is sent. A time without a zone is in the zone of the gateway."""
     if isinstance(value, datetime):
         if value.tzinfo is not None:
-            return int(value.timestamp() * 1000)
+            # Not a number: some times are counted in seconds, others in milliseconds.
+            at = value.astimezone(timezone.utc).replace(tzinfo=None)
+            return f"{at.isoformat(timespec='milliseconds')}Z"
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return value.isoformat() if isinstance(value, date) else value

@@ -16,6 +16,7 @@ is given then. Of a record that arrives while the loop runs, it is open whether 
 """
 
 import json
+import re
 from collections.abc import Generator, Sequence
 from datetime import datetime
 from typing import Any, Callable, TypeVar, Union
@@ -28,6 +29,11 @@ T = TypeVar("T")
 # How often a window is read again whose records moved.
 _READ_AGAIN_MAX = 3
 _CLAIMS_WINDOW_S = 7 * 86_400
+# A fraction of a second is left out: claims are counted by the second.
+_WITH_ZONE = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:\.\d{1,9})?(?:Z|([-+]\d\d):?(\d\d))\Z",
+    re.ASCII,
+)
 
 
 Pages = Generator[Union[Request, Wait, Open, Read, Page[T]], Outcome, None]
@@ -78,12 +84,12 @@ def _orders_once(
 
 def claim_pages(
     ask: Callable[..., "Call[Any]"],
-    start: Union[int, datetime],
-    end: Union[int, datetime],
+    start: Union[int, str, datetime],
+    end: Union[int, str, datetime],
     **filters: Any,
 ) -> "Pages[Any]":
     """All claims of a time as long as you like, newest first."""
-    start, end = _seconds(start), _seconds(end)
+    start, end = _counted("startTime", start), _counted("endTime", end)
     seen: set[str] = set()
     while start < end:
         window_start = max(start, end - _CLAIMS_WINDOW_S)
@@ -96,8 +102,22 @@ def claim_pages(
         end = window_start
 
 
-def _seconds(moment: Union[int, datetime]) -> int:
-    """A datetime without a zone is in that of this machine, as Python takes it."""
+def _counted(name: str, moment: Union[int, str, datetime]) -> int:
+    """A time in seconds. A datetime without a zone is in that of this machine, as Python takes it;
+    of a text without one only the gateway knows which time it is."""
+    if isinstance(moment, str):
+        text = moment.strip()
+        if text.isascii() and text.isdigit():
+            return int(text)
+        found = _WITH_ZONE.match(text)
+        if found is None:
+            raise ValueError(
+                f"{name}: send seconds, or a time with its zone as 2026-11-13T08:00:00+08:00, "
+                "because the loop divides the time into windows."
+            )
+        day, clock, hours, minutes = found.groups()
+        zone = "+00:00" if hours is None else f"{hours}:{minutes}"
+        moment = datetime.fromisoformat(f"{day}T{clock}{zone}")
     return int(moment.timestamp()) if isinstance(moment, datetime) else moment
 
 

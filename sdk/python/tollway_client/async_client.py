@@ -467,7 +467,12 @@ class AsyncClient(AsyncDriver):
         )
 
     def iter_coupon_claims(
-        self, *, startTime: Union[int, datetime], endTime: Union[int, datetime], sid: str, type: int
+        self,
+        *,
+        startTime: Union[int, str, datetime],
+        endTime: Union[int, str, datetime],
+        sid: str,
+        type: int,
     ) -> AsyncIterator[CouponRecord]:
         """Coupon-claim query: all records, each once, also while others arrive. The time may be
         longer than 7 days.

@@ -11,13 +11,21 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional
 
 from tollway_client import __version__
 from tollway_client.client import Client
-from tollway_client.errors import NotAuthorizedError, TollwayError, TransportError
+from tollway_client.errors import (
+    NotAuthorizedError,
+    OperationClosedError,
+    OwnerUnknownError,
+    PermissionMissingError,
+    TollwayError,
+    TransportError,
+)
 from tollway_client.exporting import KINDS, download, export
 from tollway_client.types import CouponRecord, OrderEntry
 
@@ -273,14 +281,26 @@ def _sign_in(given: argparse.Namespace) -> None:
     except ValueError as error:
         raise _UsageError(str(error)) from None
     with client:
-        name = client.account.balance().name
+        who = _checked(client, token)
     path = _config()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Readable by its owner alone from the first moment.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump({"url": given.url, "token": token}, file)
-    print(f"You are signed in to {given.url} as {name}.")
+    print(f"You are signed in to {given.url} {who}.")
+
+
+def _checked(client: Client, token: str) -> str:
+    """Who a token belongs to; raises if it is not valid."""
+    if not token.startswith("tw_test_"):
+        return f"as {client.account.balance().name}"
+    # The account API takes live tokens alone. No answer but 401 is about the token.
+    with suppress(
+        OwnerUnknownError, NotAuthorizedError, PermissionMissingError, OperationClosedError
+    ):
+        client.cost_of("orders", owner_id="0")
+    return "with a test token: calls go to the sandbox, and cost nothing"
 
 
 def _sign_out(_given: argparse.Namespace) -> None:

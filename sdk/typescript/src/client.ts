@@ -319,12 +319,12 @@ export interface CouponClaimsFilter {
    * Start of the claim window, seconds timestamp; included. Send a timestamp in seconds, yyyy-
    * MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
-  startTime: number;
+  startTime: Moment;
   /**
    * End of the claim window, seconds timestamp; excluded. At most 7 days after startTime. Send a
    * timestamp in seconds, yyyy-MM-dd, yyyy-MM-dd HH:mm:ss, or ISO 8601 with an offset.
    */
-  endTime: number;
+  endTime: Moment;
   /** Channel user identifier. Send a text of 1 to 64 characters. */
   sid: string;
   /** 4 = food delivery; 6 = flash purchase. Send one of 4 (food delivery), 6 (flash purchase). */

@@ -1,6 +1,6 @@
 /** Between JSON and the types of `types.ts`. */
 
-/** A time: a Date, seconds or milliseconds, or a text in the gateway's time zone. */
+/** A time: a Date, a number as its parameter counts, or a text (in the gateway's zone, or its own). */
 export type Moment = Date | number | string;
 /** A day: a text as YYYY-MM-DD. */
 export type Day = string;
@@ -39,7 +39,8 @@ export function readJson(text: string): unknown {
 
 /** A parameter as it is sent. */
 export function onTheWire(value: unknown): string | number | boolean {
-  if (value instanceof Date) return value.getTime();
+  // Not a number: some times are counted in seconds, others in milliseconds.
+  if (value instanceof Date) return value.toISOString();
   if (typeof value === "bigint") return value.toString();
   return value as string | number | boolean;
 }

@@ -93,11 +93,12 @@ async function* ordersOnce(
 /** All claims of a time as long as you like, newest first. */
 export async function* claimPages(
   ask: Ask<CouponClaims>,
-  { startTime, endTime, ...filters }: { startTime: number; endTime: number },
+  { startTime, endTime, ...filters }: { startTime: Moment; endTime: Moment },
 ): AsyncGenerator<Page<CouponRecord>> {
   const seen = new Set<string>();
-  for (let end = endTime; end > startTime; ) {
-    const start = Math.max(startTime, end - CLAIMS_WINDOW_S);
+  const first = counted("startTime", startTime);
+  for (let end = counted("endTime", endTime); end > first; ) {
+    const start = Math.max(first, end - CLAIMS_WINDOW_S);
     const window = { ...filters, startTime: start, endTime: end };
     const inWindow = new Set<string>();
     for (let round = 0; round < READ_AGAIN_MAX; round += 1) {
@@ -107,6 +108,21 @@ export async function* claimPages(
     }
     end = start;
   }
+}
+
+/** A time in seconds. Of a text without a zone only the gateway knows which time it is. */
+function counted(name: string, moment: Moment): number {
+  if (typeof moment === "number") return moment;
+  if (typeof moment === "string" && /^\s*\d+\s*$/.test(moment)) return Number(moment);
+  const isKnown = moment instanceof Date || /(Z|[-+]\d\d:?\d\d)\s*$/.test(moment);
+  const atMs = isKnown ? new Date(moment).getTime() : NaN;
+  if (Number.isNaN(atMs)) {
+    throw new RangeError(
+      `${name}: send seconds, or a time with its zone as 2026-11-13T08:00:00+08:00, ` +
+        "because the loop divides the time into windows.",
+    );
+  }
+  return Math.floor(atMs / 1000);
 }
 
 /** Reads a window once; how many claims it has, by the last answer. */

@@ -34,11 +34,10 @@ from tollway.ledger.tokens import (
     replace_token,
     revoke_token,
 )
+from tollway.ledger.usage import midnight_s
 from tollway.operations.catalogue import BY_NAME
 
 _DAY_S = 86_400
-# Enough for every program of an account, and few enough to be listed in one answer.
-_VALID_MAX = 200
 _TOKEN_ID = Field(Text(max_length=64), "The id of the token.")
 
 
@@ -162,7 +161,6 @@ def _make(parts: AccountParts) -> Handler:
                 problem=Phrase("a test token spends nothing", "测试令牌不扣费"),
                 expected=Phrase("live, or leave the caps out", "live，或不设上限"),
             )
-        await _check_count(parts, call, "label")
         own = await _own(parts, call, call.token_id)
         lifetimes = [request.expires_days and request.expires_days * _DAY_S]
         if call.token_expires_at_s is not None:
@@ -177,6 +175,7 @@ def _make(parts: AccountParts) -> Handler:
             lifetime_s=min((each for each in lifetimes if each is not None), default=None),
             made_with=own,
             limits=limits,
+            day_at_s=midnight_s(call.at_s, parts.zone),
         )
 
     return handle
@@ -185,19 +184,6 @@ def _make(parts: AccountParts) -> Handler:
 def _is_valid(token: Token, at_s: float) -> bool:
     is_over = token.expires_at_s is not None and token.expires_at_s <= at_s
     return token.revoked_at_s is None and not is_over
-
-
-async def _check_count(parts: AccountParts, call: AccountCall, field: str) -> None:
-    tokens = await list_tokens(parts.database, call.account_id)
-    if sum(_is_valid(each, call.at_s) for each in tokens) >= _VALID_MAX:
-        raise Refusal(
-            Reason.PARAMETER_INVALID,
-            field=field,
-            problem=Phrase(
-                f"the account has {_VALID_MAX} valid tokens", f"该账户已有 {_VALID_MAX} 个令牌"
-            ),
-            expected=Phrase("it after revoking some", "前请先撤销一些"),
-        )
 
 
 async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
@@ -214,12 +200,12 @@ def _rotate(parts: AccountParts) -> Handler:
         old = await _own(parts, call, request.token_id)
         if not _is_valid(old, call.at_s):
             raise Refusal(Reason.ITEM_UNKNOWN, field="token_id")
-        await _check_count(parts, call, "token_id")
         return await replace_token(
             parts.database,
             parts.runtime,
             old,
             request.overlap_s,
+            day_at_s=midnight_s(call.at_s, parts.zone),
             not_after_s=call.token_expires_at_s,
         )
 
@@ -247,7 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         IssuedToken,
         _make,
         changes=True,
-        own_reasons=(Reason.TOKEN_CANNOT_MAKE,),
+        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
     ),
     endpoint(
         "tokens/rotate",
@@ -256,7 +242,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         IssuedToken,
         _rotate,
         changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
     ),
     endpoint(
         "tokens/revoke",

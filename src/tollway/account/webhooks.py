@@ -16,10 +16,12 @@ from tollway.account.operation import (
 from tollway.contract.fields import Field, Text, Whole
 from tollway.contract.language import Phrase, Sentence
 from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.usage import midnight_s
 from tollway.operations.catalogue import OPERATIONS
+from tollway.store.database import Transaction
 from tollway.webhooks.addresses import AddressError
 from tollway.webhooks.endpoints import (
-    ENDPOINTS_MAX,
     EndpointSecret,
     WebhookEndpoint,
     add_endpoint,
@@ -112,14 +114,20 @@ def _make(parts: AccountParts) -> Handler:
             await parts.addresses.resolve(parts.addresses.check(request.url), call.account_id)
         except AddressError as error:
             raise _unfit("url", error.sentence) from None
-        existing = await list_endpoints(parts.database, call.account_id)
-        if sum(each.ended_at_s is None for each in existing) >= ENDPOINTS_MAX:
-            raise _unfit("url", Phrase("the account has 10 webhooks", "该账户已有 10 个回调"))
         return await add_endpoint(
-            parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.url
+            parts.database,
+            parts.vault.sealer,
+            parts.runtime,
+            call.account_id,
+            request.url,
+            _day_at_s(parts, call),
         )
 
     return handle
+
+
+def _day_at_s(parts: AccountParts, call: AccountCall) -> int:
+    return midnight_s(call.at_s, parts.zone)
 
 
 def _unfit(field: str, problem: Phrase | Sentence) -> Refusal:
@@ -135,7 +143,12 @@ def _rotate(parts: AccountParts) -> Handler:
     async def handle(request: WebhookRequest, call: AccountCall) -> WebhookSecret:
         check_unlimited(call)
         secret = await rotate_secret(
-            parts.database, parts.vault.sealer, parts.runtime, call.account_id, request.webhook_id
+            parts.database,
+            parts.vault.sealer,
+            parts.runtime,
+            call.account_id,
+            request.webhook_id,
+            _day_at_s(parts, call),
         )
         if secret is None:
             raise _unknown("webhook_id")
@@ -159,7 +172,13 @@ def _end(parts: AccountParts) -> Handler:
 def _test(parts: AccountParts) -> Handler:
     async def handle(_: Nothing, call: AccountCall) -> Done:
         event = Event(call.account_id, "webhook.test", "test", {"account_id": call.account_id})
-        await parts.database.write(lambda tx: record_event(tx, parts.runtime, event))
+
+        async def work(transaction: Transaction) -> None:
+            day_at_s = _day_at_s(parts, call)
+            await count_today(transaction, call.account_id, Counted.EVENTS, day_at_s)
+            await record_event(transaction, parts.runtime, event)
+
+        await parts.database.write(work)
         return Done(True)
 
     return handle
@@ -203,13 +222,15 @@ def _set_alert(parts: AccountParts) -> Handler:
     async def handle(request: AlertRequest, call: AccountCall) -> Alerts:
         if request.unit not in _UNITS:
             raise _unfit("unit", Phrase("there is no such balance", "没有该余额"))
-        await set_alert(parts.database, call.account_id, request.unit, request.below)
+        day_at_s = _day_at_s(parts, call)
+        await set_alert(parts.database, call.account_id, request.unit, request.below, day_at_s)
         return await _alerts_of(parts, call.account_id)
 
     return handle
 
 
 _UNKNOWN = (Reason.ITEM_UNKNOWN,)
+_FULL = (Reason.ACCOUNT_FULL,)
 ENDPOINTS: tuple[Endpoint, ...] = (
     endpoint("webhooks", "The webhooks of the account", Nothing, Webhooks, _list),
     endpoint(
@@ -219,7 +240,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         EndpointSecret,
         _make,
         changes=True,
-        own_reasons=(Reason.TOKEN_CANNOT_MAKE,),
+        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
     ),
     endpoint(
         "webhooks/rotate",
@@ -228,7 +249,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WebhookSecret,
         _rotate,
         changes=True,
-        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
+        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
     ),
     endpoint(
         "webhooks/end",
@@ -239,7 +260,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         changes=True,
         own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE),
     ),
-    endpoint("webhooks/test", "Send a test event", Nothing, Done, _test, changes=True),
+    endpoint(
+        "webhooks/test",
+        "Send a test event",
+        Nothing,
+        Done,
+        _test,
+        changes=True,
+        own_reasons=_FULL,
+    ),
     endpoint(
         "webhooks/deliveries", "The log of a webhook", DeliveriesRequest, Deliveries, _deliveries
     ),
@@ -260,5 +289,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Alerts,
         _set_alert,
         changes=True,
+        own_reasons=_FULL,
     ),
 )

@@ -11,13 +11,13 @@
     202 THROTTLED, BODIES_TOO_MANY, FILES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED, TOKEN_NOT_FOR_THIS,
-        TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE
+        TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE, ACCOUNT_FULL
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
     404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, ITEM_UNKNOWN
 
 Code is raised by reason (`raise Refusal(Reason.CALLS_USED_UP, left=0, cost=1)`), never by number,
-because one number has several causes: 204 alone has eight. When a call could be refused for several
+because one number has several causes: 204 alone has nine. When a call could be refused for several
 reasons, the order of the stages in `tollway.pipeline.pipeline` decides which one is answered.
 """
 
@@ -311,6 +311,14 @@ class Reason(Enum):
             "This token is limited, and cannot change other tokens or webhooks: use one without "
             "limits.",
             "该令牌受限，不能更改其他令牌或回调：请使用不受限的令牌。",
+        ),
+    )
+    ACCOUNT_FULL = Cause(
+        204,
+        403,
+        Phrase(
+            "This account has {most} {things} already, and may have no more: {advice}.",
+            "该账户已有 {most} 个{things}，已达上限：{advice}。",
         ),
     )
     LIVE_TOKEN_NEEDED = Cause(

@@ -17,6 +17,7 @@ from tollway.identity.second_factor import find_factor, remove_factor
 from tollway.identity.sessions import end_sessions
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
+from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, StoreError, Transaction
@@ -144,8 +145,10 @@ async def invite(
     name: str,
     login: str,
     account_wanted: str | None = None,
+    day_at_s: int | None = None,
 ) -> Invitation:
-    """Adds a person, and makes the link by which they sign in first."""
+    """Adds a person, and makes the link by which they sign in first. One whom a member invites
+    counts in the day that began then."""
     login = folded_login(login)
     for what, text, least in (("name", name.strip(), 1), ("login", login, _LOGIN_MIN)):
         if not least <= len(text) <= _NAME_MAX or not text.isprintable():
@@ -165,6 +168,8 @@ async def invite(
                     "Account {account} is closed: it can have no new member.", account=found.name
                 )
             account_id = found.id
+            if day_at_s is not None:
+                await count_today(transaction, account_id, Counted.INVITATIONS, day_at_s)
         kind = OPERATOR if account_id is None else MEMBER
         if await transaction.fetch_one(_BY_LOGIN, of_kind=kind, wanted=login):
             raise LedgerError("The login {login} is taken: choose another.", login=login)

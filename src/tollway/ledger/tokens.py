@@ -13,10 +13,13 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import BigInteger, bindparam, func, select
 
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
+from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import NO_LIMITS, TokenLimits, begin_days, counter_of
 from tollway.ledger.trail import record_act
@@ -33,6 +36,9 @@ SECRET = "secret"  # noqa: S105 - the name of a kind
 PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
 _RANDOM_LENGTH = 32
 _CHECKSUM_LENGTH = 6
+# Enough for every program of an account, and few enough to be listed in one answer.
+_VALID_MAX = 200
+_NEVER_S = 2**62
 
 
 def mint(kind: str, pick: Callable[[str], str]) -> str:
@@ -97,6 +103,15 @@ _OF_ACCOUNT = Query(
     .where(token.c.account_id == bindparam("account_id"))
     .order_by(token.c.issued_at_s, token.c.id)
 )
+_VALID = Query(
+    select(func.count())
+    .select_from(token)
+    .where(
+        token.c.account_id == bindparam("of_account"),
+        token.c.revoked_at_s.is_(None),
+        func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
+    )
+)
 _FIND = Query(select(*_COLUMNS).where(token.c.id == bindparam("wanted")))
 _FIND_BY_HASH = Query(select(*_COLUMNS).where(token.c.hash == bindparam("hash")))
 _REVOKE = Query(
@@ -131,8 +146,10 @@ async def issue_token(
     client_id: str | None = None,
     made_with: Token | None = None,
     limits: TokenLimits = NO_LIMITS,
+    day_at_s: int | None = None,
 ) -> IssuedToken:
-    """A new token. One that is made with a token of a client ends with that client."""
+    """A new token. One that is made with a token of a client ends with that client. One that a
+    caller makes counts in the day that began then."""
     client_id = client_id if made_with is None else made_with.client_id
     if kind == "test" and limits.is_capped:
         raise LedgerError("A test token spends nothing: only a live token can have a cap.")
@@ -143,6 +160,8 @@ async def issue_token(
             raise LedgerError(
                 "Account {account} is closed: it can have no new token.", account=account_wanted
             )
+        if day_at_s is not None:
+            await _check_number(transaction, runtime, found.id, Counted.TOKENS, day_at_s)
         if made_with is not None and client_id is not None:
             await one_at_a_time(transaction, client_id)
             if (await _find_token(transaction, made_with.id)).revoked_at_s is not None:
@@ -162,6 +181,22 @@ async def issue_token(
         return issued
 
     return await database.write(work)
+
+
+async def _check_number(
+    transaction: Transaction, runtime: Runtime, account_id: str, counted: Counted, day_at_s: int
+) -> None:
+    """Refuses a caller one more token, if the account makes or has too many."""
+    await transaction.lock_names([f"tokens of {account_id}"])
+    await count_today(transaction, account_id, counted, day_at_s)
+    row = await transaction.fetch_one(_VALID, of_account=account_id, now_s=runtime.at_s())
+    if row is not None and row[0] >= _VALID_MAX:
+        raise Refusal(
+            Reason.ACCOUNT_FULL,
+            most=_VALID_MAX,
+            things=Phrase("valid tokens", "有效令牌"),
+            advice=Phrase("revoke those that are not used", "请撤销不再使用的"),
+        )
 
 
 async def put_token(
@@ -234,12 +269,15 @@ async def replace_token(
     old: Token,
     overlap_s: int,
     *,
+    day_at_s: int,
     not_after_s: int | None = None,
 ) -> IssuedToken:
     """A new token like an old one, which ends so many seconds later, and not later than before.
-    The new one ends when the old one would have ended, and not after `not_after_s`."""
+    The new one ends when the old one would have ended, and not after `not_after_s`. It counts in
+    the day that began at `day_at_s`."""
 
     async def work(transaction: Transaction) -> IssuedToken:
+        await _check_number(transaction, runtime, old.account_id, Counted.ROTATIONS, day_at_s)
         if old.client_id is not None:
             await one_at_a_time(transaction, old.client_id)
         now_s = runtime.at_s()

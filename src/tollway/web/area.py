@@ -21,10 +21,12 @@ from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import Waybill
 from tollway.consent.links import ConsentLinks, PasswordLinks
 from tollway.contract.language import Sentence
+from tollway.contract.reasons import Refusal
 from tollway.identity.people import Person
 from tollway.intake.files import IntakeError
 from tollway.ledger import LedgerError
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.usage import midnight_s
 from tollway.settings import Settings
 from tollway.store.database import Database
 from tollway.web.blocks import Block, Cell, Link
@@ -108,6 +110,11 @@ class Context:
     @property
     def now_s(self) -> float:
         return self.web.now_s()
+
+    @property
+    def day_at_s(self) -> int:
+        """The begin of today, for what an account may make in a day."""
+        return midnight_s(self.now_s, self.web.zone)
 
     def query(self, name: str) -> str:
         """A value of the address, without spaces around it; what cannot be meant is empty."""
@@ -269,6 +276,9 @@ async def _answered(handler: Handler, context: Context) -> Response:
         return await handler(context)
     except (LedgerError, CarrierError, IntakeError) as error:
         raise PageError(409, "That is not possible", context.said(error.sentence)) from None
+    except Refusal as error:
+        text = error.message(context.visit.view.language)
+        raise PageError(409, "That is not possible", text) from None
 
 
 async def _shown_again(

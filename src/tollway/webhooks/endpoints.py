@@ -6,6 +6,9 @@ import secrets
 import msgspec
 from sqlalchemy import bindparam, select
 
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
@@ -72,12 +75,23 @@ async def list_endpoints(reader: Reader, account_id: str) -> list[WebhookEndpoin
 
 
 async def add_endpoint(
-    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, url: str
+    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, url: str, day_at_s: int
 ) -> EndpointSecret:
+    """A new endpoint; it counts in the day that began then."""
     made = WebhookEndpoint(runtime.new_id("whk_"), url, runtime.at_s(), None, None)
     secret = _new_secret()
 
     async def work(transaction: Transaction) -> None:
+        # Locks the account's webhooks: of two that are added at once, the other one is seen.
+        await count_today(transaction, account_id, Counted.WEBHOOKS, day_at_s)
+        others = await list_endpoints(transaction, account_id)
+        if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
+            raise Refusal(
+                Reason.ACCOUNT_FULL,
+                most=ENDPOINTS_MAX,
+                things=Phrase("webhooks", "回调"),
+                advice=Phrase("end one first", "请先停用一个"),
+            )
         await transaction.execute(
             _ADD,
             account_id=account_id,
@@ -95,15 +109,22 @@ async def add_endpoint(
 
 
 async def rotate_secret(
-    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, endpoint_id: str
+    database: Database,
+    sealer: Sealer,
+    runtime: Runtime,
+    account_id: str,
+    endpoint_id: str,
+    day_at_s: int,
 ) -> str | None:
-    """The new secret; None if there is no such endpoint. The old one signs for a day more."""
+    """The new secret; None if there is no such endpoint. The old one signs for a day more. It
+    counts in the day that began then."""
     secret, at_s = _new_secret(), runtime.at_s()
 
     async def work(transaction: Transaction) -> bool:
         row = await transaction.fetch_one(_SEALED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
+        await count_today(transaction, account_id, Counted.SECRETS, day_at_s)
         active = [secret, *_opened(sealer, endpoint_id, row[1])][:2]
         sealed = _sealed(sealer, endpoint_id, active)
         values = {"of_account": account_id, "wanted": endpoint_id}

@@ -5,6 +5,7 @@ They are found by looking, and recorded together with the mark that says so.
 
 from sqlalchemy import BigInteger, and_, bindparam, null, select
 
+from tollway.ledger.daily_limits import Counted, count_today
 from tollway.ledger.runtime import UNATTENDED, Runtime
 from tollway.ledger.trail import record_act
 from tollway.store.database import Database, Reader, Transaction
@@ -91,12 +92,19 @@ _CONSENTS = Query(
 
 
 async def set_alert(
-    database: Database, account_id: str, unit: str, below: int, runtime: Runtime = UNATTENDED
+    database: Database,
+    account_id: str,
+    unit: str,
+    below: int,
+    day_at_s: int,
+    runtime: Runtime = UNATTENDED,
 ) -> None:
-    """Sets below which balance the account is notified; 0 ends it."""
+    """Sets below which balance the account is notified; 0 ends it. It counts in the day that began
+    then."""
     key = {"of_account": account_id, "of_unit": unit}
 
     async def work(transaction: Transaction) -> None:
+        await count_today(transaction, account_id, Counted.ALERTS, day_at_s)
         if below:
             await transaction.execute(_SET, **key, limit=below)
         else:

@@ -96,6 +96,8 @@ waybill = Table(
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
     Index("waybill_request", "request_id"),
+    # The newest of an order.
+    Index("waybill_order", "order_sn", "request_id"),
     # The newest of all carriers.
     Index("waybill_asked", "asked_at_s", "wp_code"),
     # Not stored in its key: each row of this size would take a page more in SQLite.

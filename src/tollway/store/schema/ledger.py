@@ -52,6 +52,17 @@ token_day = Table(
     sqlite_with_rowid=False,
 )
 
+# What an account made free of charge in the day that began then.
+account_day = Table(
+    "account_day",
+    metadata,
+    Column("account_id", String, primary_key=True),
+    Column("counted", String, primary_key=True),
+    Column("day_at_s", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # `amount` is what is available. What was reserved is `held` until it is captured or released, and
 # what was charged is `posted`. `entries` counts the entries behind a balance, so that one that goes
 # missing is noticed.

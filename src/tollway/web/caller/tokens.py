@@ -62,6 +62,7 @@ async def issue_act(context: Context) -> Response:
         label=context.form.get("label", "")[:100],
         lifetime_s=None if days is None else days * DAY_S,
         limits=asked_limits(context),
+        day_at_s=context.day_at_s,
     )
     note = say("Copy it now: it is not shown again.")
     return await _tokens_page(context, Secret(say("The new token"), issued.text, note))
@@ -95,7 +96,9 @@ async def rotate_act(context: Context) -> Response:
     hours = context.whole_number("hours", say("The old one is accepted for"))
     if hours not in _GRACE_HOURS:
         raise PageError(400, "There is no such time", "Choose one of the list.")
-    issued = await replace_token(context.database, context.runtime, token, hours * 3600)
+    issued = await replace_token(
+        context.database, context.runtime, token, hours * 3600, day_at_s=context.day_at_s
+    )
     note = say("Copy it now: it is not shown again.")
     return await _tokens_page(context, Secret(say("The new token"), issued.text, note))
 
@@ -166,6 +169,7 @@ async def invite_act(context: Context) -> Response:
         name=context.form.get("name", "").strip(),
         login=context.form.get("login", ""),
         account_wanted=(await own_account(context)).id,
+        day_at_s=context.day_at_s,
     )
     link = f"{context.services.settings.public_address}{address(f'{PATH}/enter', link=made.link)}"
     title = say("Send this link to {name}", name=made.person.name)

@@ -114,6 +114,15 @@ CREATE TABLE token_day (
     PRIMARY KEY (token_id)
 ) WITH (fillfactor = 50);
 
+-- What an account made free of charge in the day that began then.
+CREATE TABLE account_day (
+    account_id VARCHAR COLLATE "C" NOT NULL,
+    counted VARCHAR COLLATE "C" NOT NULL,
+    day_at_s BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, counted)
+) WITH (fillfactor = 50);
+
 -- The programs that obtain tokens themselves (OAuth 2 client credentials).
 CREATE TABLE client (
     id VARCHAR COLLATE "C" NOT NULL,

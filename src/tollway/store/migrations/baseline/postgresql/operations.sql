@@ -306,6 +306,7 @@ CREATE TABLE waybill (
 CREATE UNIQUE INDEX waybill_object ON waybill (object_id);
 CREATE UNIQUE INDEX waybill_number_once ON waybill (number, wp_code);
 CREATE INDEX waybill_request ON waybill (request_id);
+CREATE INDEX waybill_order ON waybill (order_sn, request_id);
 CREATE INDEX waybill_asked ON waybill (asked_at_s, wp_code);
 -- A cancelled or refused waybill frees its key.
 CREATE UNIQUE INDEX waybill_natural_key ON waybill (account_id, owner_id, order_sn, wp_code)

@@ -103,6 +103,15 @@ CREATE TABLE token_day (
     PRIMARY KEY (token_id)
 ) WITHOUT ROWID;
 
+-- What an account made free of charge in the day that began then.
+CREATE TABLE account_day (
+    account_id VARCHAR NOT NULL,
+    counted VARCHAR NOT NULL,
+    day_at_s BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    PRIMARY KEY (account_id, counted)
+) WITHOUT ROWID;
+
 -- The programs that obtain tokens themselves (OAuth 2 client credentials).
 CREATE TABLE client (
     id VARCHAR NOT NULL,

@@ -1,0 +1,68 @@
+"""How much a caller may make in a day free of charge, so that free calls fill no table.
+
+What an account made today is a row for each kind of thing, changed by one conditional statement in
+the transaction that makes the thing: so the limit is exact, however many nodes make one at once. A
+day begins at midnight in the gateway's time zone. What operators make, and what pages make for
+themselves, is not counted.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, bindparam, case, or_
+
+from tollway.contract.language import Phrase
+from tollway.contract.reasons import Reason, Refusal
+from tollway.store.database import Transaction
+from tollway.store.query import Query, insert
+from tollway.store.schema.ledger import account_day
+
+# A node's clock that is ahead has begun the next day already: it is the same day for all. A day on
+# which clocks change is an hour longer.
+_AHEAD_S = 25 * 3600
+_ADVICE = Phrase("use what it has, or try again tomorrow", "请使用已有的，或明天再试")
+
+
+class _Limit(NamedTuple):
+    most: int
+    things: Phrase
+
+
+class Counted(Enum):
+    """What is counted, and how many of them a day may have. Rotating is apart: an account that
+    has made all its tokens can still replace one that leaked."""
+
+    TOKENS = _Limit(200, Phrase("new tokens of today", "今天的新令牌"))
+    ROTATIONS = _Limit(200, Phrase("rotated tokens of today", "今天轮换的令牌"))
+    WEBHOOKS = _Limit(50, Phrase("new webhooks of today", "今天的新回调"))
+    SECRETS = _Limit(50, Phrase("new secrets of webhooks of today", "今天的回调新密钥"))
+    EVENTS = _Limit(200, Phrase("test events of today", "今天的测试事件"))
+    ALERTS = _Limit(200, Phrase("changes of alerts of today", "今天的提醒更改"))
+    INVITATIONS = _Limit(50, Phrase("invitations of today", "今天的邀请"))
+
+
+_day = bindparam("of_day_s", type_=BigInteger)
+_is_its_day = account_day.c.day_at_s.between(_day, _day + _AHEAD_S)
+_COUNT = Query(
+    insert(account_day)
+    .values(account_id=bindparam("of_account"), counted=bindparam("what"), day_at_s=_day, number=1)
+    .on_conflict_do_update(
+        index_elements=["account_id", "counted"],
+        set_={
+            "day_at_s": case((_is_its_day, account_day.c.day_at_s), else_=_day),
+            "number": case((_is_its_day, account_day.c.number), else_=0) + 1,
+        },
+        where=or_(~_is_its_day, account_day.c.number < bindparam("most", type_=BigInteger)),
+    )
+)
+
+
+async def count_today(
+    transaction: Transaction, account_id: str, counted: Counted, day_at_s: int
+) -> None:
+    """Counts one more in the day that began then, or refuses it. Locks what the account made of
+    these, until this work is committed."""
+    most, things = counted.value
+    values = {"of_account": account_id, "what": counted.name.lower(), "of_day_s": day_at_s}
+    if not await transaction.execute(_COUNT, **values, most=most):
+        raise Refusal(Reason.ACCOUNT_FULL, most=most, things=things, advice=_ADVICE)
