@@ -253,7 +253,7 @@ def test_loading_takes_few_commits(empty_store: Store) -> None:
 def test_taking_a_number_goes_through_none_that_are_taken_or_another_pools(
     empty_store: Store,
 ) -> None:
-    """Counted in blocks, in a table whose server was never told how many of its rows are taken."""
+    """Counted in blocks, in a table without statistics."""
     _fill(empty_store, first=1, is_taken=1)
     _fill(empty_store, first=MANY + 1, is_taken=0)
     assert _blocks_to_take(empty_store, SHARED) <= FEW_BLOCKS

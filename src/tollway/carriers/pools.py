@@ -100,7 +100,7 @@ WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:take
 )
 # By their positions in the table: a planner would rather read all of it. Rows are compared, and not
 # columns, in an order that only the index of the pools has: by the key of the table, a planner
-# would go through all taken numbers of the carrier, until it is told that they are many.
+# without statistics goes through all taken numbers of the carrier.
 _TAKE_SHARED = Query(
     text("""
 UPDATE waybill_number SET is_taken = 1
