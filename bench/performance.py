@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -28,6 +29,8 @@ from bench.world import Size
 _PEAK_SHARE = 0.7
 # Requests are numbered, and those of a round begin here after those of the last.
 _ROUND_REQUESTS = 1_000_000
+# Before each measurement, so that it is of a server with warm caches and open connections.
+_WARM_UP_S = 1
 # Of a server this slow, one longer round says more than several.
 _SLOW_CALLS_A_S, _SLOW_S = 500, 3
 _IDLE_LOOK_S, _IDLE_TIMEOUT_S = 0.2, 15.0
@@ -37,7 +40,6 @@ class Length(NamedTuple):
     """How long a run is, in rounds and seconds."""
 
     size: Size
-    warm_up_s: int
     rounds: int
     round_s: int
     connections: tuple[int, ...]
@@ -45,8 +47,8 @@ class Length(NamedTuple):
 
 
 LENGTHS = {
-    "full": Length(Size(200_000, 365, 24, 365, 1000, 200_000), 1, 3, 2, (1, 16, 400), 3.0),
-    "quick": Length(Size(20_000, 365, 24, 230, 1000, 40_000), 0, 1, 1, (), 0.5),
+    "full": Length(Size(200_000, 365, 24, 365, 1000, 300_000), 3, 2, (1, 16, 400), 3.0),
+    "quick": Length(Size(20_000, 365, 24, 230, 1000, 60_000), 1, 1, (), 0.5),
 }
 
 
@@ -64,8 +66,6 @@ class Bench:
         rounds: dict[str, dict[int, list[Measured]]] = defaultdict(lambda: defaultdict(list))
         plan = [(MAIN, self._length.round_s)] * self._length.rounds
         plan += [(connections, 1) for connections in self._length.connections]
-        for each in self._field.contestants if self._length.warm_up_s else ():
-            self._round(scenario, each, MAIN, self._length.warm_up_s)
         for connections, seconds in plan:
             for each in self._field.contestants:
                 found = rounds[each.name][connections]
@@ -93,8 +93,8 @@ class Bench:
     ) -> Measured:
         file = self._folder / f"{each.name}.requests"
         file.write_bytes(b"\0".join(each.requests(scenario)))
-        if each.name in self._slow:
-            wait_until_idle(each)
+        self._settle()
+        self._check(scenario, each, full(each.port, file, _WARM_UP_S, connections, self._first()))
         before_s, database_before_s = cpu_s(*each.pids), cpu_s(*each.database_pids)
         found = full(each.port, file, seconds, connections, self._first())
         calls = max(1, found.calls)
@@ -112,11 +112,14 @@ class Bench:
 
     def _paced(self, scenario: Scenario, each: Contestant, rate: float) -> Paced:
         requests, seconds = each.requests(scenario), self._length.paced_s
-        if each.name in self._slow:
-            wait_until_idle(each)
+        self._settle()
         found = paced(each.port, requests, rate, seconds, MAIN, self._first())
         self._check(scenario, each, found)
         return Paced(found.rate, found.p50_ms, found.p99_ms)
+
+    def _settle(self) -> None:
+        """Waits until no server works on what it was sent before: all of them share a core."""
+        wait_until_idle(self._field.contestants)
 
     def _first(self) -> int:
         self._rounds += 1
@@ -138,13 +141,14 @@ class Bench:
                 sys.exit(f"{name} ran out of waybill numbers: let bench/performance.py make more.")
 
 
-def wait_until_idle(each: Contestant) -> None:
-    """A slow server still works on calls whose connections have ended."""
+def wait_until_idle(contestants: Sequence[Contestant]) -> None:
+    """A slow server still works on calls whose connections have ended, and its database too."""
+    pids = {pid for each in contestants for pid in (*each.pids, *each.database_pids)}
     deadline_s = monotonic() + _IDLE_TIMEOUT_S
     while monotonic() < deadline_s:
-        before_s = cpu_s(*each.pids)
+        before_s = cpu_s(*pids)
         sleep(_IDLE_LOOK_S)
-        if cpu_s(*each.pids) - before_s < _IDLE_LOOK_S / 10:
+        if cpu_s(*pids) - before_s < _IDLE_LOOK_S / 10:
             return
 
 

@@ -48,17 +48,34 @@ class CallFilter(NamedTuple):
     reason: str = ""
     since_ms: int = 0
     until_ms: int | None = None
+    # What was charged or is held.
+    amount: int | None = None
+    # The calls of these are found by an index of their own: see `request_search`.
+    shop: str = ""
+    order_sn: str = ""
 
     def passes(self, call: LoggedCall) -> bool:
         return (
             (not self.operation or call.operation == self.operation)
             and (self.code is None or call.code == self.code)
             and (not self.reason or call.reason == self.reason)
+            and (self.amount is None or call.amount == self.amount)
+        )
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether some of the calls that are read do not pass."""
+        return self != CallFilter(
+            self.account_id,
+            since_ms=self.since_ms,
+            until_ms=self.until_ms,
+            shop=self.shop,
+            order_sn=self.order_sn,
         )
 
     @property
     def is_charged_only(self) -> bool:
-        return self.code == 0 or self.reason == "SUCCESS"
+        return self.code == 0 or self.reason == "SUCCESS" or bool(self.amount)
 
     @property
     def is_refused_only(self) -> bool:
@@ -76,7 +93,7 @@ def _within(column: ColumnElement[str]) -> tuple[ColumnElement[bool], ...]:
     return (column < bindparam("before"), column >= bindparam("since"))
 
 
-_paid = select(
+paid_columns = (
     entry.c.request_id,
     entry.c.at_ms,
     entry.c.account_id,
@@ -84,8 +101,8 @@ _paid = select(
     entry.c.kind,
     entry.c.amount,
     entry.c.unit,
-).where(or_(entry.c.kind == "charge", entry.c.kind == "hold"), *_within(entry.c.request_id))
-_refused = select(
+)
+refused_columns = (
     refused_call.c.request_id,
     refused_call.c.at_ms,
     refused_call.c.account_id,
@@ -93,7 +110,11 @@ _refused = select(
     refused_call.c.code,
     refused_call.c.reason,
     refused_call.c.more,
-).where(refused_call.c.is_test == 0)
+)
+_paid = select(*paid_columns).where(
+    or_(entry.c.kind == "charge", entry.c.kind == "hold"), *_within(entry.c.request_id)
+)
+_refused = select(*refused_columns).where(refused_call.c.is_test == 0)
 
 
 def _newest(statement: Select[tuple[object, ...]], *order: ColumnElement[object]) -> Query:
@@ -128,7 +149,7 @@ async def log_page(
     database: Database, wanted: CallFilter, units: Sequence[str], size: int, before: str = ""
 ) -> LogPage:
     """The newest calls before an id. `units` are the balances of the account, if one is wanted."""
-    before = _no_later(before or AFTER_ALL, wanted.until_ms)
+    before = no_later(before, wanted.until_ms)
     page = await _read_page(database, wanted, units, size, before, 2 * size + 1)
     if len(page.calls) == size or not page.before:
         return page
@@ -169,13 +190,13 @@ async def _paid_calls(
     database: Database, wanted: CallFilter, units: Sequence[str], values: dict[str, object]
 ) -> list[Sequence[LoggedCall]]:
     if not wanted.account_id:
-        return [[_paid_call(row) for row in await database.fetch_long(_PAID, "log", **values)]]
+        return [[paid_call(row) for row in await database.fetch_long(_PAID, "log", **values)]]
     found: list[Sequence[LoggedCall]] = []
     for unit in units:
         rows = await database.fetch_long(
             _PAID_OF_BALANCE, "log", of_account=wanted.account_id, of_unit=unit, **values
         )
-        found.append(sorted(map(_paid_call, rows), key=lambda call: call.request_id, reverse=True))
+        found.append(sorted(map(paid_call, rows), key=lambda call: call.request_id, reverse=True))
     return found
 
 
@@ -194,7 +215,7 @@ async def _refused_calls(
             since_ms=wanted.since_ms,
             before_ms=time_of(before),
         )
-    calls = [_refused_call(row) for row in rows if row[0] < before]
+    calls = [refused_call_of(row) for row in rows if row[0] < before]
     return sorted(calls, key=lambda call: call.request_id, reverse=True)
 
 
@@ -211,13 +232,13 @@ def time_of(request_id: str) -> int:
         return 2**62
 
 
-def _no_later(before: str, until_ms: int | None) -> str:
-    if until_ms is None:
-        return before
-    return min(before, first_id(until_ms))
+def no_later(before: str, until_ms: int | None) -> str:
+    """The id before which a page begins; empty is after all."""
+    before = before or AFTER_ALL
+    return before if until_ms is None else min(before, first_id(until_ms))
 
 
-def _paid_call(row: Row) -> LoggedCall:
+def paid_call(row: Row) -> LoggedCall:
     request_id, at_ms, account_id, operation, kind, amount, unit = row
     if kind == "hold":
         return LoggedCall(
@@ -228,7 +249,7 @@ def _paid_call(row: Row) -> LoggedCall:
     )
 
 
-def _refused_call(row: Row) -> LoggedCall:
+def refused_call_of(row: Row) -> LoggedCall:
     request_id, at_ms, account_id, operation, code, reason, more = row
     outcome = "refused" if code else "free"
     return LoggedCall(request_id, at_ms, account_id, operation, outcome, code, reason, more=more)

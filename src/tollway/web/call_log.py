@@ -5,12 +5,14 @@ from datetime import datetime
 
 from tollway.contract.reasons import Reason
 from tollway.ledger.accounts import names_of
-from tollway.ledger.request_log import CallFilter, LoggedCall, LogPage, log_page
+from tollway.ledger.request_log import SCANNED_MAX, CallFilter, LoggedCall, LogPage, log_page
+from tollway.ledger.request_search import search_page
 from tollway.operations.catalogue import OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Cell, Column, Empty, Field, Filters, Link, Table
 from tollway.web.wording import amount, grouped, sentence
 
+_FILTERS = ("operation", "code", "reason", "since", "until", "amount", "shop", "order")
 _OUTCOMES = {
     "charged": ("good", sentence("charged")),
     "held": ("soon", sentence("held")),
@@ -26,16 +28,36 @@ def outcome_cell(context: Context, call: LoggedCall) -> Cell:
 
 def wanted_calls(context: Context, account_id: str) -> CallFilter:
     """The filter that an address names; what cannot be meant filters nothing."""
-    code = context.query("code")
     operation, reason = context.query("operation"), context.query("reason")
     return CallFilter(
         account_id,
         operation,
-        int(code) if code.isascii() and code.isdigit() and len(code) < 6 else None,
+        _number(context, "code", 6),
         reason.upper(),
         _moment_ms(context, "since") or 0,
         _moment_ms(context, "until"),
+        _number(context, "amount", 19),
+        context.query("shop"),
+        context.query("order"),
     )
+
+
+def _number(context: Context, name: str, digits: int) -> int | None:
+    text = context.query(name).replace(",", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < digits else None
+
+
+async def wanted_page(
+    context: Context, wanted: CallFilter, units: Sequence[str], size: int, before: str
+) -> LogPage:
+    if wanted.shop or wanted.order_sn:
+        return await search_page(context.database, wanted, size, before)
+    return await log_page(context.database, wanted, units, size, before)
+
+
+def chosen_filters(context: Context) -> dict[str, str]:
+    """What an address filters by, to be kept in the addresses of other pages."""
+    return {name: context.query(name) for name in _FILTERS}
 
 
 def _moment_ms(context: Context, name: str) -> int | None:
@@ -61,13 +83,11 @@ async def call_log(
 ) -> Table:
     """The calls of an account, or of all."""
     say, wanted = context.say, wanted_calls(context, account_id)
-    page = await log_page(context.database, wanted, units, PAGE_ROWS, context.query("before"))
+    page = await wanted_page(context, wanted, units, PAGE_ROWS, context.query("before"))
     names: Mapping[str, str] = {}
     if not account_id:
         names = await names_of(context.database, (each.account_id for each in page.calls))
-    chosen = {
-        name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
-    }
+    chosen = chosen_filters(context)
     columns = [Column(say("When")), Column(say("Outcome")), Column(say("Operation"))]
     if not account_id:
         columns.append(Column(say("Account")))
@@ -83,9 +103,25 @@ async def call_log(
         _nothing(context, page, is_filtered=any(chosen.values())),
         filters=_filters(context, path, chosen, kept),
         links=links,
+        note=_reach(context, wanted),
         older=older,
         newest=address(path, **kept, **chosen) if context.query("before") else "",
     )
+
+
+def _reach(context: Context, wanted: CallFilter) -> str:
+    """How far a search looks, where it is bounded."""
+    say = context.say
+    if wanted.order_sn:
+        return say("By order number: the calls that issued its waybills.")
+    if wanted.shop:
+        return say("By shop: calls answered under its consents, not those that were refused.")
+    if wanted.leaves_out:
+        return say(
+            "Each page looks through {count} calls of a kind; go on with older ones.",
+            count=grouped(SCANNED_MAX),
+        )
+    return ""
 
 
 def _nothing(context: Context, page: LogPage, *, is_filtered: bool) -> Empty:
@@ -144,6 +180,9 @@ def _filters(
             Field("operation", say("Operation"), "select", chosen["operation"], operations),
             Field("reason", say("Reason"), "select", chosen["reason"].upper(), reasons),
             Field("code", say("Code"), "number", chosen["code"]),
+            Field("amount", say("Charged"), "number", chosen["amount"]),
+            Field("shop", say("Id of a shop or user"), value=chosen["shop"], length_max=64),
+            Field("order", say("Order number"), value=chosen["order"], length_max=64),
             Field("since", say("Since"), "datetime-local", chosen["since"]),
             Field("until", say("Before"), "datetime-local", chosen["until"]),
         ],

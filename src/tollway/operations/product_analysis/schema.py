@@ -57,5 +57,4 @@ product_day_parts = Table(
     Column("sources", LargeBinary, nullable=False),
     Column("keywords", LargeBinary, nullable=False),
     Column("searches", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )

@@ -54,7 +54,7 @@ waybill_number = Table(
     Column("owner_id", String, nullable=False),
     Column("is_taken", Integer, nullable=False),
     CheckConstraint("is_taken IN (0, 1)", name="waybill_number_is_taken"),
-    Index("waybill_number_next", "wp_code", "owner_id", "is_taken", "number"),
+    Index("waybill_number_next", "owner_id", "wp_code", "is_taken", "number"),
     sqlite_with_rowid=False,
 )
 
@@ -96,6 +96,8 @@ waybill = Table(
     Index("waybill_object", "object_id", unique=True),
     Index("waybill_number_once", "number", "wp_code", unique=True),
     Index("waybill_request", "request_id"),
+    # The newest of an order.
+    Index("waybill_order", "order_sn", "request_id"),
     # The newest of all carriers.
     Index("waybill_asked", "asked_at_s", "wp_code"),
     # Not stored in its key: each row of this size would take a page more in SQLite.

@@ -6,12 +6,11 @@ from starlette.responses import Response
 
 from tollway.ledger.entries import list_balances, newest_entries
 from tollway.ledger.receipts import find_receipt
-from tollway.ledger.request_log import log_page
 from tollway.operations.catalogue import BY_NAME
 from tollway.web.account_parts import entries_table
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import Link
-from tollway.web.call_log import call_log, wanted_calls
+from tollway.web.call_log import call_log, chosen_filters, wanted_calls, wanted_page
 from tollway.web.caller.home import PATH, account_id
 from tollway.web.csv_files import (
     CSV_ROWS_MAX,
@@ -35,10 +34,7 @@ async def _units(context: Context) -> list[str]:
 
 async def show_requests(context: Context) -> Response:
     own = account_id(context.person)
-    chosen = {
-        name: context.query(name) for name in ("operation", "code", "reason", "since", "until")
-    }
-    links = [Link("CSV", address(f"{REQUESTS}.csv", **chosen))]
+    links = [Link("CSV", address(f"{REQUESTS}.csv", **chosen_filters(context)))]
     table = await call_log(context, REQUESTS, own, await _units(context), kept={}, links=links)
     return context.page(context.say("Requests"), [table])
 
@@ -48,7 +44,7 @@ async def requests_csv(context: Context) -> Response:
     rows: list[Sequence[object]] = []
     before = context.query("before")
     while len(rows) < CSV_ROWS_MAX:
-        page = await log_page(context.database, wanted, units, CSV_STEP, before)
+        page = await wanted_page(context, wanted, units, CSV_STEP, before)
         rows += [
             (
                 each.request_id,

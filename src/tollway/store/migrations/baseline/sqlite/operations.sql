@@ -38,7 +38,8 @@ CREATE TABLE product_figure (
     CONSTRAINT product_figure_kind CHECK (kind = 'source' OR kind = 'keyword' OR kind = 'search')
 ) WITHOUT ROWID;
 
--- The parts of a day as they are answered: three encoded lists.
+-- The parts of a day as they are answered: three encoded lists. They are long: with the key in a
+-- tree of their own, as a table without rows' numbers has them, each would take pages of its own.
 CREATE TABLE product_day_parts (
     product_id VARCHAR NOT NULL,
     day INTEGER NOT NULL,
@@ -46,7 +47,7 @@ CREATE TABLE product_day_parts (
     keywords BLOB NOT NULL,
     searches BLOB NOT NULL,
     PRIMARY KEY (product_id, day)
-) WITHOUT ROWID;
+);
 
 
 -- Coupon claims ------------------------------------------------------------------------------
@@ -273,7 +274,7 @@ CREATE TABLE waybill_number (
     PRIMARY KEY (wp_code, number),
     CONSTRAINT waybill_number_is_taken CHECK (is_taken IN (0, 1))
 ) WITHOUT ROWID;
-CREATE INDEX waybill_number_next ON waybill_number (wp_code, owner_id, is_taken, number);
+CREATE INDEX waybill_number_next ON waybill_number (owner_id, wp_code, is_taken, number);
 
 -- A pending waybill waits for a remote carrier: it has no number yet, and its price is held.
 CREATE TABLE waybill (
@@ -305,6 +306,7 @@ CREATE TABLE waybill (
 CREATE UNIQUE INDEX waybill_object ON waybill (object_id);
 CREATE UNIQUE INDEX waybill_number_once ON waybill (number, wp_code);
 CREATE INDEX waybill_request ON waybill (request_id);
+CREATE INDEX waybill_order ON waybill (order_sn, request_id);
 CREATE INDEX waybill_asked ON waybill (asked_at_s, wp_code);
 -- A cancelled or refused waybill frees its key.
 CREATE UNIQUE INDEX waybill_natural_key ON waybill (account_id, owner_id, order_sn, wp_code)

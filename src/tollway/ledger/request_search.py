@@ -1,0 +1,158 @@
+"""The calls that concern a shop or an order: found by what they left under a grant, or as waybills.
+
+The uses of a grant and the waybills of an order are read from their newest by an index, so a page
+costs the same however many there are. Not found are calls that were refused, which read nothing of
+a shop, and reads of orders by their number, because requests are not stored.
+"""
+
+from collections.abc import Sequence
+from heapq import merge
+
+from sqlalchemy import Integer, String, bindparam, or_, select
+
+from tollway.ledger.request_log import (
+    CallFilter,
+    LoggedCall,
+    LogPage,
+    first_id,
+    no_later,
+    paid_call,
+    paid_columns,
+    refused_call_of,
+    refused_columns,
+)
+from tollway.store.database import Database, Row
+from tollway.store.query import Query
+from tollway.store.schema.carriers import waybill
+from tollway.store.schema.consent import consent, consent_use
+from tollway.store.schema.ledger import entry, refused_call
+
+# The newest grants of a shop that are looked at, and the calls of each that a filter looks through.
+GRANTS_MAX = 200
+SCANNED_MAX = 512
+_LISTED_MAX = 64
+_most = bindparam("most", type_=Integer)
+
+_grants = (
+    select(consent.c.owner_kind, consent.c.id, consent.c.account_id)
+    .where(
+        or_(consent.c.owner_kind == "shop", consent.c.owner_kind == "user"),
+        consent.c.owner_id == bindparam("shop"),
+    )
+    .order_by(consent.c.granted_at_s.desc(), consent.c.id)
+    .limit(_most)
+)
+_GRANTS = Query(_grants)
+_GRANTS_OF_ACCOUNT = Query(_grants.where(consent.c.account_id == bindparam("of_account")))
+_USES = Query(
+    select(consent_use.c.request_id, consent_use.c.at_ms, consent_use.c.operation)
+    .where(
+        consent_use.c.owner_kind == bindparam("kind"),
+        consent_use.c.owner_id == bindparam("shop"),
+        consent_use.c.consent_id == bindparam("grant"),
+        consent_use.c.request_id < bindparam("before"),
+        consent_use.c.request_id >= bindparam("since"),
+    )
+    .order_by(consent_use.c.request_id.desc())
+    .limit(_most)
+)
+_waybills = (
+    select(waybill.c.request_id, waybill.c.asked_at_s * 1000, waybill.c.account_id)
+    .where(
+        waybill.c.order_sn == bindparam("order_sn"),
+        waybill.c.request_id < bindparam("before"),
+        waybill.c.request_id >= bindparam("since"),
+    )
+    .order_by(waybill.c.request_id.desc())
+    .limit(_most)
+)
+_WAYBILLS = Query(_waybills)
+_WAYBILLS_OF_ACCOUNT = Query(_waybills.where(waybill.c.account_id == bindparam("of_account")))
+_listed = [bindparam(f"listed{number}", type_=String) for number in range(_LISTED_MAX)]
+_PAID = Query(
+    select(*paid_columns).where(
+        entry.c.request_id.in_(_listed), or_(entry.c.kind == "charge", entry.c.kind == "hold")
+    )
+)
+# Through the accounts, because the key of a refused call begins with one.
+_REFUSED = Query(
+    select(*refused_columns).where(
+        refused_call.c.account_id == bindparam("of_account"),
+        refused_call.c.request_id.in_(_listed),
+    )
+)
+
+
+async def search_page(database: Database, wanted: CallFilter, size: int, before: str) -> LogPage:
+    """The newest calls before an id that concern the shop or the order of a filter."""
+    most = SCANNED_MAX if wanted.leaves_out else size + 1
+    before = no_later(before, wanted.until_ms)
+    values: dict[str, object] = {"before": before, "since": first_id(wanted.since_ms), "most": most}
+    if wanted.order_sn:
+        traces = await _of_order(database, wanted, values)
+    else:
+        traces = await _of_shop(database, wanted, values)
+    passed = [each for each in await _calls(database, traces) if wanted.passes(each)]
+    if len(passed) > size:
+        return LogPage(passed[:size], passed[size - 1].request_id)
+    return LogPage(passed, traces[-1].request_id if len(traces) >= most else "")
+
+
+async def _of_order(
+    database: Database, wanted: CallFilter, values: dict[str, object]
+) -> list[LoggedCall]:
+    values = {**values, "order_sn": wanted.order_sn}
+    query = _WAYBILLS
+    if wanted.account_id:
+        query, values = _WAYBILLS_OF_ACCOUNT, {**values, "of_account": wanted.account_id}
+    rows = await database.fetch_long(query, "log", **values)
+    return [_trace(row[0], row[1], row[2], "waybills") for row in rows]
+
+
+async def _of_shop(
+    database: Database, wanted: CallFilter, values: dict[str, object]
+) -> list[LoggedCall]:
+    grants, named = _GRANTS, {"shop": wanted.shop, "most": GRANTS_MAX}
+    if wanted.account_id:
+        grants, named = _GRANTS_OF_ACCOUNT, {**named, "of_account": wanted.account_id}
+    found: list[list[LoggedCall]] = []
+    for kind, grant, account_id in await database.fetch_all(grants, **named):
+        its = {**values, "kind": kind, "shop": wanted.shop, "grant": grant}
+        rows = await database.fetch_long(_USES, "log", **its)
+        found.append([_trace(row[0], row[1], account_id, row[2]) for row in rows])
+    newest = merge(*found, key=lambda call: call.request_id, reverse=True)
+    traces = list({each.request_id: each for each in newest}.values())
+    return traces[: int(str(values["most"]))]
+
+
+def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> LoggedCall:
+    """What is known of a call that has neither an entry nor a record of its own any more."""
+    return LoggedCall(request_id, at_ms, account_id, operation, "free", 0, "SUCCESS")
+
+
+async def _calls(database: Database, traces: Sequence[LoggedCall]) -> list[LoggedCall]:
+    """The calls in the same order, each as its entry or its record says."""
+    known: dict[str, LoggedCall] = {}
+    for row in await _rows(database, _PAID, [each.request_id for each in traces]):
+        # A capture has the charge too, which says more than its hold.
+        call = paid_call(row)
+        if known.get(call.request_id, call).code is None or call.code is not None:
+            known[call.request_id] = call
+    for account_id in sorted({each.account_id for each in traces}):
+        rest = [e.request_id for e in traces if e.account_id == account_id]
+        rest = [each for each in rest if each not in known]
+        for row in await _rows(database, _REFUSED, rest, of_account=account_id):
+            known[row[0]] = refused_call_of(row)
+    return [known.get(each.request_id, each) for each in traces]
+
+
+async def _rows(
+    database: Database, query: Query, request_ids: Sequence[str], **values: object
+) -> list[Row]:
+    rows: list[Row] = []
+    for start in range(0, len(request_ids), _LISTED_MAX):
+        piece = [*request_ids[start : start + _LISTED_MAX]]
+        piece += [""] * (_LISTED_MAX - len(piece))
+        listed = {each.key: wanted for each, wanted in zip(_listed, piece, strict=True)}
+        rows += await database.fetch_long(query, "log", **listed, **values)
+    return rows
