@@ -1,6 +1,7 @@
 """Numbers never repeat: loaded once, taken once, also under attack and after a restart."""
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
@@ -17,11 +18,15 @@ from tollway.carriers.vault import Fingerprints
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybills
 from tollway.store.database import Database, KnownRowError, Transaction
 from tollway.store.open import open_database
+from tollway.store.postgresql.database import PostgresqlDatabase
 from tollway.store.postgresql.errors import RivalError
 from tollway.telemetry.metrics import Metrics
 
 # What a row that may not be there twice is refused with, by either engine.
 CONFLICTS = (KnownRowError, RivalError)
+# Taken one after the other, they fill about 150 blocks of the table and 100 of its key.
+MANY = 10_000
+FEW_BLOCKS = 40
 LEFT_OVER = [f"YT9{n:012d}" for n in range(6)]
 
 
@@ -163,18 +168,24 @@ def test_numbers_that_are_on_waybills_are_passed_over_and_marked(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More than are looked at first.
-    monkeypatch.setattr(pools, "_LOOKED_AT_FIRST", 2)
-    wp_code = new_carrier(empty_store, 20)
-    every = [f"YT{n:013d}" for n in range(20)]
-    _give(empty_store, wp_code, *every[:9], every[10])
+    monkeypatch.setattr(pools, "_LOOKED_AT_FIRST", 4)
+    wp_code = new_carrier(empty_store, 110)
+    every = [f"YT{n:013d}" for n in range(110)]
+    _give(empty_store, wp_code, *every[:99], every[100])
+    rounds = []
+    for name in ("_take_embedded", "_take_shared"):
+        take_some = getattr(pools, name)
+        monkeypatch.setattr(pools, name, lambda *of, t=take_some: rounds.append(of) or t(*of))
 
     async def take(database: Database) -> list[str | None]:
         wanted = [(wp_code, "shop"), (wp_code, "other")]
         return await database.write(lambda transaction: take_numbers(transaction, wanted))
 
-    assert empty_store.do(take) == [every[9], every[11]]
+    assert empty_store.do(take) == [every[99], every[101]]
     (pool,) = empty_store.do(list_pools)
-    assert (pool.taken, pool.left) == (12, 8)
+    assert (pool.taken, pool.left) == (102, 8)
+    # Not two at a time.
+    assert len(rounds) < 10
 
 
 def test_a_pool_whose_numbers_are_all_on_waybills_has_none(empty_store: Store) -> None:
@@ -242,3 +253,37 @@ def test_loading_takes_few_commits(empty_store: Store) -> None:
     assert found is not None and 0 < float(found[1]) <= 100
     (pool,) = empty_store.do(list_pools)
     assert pool.left == 100_000
+
+
+@pytest.mark.postgresql
+def test_taking_a_number_goes_through_none_that_are_taken_or_another_pools(
+    empty_store: Store,
+) -> None:
+    """Counted in blocks, in a table without statistics."""
+    _fill(empty_store, first=1, is_taken=1)
+    _fill(empty_store, first=MANY + 1, is_taken=0)
+    assert _blocks_to_take(empty_store, SHARED) <= FEW_BLOCKS
+    # A shop without numbers of its own is asked about first.
+    assert _blocks_to_take(empty_store, "shop") <= FEW_BLOCKS
+
+
+def _fill(store: Store, first: int, is_taken: int) -> None:
+    store.run(
+        "INSERT INTO waybill_number (wp_code, number, owner_id, is_taken) "
+        f"SELECT 'YTO', 'YT' || lpad(n::text, 13, '0'), '', {is_taken} "
+        f"FROM generate_series({first}, {first + MANY - 1}) AS n"
+    )
+
+
+def _blocks_to_take(store: Store, owner_id: str) -> int:
+    async def work(database: PostgresqlDatabase) -> int:
+        wanted = json.dumps([["YTO", owner_id, 1]])
+        async with database._session() as session, session.transaction():
+            explained = await session.fetchval(
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {pools._TAKE_SHARED.postgresql.text}",
+                wanted,
+            )
+        plan = json.loads(explained)[0]["Plan"]
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    return store.do(work)

@@ -203,6 +203,8 @@ ACTS = {
     "/operator/second-factors/reset": "second-factor reset",
     "/account/alert": "alert set",
     "/account/analysis/pay": "",  # A call, which has a receipt.
+    "/account/shops/ask": "",  # A link, which changes nothing.
+    "/account/try/send": "",  # A call, which has a receipt.
     "/account/tokens/issue": "token issue",
     "/account/tokens/rotate": "token issue",
     "/account/tokens/revoke": "token revoke",

@@ -8,6 +8,7 @@ from datetime import date
 
 import pytest
 
+from tests.docs.pages import DOCS
 from tests.support.all_operations import ask
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, new_caller
@@ -19,6 +20,8 @@ from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import BY_NAME, OPERATIONS, WITH_COMPANIONS
 from tollway.operations.examples import EXAMPLES
+from tollway.web.signature_samples import SIGNATURE_SAMPLES
+from tollway.webhooks.events import EVENT_TYPES
 
 pytestmark = pytest.mark.sqlite
 every_operation = pytest.mark.parametrize(
@@ -69,6 +72,33 @@ def test_every_parameter_field_and_code_is_shown(
     for name in ("curl", "Python", "JavaScript", "PHP", "Java"):
         assert f"<h3>{name}</h3>" in page
     assert "data-try" in page
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_event_is_shown_as_it_comes(served: Gateway, language: str) -> None:
+    page = _page(served, "/docs/events", language)
+    listed = (DOCS / "call/webhooks.md").read_text(encoding="utf-8")
+    for name, kind in EVENT_TYPES.items():
+        assert f">{name}<" in page
+        assert (kind.reports in page) == (language == "en")
+        assert json.dumps(kind.example, ensure_ascii=False, separators=(",", ":")) in page
+        assert f"| `{name}` |" in listed
+    for language_name, text in SIGNATURE_SAMPLES:
+        assert f"<h3>{language_name}</h3>" in page and text.strip() in page
+
+
+def test_a_sample_has_numbers_where_its_package_takes_numbers(served: Gateway) -> None:
+    page = _page(served, "/docs/orders")
+    assert "    pageSize=20,\n" in page and "  pageSize: 20,\n" in page
+    # An id of digits is a text.
+    assert "owner_id='880012001'" in page and 'owner_id: "880012001"' in page
+
+
+def test_a_page_of_another_origin_is_not_allowed_to_call(served: Gateway) -> None:
+    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
+    answer = served.client.options(OPERATIONS[0].path, headers=headers)
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+    assert "no CORS headers" in _page(served, "/docs")
 
 
 def test_the_other_pages_list_operations_codes_and_the_sandbox(served: Gateway) -> None:

@@ -16,6 +16,7 @@ from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
 from tollway.web.wording import catalogue, is_own_address
+from tollway.webhooks.events import EVENT_TYPES
 
 _WEB = Path(tollway.web.__file__).parent
 _SAID_BY = {"say", "sentence", "sentences", "PageError", "RailLink"}
@@ -54,6 +55,7 @@ def sentences() -> frozenset[str]:
         found.add(operation.title)
         found |= {each.field.meaning for each in declared_fields(operation.request_type)}
     found |= {each.metadata["meaning"] for each in fields(Settings)}
+    found |= {each.reports for each in EVENT_TYPES.values()}
     return frozenset(found)
 
 

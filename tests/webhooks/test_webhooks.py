@@ -22,7 +22,7 @@ from tollway.store.database import Database
 from tollway.store.open import open_sealer
 from tollway.webhooks.delivering import RETRY_AFTER_S
 from tollway.webhooks.endpoints import ENDPOINTS_MAX, add_endpoint
-from tollway.webhooks.events import Event, record_event
+from tollway.webhooks.events import EVENT_TYPES, Event, record_event
 from tollway_client import Client, errors
 from tollway_client.webhooks import verify
 
@@ -53,6 +53,11 @@ def receiver() -> Iterator[Receiver]:
     made = Receiver()
     yield made
     made.close()
+    # What the reference shows has the fields that really come.
+    for each in made.received:
+        content = json.loads(each.body)
+        if content["type"] != "webhook.test":
+            assert content["data"].keys() == EVENT_TYPES[content["type"]].example.keys()
 
 
 def _types(receiver: Receiver) -> list[str]:

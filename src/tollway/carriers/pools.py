@@ -98,7 +98,9 @@ UPDATE waybill_number SET is_taken = 1
 WHERE (wp_code, number) IN (SELECT value ->> 0, value ->> 2 FROM json_each(:taken))
 """)
 )
-# By their positions in the table: a planner would rather read all of it.
+# By their positions in the table: a planner would rather read all of it. Rows are compared, and not
+# columns, in an order that only the index of the pools has: by the key of the table, a planner
+# without statistics goes through all taken numbers of the carrier.
 _TAKE_SHARED = Query(
     text("""
 UPDATE waybill_number SET is_taken = 1
@@ -106,8 +108,10 @@ WHERE ctid = ANY (ARRAY(
     SELECT candidate.ctid FROM json_array_elements(CAST(:wanted AS json)) AS wanted(value)
     CROSS JOIN LATERAL (
         SELECT ctid FROM waybill_number
-        WHERE wp_code = value ->> 0 AND owner_id = value ->> 1 AND is_taken = 0
-        ORDER BY number LIMIT CAST(value ->> 2 AS integer) FOR UPDATE SKIP LOCKED
+        WHERE (owner_id, wp_code, is_taken) >= (value ->> 1, value ->> 0, 0)
+            AND (owner_id, wp_code, is_taken) <= (value ->> 1, value ->> 0, 0)
+        ORDER BY owner_id, wp_code, is_taken, number
+        LIMIT CAST(value ->> 2 AS integer) FOR UPDATE SKIP LOCKED
     ) AS candidate))
 RETURNING wp_code, owner_id, number, EXISTS (
     SELECT 1 FROM waybill

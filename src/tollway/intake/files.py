@@ -6,7 +6,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from tollway.contract.language import SentenceError
 from tollway.intake.json_records import ArrayError, as_bytes, as_text, split_array
@@ -28,19 +28,54 @@ class IntakeError(SentenceError):
     """A file cannot be loaded at all; the text is for the operator."""
 
 
-class RawRecord(NamedTuple):
-    """One record as it stands in the file, or why it cannot be read; `at_byte` tells progress."""
+class RawRecord:
+    """One record as it stands in the file; `at_byte` tells progress.
 
-    line: int
-    values: dict[str, object] | None
-    problem: str
-    source: bytes | str
-    at_byte: int
+    What is `read` of it is its values, or why it has none. JSON is read when it is asked for: most
+    of it is checked without.
+    """
+
+    __slots__ = ("_read", "at_byte", "line", "source")
+
+    def __init__(
+        self,
+        line: int,
+        source: bytes | str,
+        at_byte: int,
+        read: tuple[dict[str, object] | None, str] | None = None,
+    ) -> None:
+        self.line = line
+        self.source = source
+        self.at_byte = at_byte
+        self._read = read
+
+    @property
+    def unread_json(self) -> bytes | None:
+        """The record as JSON, if it was not read yet."""
+        return self.source if self._read is None and isinstance(self.source, bytes) else None
+
+    @property
+    def values(self) -> dict[str, object] | None:
+        return self._reading()[0]
+
+    @property
+    def problem(self) -> str:
+        return self._reading()[1]
+
+    def _reading(self) -> tuple[dict[str, object] | None, str]:
+        if self._read is None:
+            try:
+                self._read = read_object(self._as_bytes()), ""
+            except NotObjectError as error:
+                self._read = None, str(error)
+        return self._read
 
     def text(self) -> str:
         """The record as it was written; what is not UTF-8 is shown by its bytes' numbers."""
-        source = as_bytes(self.source) if isinstance(self.source, str) else self.source
-        return source.decode(errors="backslashreplace").rstrip("\r\n")
+        return self._as_bytes().decode(errors="backslashreplace").rstrip("\r\n")
+
+    def _as_bytes(self) -> bytes:
+        return as_bytes(self.source) if isinstance(self.source, str) else self.source
 
 
 def read_records(path: Path, name: str = "") -> Iterator[RawRecord]:
@@ -94,9 +129,9 @@ def _json_lines(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
         if number % _TELL_LINES == 0:
             at_byte = file.tell()
         if not is_whole:
-            yield RawRecord(number, None, _TOO_LONG, raw, at_byte)
+            yield RawRecord(number, raw, at_byte, (None, _TOO_LONG))
         elif not raw.isspace():
-            yield _json_record(number, raw, at_byte)
+            yield RawRecord(number, raw, at_byte)
 
 
 def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
@@ -104,7 +139,7 @@ def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
     text = io.TextIOWrapper(content, "utf-8", errors="surrogateescape", newline="")
     try:
         for item in split_array(iter(lambda: text.read(PIECE_BYTES), "")):
-            yield _json_record(item.line, as_bytes(item.text), file.tell())
+            yield RawRecord(item.line, as_bytes(item.text), file.tell())
     except ArrayError as error:
         raise IntakeError(
             "The file is not one whole JSON array: line {line} cannot be read. The {count:,} "
@@ -112,13 +147,6 @@ def _json_array(content: BinaryIO, file: BinaryIO) -> Iterator[RawRecord]:
             line=error.line,
             count=error.items,
         ) from None
-
-
-def _json_record(line: int, raw: bytes, at_byte: int) -> RawRecord:
-    try:
-        return RawRecord(line, read_object(raw), "", raw, at_byte)
-    except NotObjectError as error:
-        return RawRecord(line, None, str(error), raw, at_byte)
 
 
 class _CsvLines(Iterator[str]):
@@ -202,11 +230,11 @@ class Columns:
         if not problem:
             problem = _NOT_CSV if cells is None else self.problem(cells)
         if problem or cells is None:
-            return RawRecord(line, None, problem, source, at_byte)
+            return RawRecord(line, source, at_byte, (None, problem))
         given: dict[str, object] = dict(zip(self._names, cells, strict=True))
         if "" in cells:
             given = {name: cell for name, cell in given.items() if cell != ""}
-        return RawRecord(line, given, "", source, at_byte)
+        return RawRecord(line, source, at_byte, (given, ""))
 
 
 # Reads the records of a file that may be packed; the second argument is the file itself.

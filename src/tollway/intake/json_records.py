@@ -48,7 +48,8 @@ _LENGTH_MAX = 20
 _DIGITS_MAX = 400
 
 
-def _number(text: str) -> Decimal | int | JsonNumber:
+def json_number(text: str) -> Decimal | int | JsonNumber:
+    """A number that has a point or an exponent."""
     # The point is the third character from the end, or the second: no exponent is so short.
     if len(text) > _LENGTH_MAX or text.find(".") < len(text) - 3:
         return JsonNumber(text)
@@ -60,8 +61,10 @@ def _whole_number(text: str) -> int | JsonNumber:
     return int(text) if len(text) <= _DIGITS_MAX else JsonNumber(text)
 
 
-_decoder = msgspec.json.Decoder(float_hook=_number)
-_lenient = json.JSONDecoder(parse_float=_number, parse_int=_whole_number, parse_constant=JsonNumber)
+_decoder = msgspec.json.Decoder(float_hook=json_number)
+_lenient = json.JSONDecoder(
+    parse_float=json_number, parse_int=_whole_number, parse_constant=JsonNumber
+)
 
 
 def read_json(raw: bytes) -> object:

@@ -19,8 +19,8 @@ from tollway.store.replication_barrier import wait_for_standby
 from tollway.store.sealing import Sealer
 
 CHUNK_RECORDS = 2000
-# Rejected records are kept whole until the chunk is done, and can be large.
-_REJECTED_CHARACTERS = 8 * 1024 * 1024
+# Records are kept whole until their chunk is done, and can be large.
+_CHUNK_BYTES = 8 * 1024 * 1024
 # Each owner is one lock in the transaction; a server with the usual settings has 64 for each.
 _OWNERS_AT_ONCE = 64
 
@@ -35,6 +35,11 @@ class Loader(Protocol):
     @property
     def owner_of(self) -> Callable[[Any], str] | None:
         """The owner of a record, if storing it locks this owner."""
+
+    @property
+    def check_lines(self) -> Callable[[Sequence[bytes]], Sequence[Any]] | None:
+        """The typed records that many texts of JSON are, in less time than one by one; None for
+        each that is not certain to be good, which `check` decides on."""
 
     def check(self, values: dict[str, object]) -> Any:
         """The typed record; raises ValueError, of `record_problems`, with what is wrong."""
@@ -116,31 +121,43 @@ def checked_chunks(
     chunk_records: int = CHUNK_RECORDS,
     text_of: Callable[[RawRecord], str] = RawRecord.text,
 ) -> Iterator[CheckedChunk]:
-    """Checks records one by one, and gives them together; `text_of` writes down a bad one."""
-    chunk, rejected = CheckedChunk([], []), 0
+    """Checks records, and gives many together; `text_of` writes down a bad one."""
+    for some in _together(records, chunk_records):
+        checked = CheckedChunk([], [], some[-1].at_byte)
+        for raw, good in zip(some, _certainly_good(loader, some), strict=True):
+            if good is not None:
+                checked.good.append(good)
+                continue
+            try:
+                checked.good.append(_check(loader, raw))
+            except ValueError as error:
+                checked.rejects.append(Reject(raw.line, str(error), text_of(raw)))
+        yield checked
+
+
+def _together(records: Iterable[RawRecord], most: int) -> Iterator[list[RawRecord]]:
+    some: list[RawRecord] = []
+    size = 0
     for raw in records:
-        checked = _check(loader, raw, text_of)
-        if isinstance(checked, Reject):
-            chunk.rejects.append(checked)
-            rejected += len(checked.record)
-        else:
-            chunk.good.append(checked)
-        chunk.at_byte = raw.at_byte
-        is_full = len(chunk.good) + len(chunk.rejects) >= chunk_records
-        if is_full or rejected >= _REJECTED_CHARACTERS:
-            yield chunk
-            chunk, rejected = CheckedChunk([], [], raw.at_byte), 0
-    if chunk.good or chunk.rejects:
-        yield chunk
+        some.append(raw)
+        size += len(raw.source)
+        if len(some) >= most or size >= _CHUNK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
-def _check(loader: Loader, raw: RawRecord, text_of: Callable[[RawRecord], str]) -> Any:
+def _certainly_good(loader: Loader, some: Sequence[RawRecord]) -> Sequence[Any]:
+    if loader.check_lines is None or some[0].unread_json is None:
+        return [None] * len(some)
+    return loader.check_lines([raw.unread_json or b"" for raw in some])
+
+
+def _check(loader: Loader, raw: RawRecord) -> Any:
     if raw.values is None:
-        return Reject(raw.line, raw.problem, text_of(raw))
-    try:
-        return loader.check(raw.values)
-    except ValueError as error:
-        return Reject(raw.line, str(error), text_of(raw))
+        raise ValueError(raw.problem)
+    return loader.check(raw.values)
 
 
 async def store_records(database: Database, loader: Loader, records: Sequence[Any]) -> int:

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
 from operator import attrgetter
 from time import time
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
 
+from tollway.intake.json_records import JsonNumber, json_number
 from tollway.intake.record_fields import is_amount
 from tollway.intake.record_problems import (
     RecordError,
@@ -19,6 +22,8 @@ from tollway.intake.record_problems import (
     text_problem,
 )
 
+# A NUL is never written as it is.
+_NUL = b"\\u0000"
 _DAY_S = 86_400
 _FIRST_DAY = date(2000, 1, 1)
 
@@ -59,10 +64,67 @@ class RecordCheck(Generic[R]):
         return record
 
 
+# Many records have the same amounts.
+_AMOUNTS_KEPT = 4096
+
+
+@lru_cache(maxsize=_AMOUNTS_KEPT)
+def _amount(text: str) -> object:
+    """An amount by its text, as `read_json` reads it: what it is worth does not tell if it had an
+    exponent. None if it is not certain to be good."""
+    number = json_number(text)
+    if isinstance(number, JsonNumber) or not is_amount(number, Decimal(number)):
+        return None
+    return Decimal(number)
+
+
+class JsonCheck(Generic[R]):
+    """The same check of records as JSON, read and checked at once, in a third of the time.
+
+    It answers for a record that is as it should be: every field known, in its own type and range.
+    Of any other it returns None, and `RecordCheck` decides.
+    """
+
+    def __init__(self, record_type: type[R]) -> None:
+        assert not any(_lists_of(record_type)), "entries of a list can have unknown fields"
+        self._amounts = _names_of(record_type, inspect.DecimalType)
+        exact = msgspec.defstruct(
+            record_type.__name__,
+            [(name, Any) for name in self._amounts],
+            bases=(record_type,),
+            forbid_unknown_fields=True,
+            frozen=True,
+            kw_only=True,
+            gc=False,
+        )
+        self._decoder = msgspec.json.Decoder(cast(type[R], exact), float_hook=_amount)
+
+    def __call__(self, raw: bytes) -> R | None:
+        # Most records have no backslash, for which one character is looked for.
+        if b"\\" in raw and _NUL in raw:
+            return None
+        try:
+            record = self._decoder.decode(raw)
+        except (ValueError, RecursionError):
+            return None
+        for name in self._amounts:
+            yuan = getattr(record, name)
+            if type(yuan) is int and is_amount(yuan, Decimal(yuan)):
+                msgspec.structs.force_setattr(record, name, Decimal(yuan))
+            elif type(yuan) is not Decimal:
+                return None
+        return record
+
+
+def is_ahead(at_s: float) -> bool:
+    """Whether a time is more than a day ahead."""
+    return at_s > time() + _DAY_S
+
+
 def check_not_ahead(field: str, at_s: float) -> None:
     """Refuses the time of what has happened if it is more than a day ahead: it would outlast every
     later version."""
-    if at_s > time() + _DAY_S:
+    if is_ahead(at_s):
         raise RecordError(field, "it is more than a day ahead", "the time at which it happened")
 
 

@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta
@@ -50,6 +51,8 @@ def is_amount(sent: object, yuan: Decimal) -> bool:
     return yuan.is_finite() and 0 <= yuan <= _YUAN_MAX
 
 
+# Many records have the same amounts.
+@lru_cache(maxsize=4096)
 def fen_of(yuan: Decimal) -> int:
     """A checked amount in whole fen."""
     return int(yuan * 100)

@@ -17,6 +17,7 @@ from tollway.contract.reasons import Reason
 from tollway.operations.catalogue import COMPANIONS, OPERATIONS, WITH_COMPANIONS
 from tollway.web.blocks import Block, Cell, Code, Column, Empty, Link, Table
 from tollway.web.code_samples import samples_of, takes_live_token, token_prefix
+from tollway.web.event_parts import EVENTS_LEAD, event_blocks
 from tollway.web.pages import OPEN_FRAME, Page, Web
 from tollway.web.reference_parts import (
     DOCS_PATH,
@@ -25,6 +26,7 @@ from tollway.web.reference_parts import (
     fields_of,
     headers,
     list_of,
+    packages,
     page_of,
     parameters_of,
     refusals_of,
@@ -56,6 +58,7 @@ class ReferencePages:
         found: dict[str, Page[Owner]] = {
             DOCS_PATH: self._index,
             f"{DOCS_PATH}/codes": self._codes,
+            f"{DOCS_PATH}/events": self._events,
             f"{DOCS_PATH}/sandbox": self._sandbox_page,
         }
         for operation in (*WITH_COMPANIONS, *ACCOUNT_OPERATIONS):
@@ -73,13 +76,19 @@ class ReferencePages:
         if example is not None:
             samples = samples_of(first, example.request(self._today()), self._base)
             blocks.insert(0, Code(say("Your first call, in the sandbox"), samples[:1]))
-        blocks.insert(1, headers(visit.view))
+        blocks.insert(1, packages(visit.view))
+        blocks.insert(2, headers(visit.view))
         return self._page(visit, say("API reference"), blocks, lead=say(_LEAD))
 
     async def _codes(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
         table = codes_of(list(Reason), OPERATIONS[0], visit.view)
         return self._page(visit, say("Codes"), [table])
+
+    async def _events(self, _: Request, visit: Visit[Owner]) -> Response:
+        say = visit.view.say
+        blocks = event_blocks(visit.view)
+        return self._page(visit, say("Webhooks"), blocks, lead=say(EVENTS_LEAD))
 
     async def _sandbox_page(self, _: Request, visit: Visit[Owner]) -> Response:
         say = visit.view.say
@@ -165,6 +174,7 @@ class ReferencePages:
             actions=[
                 Link(say("Codes"), f"{DOCS_PATH}/codes"),
                 Link(say("Sandbox"), f"{DOCS_PATH}/sandbox"),
+                Link(say("Webhooks"), f"{DOCS_PATH}/events"),
                 Link("OpenAPI", "/openapi.json"),
             ],
             shown=blocks,

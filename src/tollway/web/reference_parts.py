@@ -23,6 +23,20 @@ _ENCODINGS = {
 }
 
 
+_NPM_INSTALL = (
+    "(cd sdk/typescript && npm ci && npm pack) && "
+    "npm install ./sdk/typescript/tollway-client-0.1.0.tgz"
+)
+_PACKAGES_FROM = sentence(
+    "A checkout of Tollway: the packages tollway-client are in no registry. Ask your operator for "
+    "them. Save the samples in JavaScript as .mjs."
+)
+_IN_A_BROWSER = sentence(
+    "The gateway sends no CORS headers: a page can call it from the same origin only. Let your "
+    "server call it, and keep live tokens there."
+)
+
+
 def page_of(operation: Operation) -> str:
     """The address of an operation's page."""
     return f"{DOCS_PATH}/{operation.name}"
@@ -82,6 +96,19 @@ def headers(view: View) -> Table:
         [[Cell(name, "mono"), Cell(say(meaning))] for name, meaning in _HEADERS],
         Empty(""),
         title=say("Headers"),
+    )
+
+
+def packages(view: View) -> Facts:
+    say = view.say
+    return Facts(
+        [
+            ("Python", Cell("pip install ./sdk/python", "mono")),
+            ("JavaScript", Cell(_NPM_INSTALL, "mono")),
+            (say("Where from"), Cell(say(_PACKAGES_FROM))),
+            (say("In a browser"), Cell(say(_IN_A_BROWSER))),
+        ],
+        title=say("Packages"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, select
@@ -11,16 +12,59 @@ from tollway.store.database import Reader, Transaction
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import webhook_delivery, webhook_endpoint
 
-# The types of events, and what each one reports.
+
+class EventType(NamedTuple):
+    """What events of a type report, and an example of their data, with all fields that it has."""
+
+    reports: str
+    example: Mapping[str, object]
+
+
+_CONSENT = {
+    "consent_id": "con_4h7k2m9p5r8t",
+    "owner_kind": "shop",
+    "owner_id": "880012001",
+    "scope": "orders",
+    "expires_at": 1801368000,
+}
 EVENT_TYPES = {
-    "balance.low": "a balance fell below the alert that was set for it",
-    "consent.given": "a shop or user gave its consent, or extended it",
-    "consent.revoked": "a shop or user revoked its consent",
-    "consent.expiring": "a consent expires within 7 days",
-    "token.expiring": "a token expires within 7 days",
-    "waybill.settled": "a waybill without an answer was issued, or given up",
-    "export.ready": "an export was paid, and its file can be read",
-    "webhook.test": "asked for by the account API",
+    "balance.low": EventType(
+        "a balance fell below the alert that was set for it; once, until it was higher again",
+        {"unit": "credits", "left": 90, "below": 100},
+    ),
+    "consent.given": EventType("a shop or user gave its consent, or extended it", _CONSENT),
+    "consent.revoked": EventType("a shop or user revoked its consent", _CONSENT),
+    "consent.expiring": EventType("a consent expires within 7 days", _CONSENT),
+    "token.expiring": EventType(
+        "a token expires within 7 days",
+        {"token_id": "tok_5m2p8r4t7w3x", "expires_at": 1770436800},
+    ),
+    "waybill.settled": EventType(
+        "a waybill without an answer was issued, or given up",
+        {
+            "object_id": "wb_7f3k9d2m5q8r",
+            "order_sn": "260131-7700012001",
+            "wp_code": "YTO",
+            "outcome": "issued",
+            "number": "YT8800000000123",
+        },
+    ),
+    "export.ready": EventType(
+        "an export was paid, and its file can be read",
+        {
+            "request_id": "20260131040000-7f3k9d2m",
+            "operation": "orders",
+            "export_id": "AdGk5q000gagxDjS9RErHdMht0NRSx9LOrVqFo85KcijSFPArhytKi1Z",
+            "records": 4932,
+            "download_url": "https://gateway.example/papi/tool/erps/paging-orders/export/file"
+            "?owner_id=880012001&export_id=AdGk5q000gagxDjS9RErHdMht0NRSx9LOrVqFo85KcijSFPArhytKi1Z",
+            "expires_at": 1769918400,
+            "cursor": "6606944209393-e541ee16",
+        },
+    ),
+    "webhook.test": EventType(
+        "you asked for it (webhooks/test)", {"account_id": "acc_7f3k9d2m5q8r"}
+    ),
 }
 
 

@@ -65,6 +65,7 @@ class ClaimLoader:
     def __init__(self) -> None:
         self.months = MonthsOf(coupon_claim)
         self.owner_of = None
+        self.check_lines = None
         self._expects_new = True
 
     def check(self, values: dict[str, object]) -> ClaimRow:

@@ -5,14 +5,14 @@ its entry in the answer up to the price, which is each call's own; it holds noth
 does not show.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Annotated, NamedTuple
 
 import msgspec
 
 from tollway.contract.envelope import encode_data
-from tollway.intake.record_check import RecordCheck, check_not_ahead
+from tollway.intake.record_check import JsonCheck, RecordCheck, check_not_ahead, is_ahead
 from tollway.intake.record_fields import Count, Id, Milliseconds, Name, Text, Yuan, fen_of
 from tollway.operations.orders.masking import (
     masked_address,
@@ -98,6 +98,15 @@ _unpack = msgspec.msgpack.Decoder(Receiver).decode
 
 
 _check = RecordCheck(OrderRecord)
+_check_json = JsonCheck(OrderRecord)
+
+
+def good_record(raw: bytes) -> OrderRecord | None:
+    """The record that this JSON is, if it is certain to be good."""
+    record = _check_json(raw)
+    if record is None or is_ahead(max(record.updated_at, record.confirm_time) / 1000):
+        return None
+    return record
 
 
 def checked_record(values: dict[str, object]) -> OrderRecord:
@@ -108,8 +117,21 @@ def checked_record(values: dict[str, object]) -> OrderRecord:
     return record
 
 
-def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> OrderRow:
-    """The record as it is stored; `ready` if it is known already."""
+def row_of(record: OrderRecord, sealer: Sealer) -> OrderRow:
+    """The record as it is stored."""
+    return rows_of([record], sealer)[0]
+
+
+def rows_of(records: Sequence[OrderRecord], sealer: Sealer) -> list[OrderRow]:
+    """Records as they are stored; many at once take less time each."""
+    sealed = sealer.seal_many(
+        [packed(receiver_of(each)) for each in records],
+        [receiver_context(each.owner_id, each.order_sn) for each in records],
+    )
+    return list(map(_row, records, sealed))
+
+
+def _row(record: OrderRecord, sealed: bytes) -> OrderRow:
     pay_fen, remark = fen_of(record.pay_amount), shown_remark(record)
     row = (
         record.owner_id,
@@ -131,10 +153,8 @@ def row_of(record: OrderRecord, sealer: Sealer, ready: bytes | None = None) -> O
         record.remark_tag,
         record.remark_tag_name,
         0,
-        sealer.seal(
-            packed(receiver_of(record)), receiver_context(record.owner_id, record.order_sn)
-        ),
-        _ready_order(record, pay_fen, remark) if ready is None else ready,
+        sealed,
+        _ready_order(record, pay_fen, remark),
     )
     # The class's own constructor takes three times as long.
     return tuple.__new__(OrderRow, row)
@@ -161,28 +181,29 @@ def _ready_order(record: OrderRecord, pay_fen: int, remark: str | None) -> bytes
     # No field of a receiver is empty unless it is erased.
     name, phone, address = record.receiver_name, record.receiver_phone, record.receiver_address
     address = masked_address(address) if address else ""
+    # Without their names, which would take twice as long; in the order of the fields.
     entry = OrderEntry(
-        receiver_name=masked_name(name) if name else "",
-        receiver_phone=masked_phone(phone) if phone else "",
-        province=record.province,
-        city=record.city,
-        town=record.town,
-        receiver_address=address,
-        address=address,
-        order_sn=record.order_sn,
-        goods_name=record.goods_name,
-        goods_img=record.goods_img,
-        goods_spec=record.goods_spec,
-        is_pre_sale=record.is_pre_sale,
-        last_ship_time=record.last_ship_time or 0,
-        confirm_time=record.confirm_time,
-        remark=remark or "",
-        goods_count=record.goods_count,
-        pay_amount=pay_fen / 100,
-        order_status=record.order_status,
-        remark_tag=None if record.remark_tag is None else str(record.remark_tag),
-        remark_tag_name=record.remark_tag_name,
-        withholding_money=0,
+        masked_name(name) if name else "",
+        masked_phone(phone) if phone else "",
+        record.province,
+        record.city,
+        record.town,
+        address,
+        address,
+        record.order_sn,
+        record.goods_name,
+        record.goods_img,
+        record.goods_spec,
+        record.is_pre_sale,
+        record.last_ship_time or 0,
+        record.confirm_time,
+        remark or "",
+        record.goods_count,
+        pay_fen / 100,
+        record.order_status,
+        None if record.remark_tag is None else str(record.remark_tag),
+        record.remark_tag_name,
+        0,
     )
     return encode_data(entry).removesuffix(_NO_PRICE)
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from tollway.operations.orders.counts import Bucket, counted, recount
-from tollway.operations.orders.records import OrderRow, checked_record, row_of
+from tollway.operations.orders.records import OrderRow, checked_record, good_record, row_of, rows_of
 from tollway.operations.orders.schema import order_change, shop_order
 from tollway.store.database import KnownRowError, Row, Transaction
 from tollway.store.many_rows import upserts
@@ -139,6 +139,11 @@ class OrderLoader:
         self.owner_of = attrgetter("owner_id")
         self._sealer = sealer
         self._expects_new = True
+
+    def check_lines(self, lines: Sequence[bytes]) -> list[OrderRow | None]:
+        records = list(map(good_record, lines))
+        rows = iter(rows_of([each for each in records if each is not None], self._sealer))
+        return [None if each is None else next(rows) for each in records]
 
     def check(self, values: dict[str, object]) -> OrderRow:
         # Sealed here and not when stored, so that no other writer waits for it.

@@ -34,6 +34,7 @@ class FigureLoader:
 
     months = None
     owner_of = None
+    check_lines = None
 
     def check(self, values: dict[str, object]) -> FigureRow:
         return row_of(checked_figure(values))

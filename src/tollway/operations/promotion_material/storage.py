@@ -35,6 +35,7 @@ class MaterialLoader:
 
     months = None
     owner_of = None
+    check_lines = None
 
     def check(self, values: dict[str, object]) -> MaterialRecord:
         return checked_material(values)

@@ -229,6 +229,9 @@ def _server_settings(call_timeout_s: float | None) -> dict[str, str]:
     if call_timeout_s is not None:
         # A node that lost its connection must not hold its locks.
         settings["idle_in_transaction_session_timeout"] = _milliseconds(call_timeout_s)
+        # A plan that is made while a table is empty is kept when it has grown. Commands go on
+        # choosing by size: they read whole tables.
+        settings["enable_seqscan"] = "off"
     return settings
 
 

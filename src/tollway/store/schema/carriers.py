@@ -54,7 +54,7 @@ waybill_number = Table(
     Column("owner_id", String, nullable=False),
     Column("is_taken", Integer, nullable=False),
     CheckConstraint("is_taken IN (0, 1)", name="waybill_number_is_taken"),
-    Index("waybill_number_next", "wp_code", "owner_id", "is_taken", "number"),
+    Index("waybill_number_next", "owner_id", "wp_code", "is_taken", "number"),
     sqlite_with_rowid=False,
 )
 

@@ -274,7 +274,7 @@ CREATE TABLE waybill_number (
     PRIMARY KEY (wp_code, number),
     CONSTRAINT waybill_number_is_taken CHECK (is_taken IN (0, 1))
 ) WITHOUT ROWID;
-CREATE INDEX waybill_number_next ON waybill_number (wp_code, owner_id, is_taken, number);
+CREATE INDEX waybill_number_next ON waybill_number (owner_id, wp_code, is_taken, number);
 
 -- A pending waybill waits for a remote carrier: it has no number yet, and its price is held.
 CREATE TABLE waybill (
