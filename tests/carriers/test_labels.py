@@ -26,6 +26,7 @@ from tollway.carriers.labels.layout import (
     Rule,
     Words,
     lay_out,
+    style_of,
 )
 from tollway.carriers.labels.print_data import (
     Address,
@@ -36,6 +37,7 @@ from tollway.carriers.labels.print_data import (
     RoutingInfo,
     ShippingOption,
 )
+from tollway.settings import Settings
 
 FONTS = find_fonts()
 STYLE = LabelStyle(ZoneInfo("Asia/Shanghai"))
@@ -185,6 +187,12 @@ def test_the_receivers_phone_is_masked_unless_an_operator_wants_it_whole(
     assert masked.count(f"王小明  {shown}") == 2 and f"王小明  {phone}" not in masked
     whole = _words(label, STYLE._replace(hides_phone=False))
     assert whole.count(f"王小明  {phone}") == 2
+
+
+def test_what_an_operator_has_not_chosen_is_a_masked_phone_and_no_colour() -> None:
+    assert style_of(Settings()) == STYLE == LabelStyle(STYLE.zone, True, False)
+    chosen = style_of(Settings(label_phone="whole", label_colours="on"))
+    assert (chosen.hides_phone, chosen.has_colours) == (False, True)
 
 
 def test_a_label_is_black_unless_an_operator_wants_the_carriers_colour() -> None:

@@ -168,18 +168,24 @@ def test_numbers_that_are_on_waybills_are_passed_over_and_marked(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More than are looked at first.
-    monkeypatch.setattr(pools, "_LOOKED_AT_FIRST", 2)
-    wp_code = new_carrier(empty_store, 20)
-    every = [f"YT{n:013d}" for n in range(20)]
-    _give(empty_store, wp_code, *every[:9], every[10])
+    monkeypatch.setattr(pools, "_LOOKED_AT_FIRST", 4)
+    wp_code = new_carrier(empty_store, 110)
+    every = [f"YT{n:013d}" for n in range(110)]
+    _give(empty_store, wp_code, *every[:99], every[100])
+    rounds = []
+    for name in ("_take_embedded", "_take_shared"):
+        take_some = getattr(pools, name)
+        monkeypatch.setattr(pools, name, lambda *of, t=take_some: rounds.append(of) or t(*of))
 
     async def take(database: Database) -> list[str | None]:
         wanted = [(wp_code, "shop"), (wp_code, "other")]
         return await database.write(lambda transaction: take_numbers(transaction, wanted))
 
-    assert empty_store.do(take) == [every[9], every[11]]
+    assert empty_store.do(take) == [every[99], every[101]]
     (pool,) = empty_store.do(list_pools)
-    assert (pool.taken, pool.left) == (12, 8)
+    assert (pool.taken, pool.left) == (102, 8)
+    # Not two at a time.
+    assert len(rounds) < 10
 
 
 def test_a_pool_whose_numbers_are_all_on_waybills_has_none(empty_store: Store) -> None:

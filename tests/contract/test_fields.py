@@ -149,6 +149,8 @@ def test_a_fitting_value_is_read(kind: Kind, raw: object, value: object) -> None
         (Seconds(), "yesterday", "not a time"),
         (Moment(), "２026-01-01 08:00:00", "not a time"),
         (Moment(), "2026-1-01  08:00:00", "not a time"),
+        (Moment(), "2026-1-01 08:00:00", "not a time"),
+        (Moment(), "2026-01-01  08:00:00", "not a time"),
         (Moment(), "2026-01-01  8:00:00", "not a time"),
         (Moment(), "2026-01-01 08:00:0\n", "not a time"),
         (Moment(), {}, "not a time"),

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.deploy.proxies import PROXIES, TIMEOUT_S, FakeNode, proxy
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, blocks_of
 from tests.support.gateway import ANALYSIS, Gateway
 from tests.support.ledger import Caller
 from tollway.consent.links import AUTHORIZE_PATH
@@ -42,6 +42,16 @@ def test_what_is_for_others_is_let_through_and_probes_are_not() -> None:
     for pattern in let_through:
         assert [path for path in PUBLIC if not re.search(pattern, path)] == []
         assert [path for path in PROBES if re.search(pattern, path)] == []
+
+
+def test_haproxy_reads_http_and_no_wait_of_it_is_without_an_end() -> None:
+    """Where it is not installed: without its mode it ignores the rules, and /metrics is open."""
+    (block,) = [each for each in blocks_of(ROOT / "docs/scale.md") if each.language == "haproxy"]
+    defaults = block.text.partition("\nfrontend ")[0].splitlines()
+    said = [line.split() for line in defaults if line.startswith("    ")]
+    assert ["mode", "http"] in said
+    limited = {words[1] for words in said if words[0] == "timeout"}
+    assert limited >= {"connect", "client", "server", "http-request", "http-keep-alive", "check"}
 
 
 @pytest.mark.parametrize("name", PROXIES)

@@ -1,6 +1,7 @@
 """Every request has an id, and what failed has a log line with it; ids of clients are carried."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,12 +130,15 @@ def test_every_other_answer_has_an_id_too(served: Gateway, path: str) -> None:
     assert len(ids) == 3
 
 
-def test_every_line_names_its_node_and_worker(served: Gateway) -> None:
+def test_every_line_names_its_node_and_worker_and_has_one_form_of_time(served: Gateway) -> None:
+    # Lines of calls are made apart from all others.
     _line(served, served.get().headers["x-request-id"], "tollway.call")
+    _line(served, served.client.post("/push/orders").headers["x-request-id"], "tollway.push")
     for text in served.log().splitlines():
         line = json.loads(text)
         assert line["node"].endswith(f":{served.port}")
         assert line["worker"] in (0, 1)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["at"]), text
 
 
 def test_ids_of_the_client_are_logged_and_its_own_is_echoed(served: Gateway) -> None:

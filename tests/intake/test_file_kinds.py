@@ -258,8 +258,10 @@ def test_a_broken_spreadsheet_is_one_sentence(tmp_path: Path, cut: int) -> None:
         list(read_records(path))
 
 
-def test_rejects_do_not_pile_up_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_REJECTED_CHARACTERS", 1000)
+def test_large_records_do_not_pile_up_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_CHUNK_BYTES", 1000)
     path = tmp_path / "f.jsonl"
     path.write_bytes(jsonl(*({"kind": "x" * 400} for _ in range(9))))
     chunks = list(checked_chunks(FigureLoader(), read_records(path)))

@@ -23,6 +23,7 @@ from tollway.ledger.charging import ChargeBatcher
 from tollway.ledger.directory import Directory
 from tollway.operations.catalogue import BY_NAME
 from tollway.pipeline.authenticate import Authenticate
+from tollway.pipeline.bodies import NO_BODY
 from tollway.pipeline.call import KEY_HEADER, AnswerStore, Call, Side
 from tollway.pipeline.permit import Permit
 from tollway.pipeline.replay import Replay
@@ -141,9 +142,12 @@ class BooksGateway:
                     waiting = stage(call)
                     if waiting is not None:
                         await waiting
-                waiting = self._settle(call)
-                if waiting is not None:
-                    await waiting
+                charge = self._settle(call)
+                if charge is not None:
+                    await charge
+                    waiting = charge.resume()
+                    if waiting is not None:
+                        await waiting
             except AlreadyAnswered as found:
                 self._replay.check_same(call, found.kept)
                 self._replay.repeat(call, found.kept)
@@ -157,11 +161,8 @@ def _call(wanted: Wanted, operation: Operation) -> Call:
     if wanted.key is not None:
         headers[KEY_HEADER] = wanted.key.encode()
 
-    async def no_body() -> bytes:
-        return b""
-
     at_s = wanted.at_ms / 1000
-    call = Call(wanted.request_id, operation.method, operation.path, b"", headers, no_body, at_s)
+    call = Call(wanted.request_id, operation.method, operation.path, b"", headers, NO_BODY, at_s)
     call.operation, call.operation_name, call.request = operation, operation.name, wanted.asked
     return call
 

@@ -9,7 +9,7 @@ from tests.support.stores import Store
 from tollway.ledger import call_timings
 from tollway.ledger.call_timings import CallTimings, StageTime, stage_times
 from tollway.ledger.request_log import first_id
-from tollway.store.database import Database
+from tollway.store.database import Database, StoreBusyError
 
 _NOW_MS = 1_800_000_000_000
 _DAY_MS = 86_400_000
@@ -78,3 +78,25 @@ def test_a_call_that_ends_during_a_write_is_written_too(
         return await stage_times(database, "acc_timed", second)
 
     assert store.do(work) == {"route": 3}
+
+
+def test_what_cannot_be_written_is_lost_and_said_and_no_more_waits_than_it_may(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(call_timings, "_WRITE_AFTER_S", 0)
+
+    async def work(database: Database) -> int:
+        async def refused(_: Any) -> Any:
+            raise StoreBusyError("another process writes")
+
+        monkeypatch.setattr(database, "write", refused)
+        timings = CallTimings(database)
+        for number in range(1000):
+            timings.add("acc_timed", an_id(_NOW_MS + number), [StageTime("route", 3)])
+        waiting, running = len(timings._waiting), timings._running
+        assert running is not None
+        await running
+        return waiting
+
+    assert store.do(work) == 100
+    assert "the times of some calls are lost: another process writes" in caplog.text

@@ -191,6 +191,10 @@ def test_the_cores_are_short_where_a_thread_waits_for_one(
         counted.write_text(f"1 {waited_ns} 1")
         found.append(cores.is_short())
     assert found == [False, True, False]
+    # It is not looked at with every batch.
+    monkeypatch.setattr(core_shortage, "_READ_S", 3600)
+    counted.write_text(f"1 {10**15} 1")
+    assert not cores.is_short()
 
 
 def test_no_call_is_answered_before_the_commit(on_bench: OnBench) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.stores import Store
+from tollway.ledger import directory as directory_module
 from tollway.ledger.accounts import close_account, open_account
 from tollway.ledger.directory import Directory
 from tollway.ledger.entries import top_up
@@ -111,6 +112,31 @@ def test_an_unknown_token_leads_nowhere_and_a_new_one_is_found(
         assert await directory.caller(b"\0" * 32) is None
         issued = await new_token(database, new_name())
         assert await directory.caller(token_hash(issued.text))
+
+    store.do(work)
+
+
+def test_what_is_kept_is_bounded_and_still_right(
+    store: Store, new_name: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_module, "_CALLERS_MAX", 2)
+
+    async def work(database: Database) -> None:
+        directory = Directory(database, Versions(database))
+        good = [await new_token(database, new_name()) for _ in range(3)]
+        ended = [await new_token(database, new_name()) for _ in range(3)]
+        for each in ended:
+            await revoke_token(database, RUNTIME, each.token.id)
+        await directory.refresh()
+        for each in good:
+            caller = await directory.caller(token_hash(each.text))
+            assert caller is not None and caller.token_id == each.token.id
+            directory.remember_amount(caller.account_id, "credits", 5)
+        for each in ended:
+            assert await directory.caller(token_hash(each.text)) is None
+            assert directory.is_ended(token_hash(each.text))
+        kept = (directory._callers, directory._ended, directory._amounts)
+        assert max(map(len, kept)) <= 2
 
     store.do(work)
 

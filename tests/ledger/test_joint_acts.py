@@ -21,7 +21,7 @@ from tollway.ledger.charges import (
 )
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
-from tollway.store.database import Database, Transaction
+from tollway.store.database import Database, StoreUnavailableError, Transaction
 
 RUNTIME = Runtime()
 
@@ -76,6 +76,27 @@ def test_what_the_balance_does_not_cover_is_undone_and_the_rest_is_done(
     assert [each.left for each in refused if isinstance(each, ShortageError)] == [9] * 3
     assert (outcome.left, len(outcome.charged)) == (9, 2) and outcome.is_sound()
     assert [is_done(store, name) for name in names] == [True, True, False, False, False]
+
+
+def test_if_the_balance_covers_none_nothing_is_tried_again(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group = [new_name() for _ in range(3)], Group()
+    outcome = Outcome(store, names[0], 9, [group.act(name) for name in names])
+    assert group.sizes == [3]
+    assert {type(outcome.results[nth]) for nth in range(3)} == {ShortageError}
+    assert (outcome.left, outcome.charged) == (9, []) and outcome.is_sound()
+    assert not any(is_done(store, name) for name in names)
+
+
+def test_an_error_of_the_database_fails_the_whole_batch(
+    store: Store, new_name: Callable[[], str]
+) -> None:
+    names, group = [new_name() for _ in range(3)], Group(error=StoreUnavailableError("disk full"))
+    with pytest.raises(StoreUnavailableError):
+        Outcome(store, names[0], 100, [group.act(name) for name in names])
+    assert group.sizes == [3]
+    assert not any(is_done(store, name) for name in names)
 
 
 def test_one_that_is_left_out_is_done_alone(store: Store, new_name: Callable[[], str]) -> None:

@@ -224,3 +224,39 @@ def test_a_sweep_takes_what_is_older_and_nothing_else(store: Store) -> None:
         return await ids_of(database, "sweep")
 
     assert store.do(work) == ["00008", "00009"]
+
+
+class Meanwhile:
+    """A database during whose next write something happens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.then: Callable[[], None] | None = None
+
+    async def write(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        then, self.then = self.then, None
+        written = await self._database.write(work)
+        if then is not None:
+            then()
+        return written
+
+
+def test_calls_of_a_kind_that_come_while_its_count_is_written_are_counted_too(
+    store: Store,
+) -> None:
+    async def work(database: Database) -> list[tuple[str, int]]:
+        slow = Meanwhile(database)
+        notes = RefusedCallLog(slow, Metrics())  # type: ignore[arg-type]
+        # Nothing was refused yet.
+        await notes.finish()
+        for number in range(12):
+            notes.add(like("meanwhile", number))
+        slow.then = lambda: notes.add(like("meanwhile", 12))
+        await notes.finish()
+        # One more, of which no row is kept: its count alone is written.
+        notes.add(like("meanwhile", 13))
+        await notes.finish()
+        rows = await database.fetch_all(_COUNTS, of_account="meanwhile")
+        return [(str(row[0]), row[1]) for row in rows]
+
+    assert store.do(work) == [*((f"{number:05d}", 0) for number in range(9)), ("00009", 4)]

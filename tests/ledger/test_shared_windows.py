@@ -58,3 +58,15 @@ def test_the_ring_begins_again_and_nothing_is_kept_for_longer(
         assert admit(one, charges(1, f"account {step}", limit=1), now_ns) == 1
         assert admit(other, charges(1, f"account {step}", limit=1), now_ns) == 0
     assert len(one._windows) <= 9 and len(one._recent) <= 9
+
+
+def test_accounts_are_known_by_their_names_however_many_there_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared_windows, "_KEYS_MAX", 2)
+    windows = SharedWindows(new_ring())
+    for account in ("a", "b", "c", "d"):
+        assert admit(windows, charges(10, account), 0) == 10
+    for account in ("a", "b", "c", "d"):
+        assert admit(windows, charges(1, account), 1) == 0
+    assert len(windows._keys) <= 2

@@ -8,9 +8,12 @@ from sqlalchemy import bindparam
 
 from tests.support.stores import Store
 from tollway.ledger.accounts import open_account
+from tollway.ledger.archiving import archive_entries
+from tollway.ledger.charge_transaction import post_charges
+from tollway.ledger.charges import Charge
 from tollway.ledger.entries import top_up
 from tollway.ledger.runtime import Runtime
-from tollway.ledger.usage import roll_up, usage_by_day, usage_of_account
+from tollway.ledger.usage import _LOCK, roll_up, usage_by_day, usage_of_account
 from tollway.store.database import Database
 from tollway.store.query import Query
 from tollway.store.schema.ledger import balance
@@ -73,3 +76,48 @@ def test_a_balance_whose_entries_are_missing_is_not_tried_without_end(store: Sto
         return await roll_up(database, SHANGHAI, Runtime().at_s())
 
     assert store.do(work) == 0
+
+
+async def _charged(database: Database, name: str, amount: int) -> str:
+    """An account with one charge."""
+    account = (await open_account(database, Runtime(), name)).id
+    await top_up(database, Runtime(), account, "credits", 9)
+    charge = Charge(account, "credits", amount, "orders", f"{name} {amount}", "tok_x", 1000)
+    await database.write(lambda transaction: post_charges(transaction, [charge]))
+    return account
+
+
+def test_charges_that_were_dropped_before_they_were_counted_are_passed_over(store: Store) -> None:
+    async def work(database: Database) -> None:
+        account = await _charged(database, "dropped before", 2)
+        forever_ms = 2**60
+        await database.write(
+            lambda tx: archive_entries(tx, account, "credits", forever_ms, most=100)
+        )
+        later = Charge(account, "credits", 3, "orders", "dropped before 3", "tok_x", 1000)
+        await database.write(lambda transaction: post_charges(transaction, [later]))
+        while await roll_up(database, SHANGHAI, Runtime().at_s()):
+            pass
+        # Without a time nothing can be counted; what came later is.
+        (found,) = await usage_of_account(database, account, 0, SHANGHAI)
+        assert (found.calls, found.amount) == (1, 3)
+
+    store.do(work)
+
+
+@pytest.mark.postgresql
+def test_while_another_node_counts_nothing_is_counted_here(store: Store) -> None:
+    async def work(database: Database) -> None:
+        account = await _charged(database, "counted elsewhere", 1)
+        async with database._session() as other:  # type: ignore[attr-defined]
+            await other.execute(f"SELECT pg_advisory_lock({_LOCK})")
+            try:
+                assert await roll_up(database, SHANGHAI, Runtime().at_s()) == 0
+                assert await usage_of_account(database, account, 0, SHANGHAI) == []
+            finally:
+                await other.execute(f"SELECT pg_advisory_unlock({_LOCK})")
+        while await roll_up(database, SHANGHAI, Runtime().at_s()):
+            pass
+        assert len(await usage_of_account(database, account, 0, SHANGHAI)) == 1
+
+    store.do(work)

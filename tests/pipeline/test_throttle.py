@@ -12,8 +12,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tollway.pipeline.call import Admission
-from tollway.pipeline.throttle import SlidingSecond
+from tollway.contract.reasons import Reason
+from tollway.ledger.directory import Caller
+from tollway.pipeline.bodies import NO_BODY
+from tollway.pipeline.call import Admission, Call
+from tollway.pipeline.throttle import SlidingSecond, Throttle
 
 SECOND_NS = 1_000_000_000
 MILLISECOND_NS = 1_000_000
@@ -181,3 +184,21 @@ def test_what_is_taken_back_never_counts(steps: list[Step]) -> None:
             windows.take_back(step.key)
             assert windows.remaining(step.key, step.limit) == remaining
             windows.admit(step.key, step.limit)
+
+
+def test_what_was_forgotten_cannot_be_taken_back() -> None:
+    windows = SlidingSecond(Clock())
+    windows.take_back("never admitted")
+    assert len(windows) == 0
+
+
+def test_a_limit_that_is_free_again_by_the_time_of_its_refusal_holds_no_call_up() -> None:
+    clock = Clock()
+    throttle = Throttle(SlidingSecond(clock), 10, clock)
+    call = Call("request", "GET", "/", b"", {}, NO_BODY, 0.0)
+    call.caller = Caller("token", "account", is_test=False, expires_at_s=None, permissions={})
+    call.operation_name = "orders"
+    throttle(call)
+    refusal = throttle.take_back(call, clock.now_ns - 1)
+    assert (refusal.reason, call.admission) == (Reason.THROTTLED, None)
+    assert throttle.left_for(call) == Admission(10, 10)

@@ -87,6 +87,13 @@ def test_every_event_is_shown_as_it_comes(served: Gateway, language: str) -> Non
         assert f"<h3>{language_name}</h3>" in page and text.strip() in page
 
 
+def test_a_sample_has_numbers_where_its_package_takes_numbers(served: Gateway) -> None:
+    page = _page(served, "/docs/orders")
+    assert "    pageSize=20,\n" in page and "  pageSize: 20,\n" in page
+    # An id of digits is a text.
+    assert "owner_id='880012001'" in page and 'owner_id: "880012001"' in page
+
+
 def test_a_page_of_another_origin_is_not_allowed_to_call(served: Gateway) -> None:
     headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
     answer = served.client.options(OPERATIONS[0].path, headers=headers)

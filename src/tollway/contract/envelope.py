@@ -31,6 +31,17 @@ def encoded_list(items: Iterable[bytes]) -> Any:
     return msgspec.Raw(b"[%b]" % b",".join(items))
 
 
+# Stands for a list of a payload until its items are put in. JSON never has this byte.
+LIST_TO_COME: Any = msgspec.Raw(b"\0")
+
+
+def encode_around(data: object, *items: bytes) -> bytes:
+    """A payload with one LIST_TO_COME, and its items, encoded and joined already: in whatever
+    pieces, they are copied once."""
+    head, _, tail = _encoder.encode(data).partition(b"\0")
+    return b"".join((head, b"[", *items, b"]", tail))
+
+
 def as_repetition(data: bytes) -> bytes:
     """A payload that was sent before, as its repetition has it: that takes nothing."""
     return _TAKEN.sub(rb"\g<1>0", data)

@@ -1,7 +1,7 @@
 """A charge on its way: what its call waits for."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,8 @@ class PendingCharge(msgspec.Struct, eq=False):
     charge: Charge
     since_s: float
     is_patient: bool = True
+    # What its stage does with the result, if anything.
+    then: Callable[[ActResult | None], Awaitable[None] | None] | None = None
     _is_done: bool = False
     _outcome: ActResult | BaseException | None = None
     _trace: TracebackType | None = None
@@ -33,9 +35,10 @@ class PendingCharge(msgspec.Struct, eq=False):
             raise self._outcome.with_traceback(self._trace)
         return self._outcome
 
-    def resume(self) -> None:
-        """Goes on with the stage that waited for it, which does nothing more."""
-        self.result()
+    def resume(self) -> Awaitable[None] | None:
+        """Goes on with the stage that waited for it; most do nothing more."""
+        result = self.result()
+        return None if self.then is None else self.then(result)
 
     def add_done_callback(self, callback: Callable[["PendingCharge"], object]) -> None:
         assert self._callback is None

@@ -163,12 +163,13 @@ class Body:
         budget: ByteBudget,
         deadlines: Deadlines,
     ) -> None:
-        self._announced = headers.get(b"content-length", b"0")
+        announced = headers.get(b"content-length", b"0")
         is_announced = b"transfer-encoding" not in headers
-        self.is_over = self._announced == b"0" and is_announced
+        self.is_over = announced == b"0" and is_announced
         # How much is still to come, where that is known: the server tells of the end of a body
         # separately, by a message of its own.
-        self._missing = self._length() if is_announced else -1
+        self._length = _length_of(announced)
+        self._missing = self._length if is_announced else -1
         self._is_late = False
         self._receive = receive
         self._timeout_s = timeout_s
@@ -176,7 +177,7 @@ class Body:
         self._deadlines = deadlines
 
     def check_length(self, limit: int) -> None:
-        if not 0 <= self._length() <= limit:
+        if not 0 <= self._length <= limit:
             raise Refusal(Reason.BODY_TOO_LARGE, limit=limit)
 
     def begin(self) -> "FirstPiece | None":
@@ -226,16 +227,11 @@ class Body:
 
     async def read_over(self) -> None:
         """Discards a short body that no stage read, if it comes soon."""
-        if not self._is_late and 0 < self._length() <= _READ_OVER_MAX_BYTES:
+        if not self._is_late and 0 < self._length <= _READ_OVER_MAX_BYTES:
             with suppress(TimeoutError, Refusal):
                 async with asyncio.timeout(_READ_OVER_MAX_S):
                     while not self.is_over:
                         await self._next()
-
-    def _length(self) -> int:
-        """The announced length; negative if Content-Length is invalid."""
-        is_number = self._announced.isdigit() and len(self._announced) <= 18
-        return int(self._announced) if is_number else -1
 
     async def _next(self) -> bytes:
         return self.take(await self._receive())
@@ -248,6 +244,11 @@ class Body:
         self._missing -= len(piece)
         self.is_over = self._missing == 0 or not message.get("more_body", False)
         return piece
+
+
+def _length_of(announced: bytes) -> int:
+    """The announced length; negative if Content-Length is invalid."""
+    return int(announced) if announced.isdigit() and len(announced) <= 18 else -1
 
 
 def _after(coming: Awaitable[Message], receive: Receive) -> Receive:

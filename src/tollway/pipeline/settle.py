@@ -1,6 +1,7 @@
 """Stage: the one commit. A call that gets here has succeeded, and now pays."""
 
 from collections.abc import Awaitable
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger.charges import ActResult, Charge
 from tollway.ledger.charging import ChargeBatcher
+from tollway.ledger.pending_charge import PendingCharge
 from tollway.ledger.token_limits import DayCap
 from tollway.pipeline.call import Call
 from tollway.pipeline.permit import day_cap
@@ -28,7 +30,7 @@ class Settle:
     def __init__(self, zone: ZoneInfo) -> None:
         self._zone = zone
 
-    def __call__(self, call: Call) -> Awaitable[object] | None:
+    def __call__(self, call: Call) -> PendingCharge | None:
         if call.act is not None:
             return self._act(call)
         batcher = call.side.batcher
@@ -56,7 +58,7 @@ class Settle:
         batcher = call.side.batcher
         return batcher.settle(_charge(call, batcher, is_counted_only=True))
 
-    def replay(self, call: Call, replay_of: str) -> Awaitable[object] | None:
+    def replay(self, call: Call, replay_of: str, answer: bytes) -> Awaitable[object] | None:
         """Counts a call that gets the stored answer of another, and records it for the owner."""
         batcher = call.side.batcher
         grant = None if call.caller.is_test else call.grant
@@ -64,16 +66,32 @@ class Settle:
         limit = None if call.is_settled else counted.limit
         if grant is None and limit is None:
             return None
-        return batcher.settle(replace(counted, grant=grant, limit=limit, replay_of=replay_of))
+        records = None if grant is None else _records(call, answer)
+        return batcher.settle(
+            replace(counted, grant=grant, limit=limit, replay_of=replay_of, records=records)
+        )
 
-    async def _act(self, call: Call) -> None:
-        batcher = call.side.batcher
-        charge = _charge(call, batcher)
+    def _act(self, call: Call) -> PendingCharge:
+        charge = _charge(call, call.side.batcher)
         if call.caller.limits is not None:
             charge = replace(charge, cap=self._cap(call))
-        result = await batcher.settle(charge)
+        pending = call.side.batcher.settle(charge)
+        pending.then = partial(self._acted, call, charge)
+        return pending
+
+    def _acted(
+        self, call: Call, charge: Charge, result: ActResult | None
+    ) -> Awaitable[None] | None:
         call.is_settled = True
         assert result is not None
+        if result.then is not None:
+            return self._act_on(call, charge, result)
+        _answer(call, result)
+        return None
+
+    async def _act_on(self, call: Call, charge: Charge, result: ActResult) -> None:
+        """What comes after the first commit: a carrier is asked, or another call waited for."""
+        batcher = call.side.batcher
         while result.then is not None:
             act = await result.then()
             was_held = result.is_held
@@ -88,9 +106,7 @@ class Settle:
                 charge, act=act, grant=grant, idempotency_key=idempotency_key, limit=None
             )
             result = await self._go_on(batcher, charge, is_held=was_held)
-        call.data = result.data
-        call.replay_of = result.replay_of
-        call.charged = call.price if result.is_paid else result.captured or 0
+        _answer(call, result)
 
     @staticmethod
     async def _go_on(batcher: ChargeBatcher, charge: Charge, *, is_held: bool) -> ActResult:
@@ -103,6 +119,12 @@ class Settle:
             raise
         assert result is not None
         return result
+
+
+def _answer(call: Call, result: ActResult) -> None:
+    call.data = result.data
+    call.replay_of = result.replay_of
+    call.charged = call.price if result.is_paid else result.captured or 0
 
 
 def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False) -> Charge:
@@ -124,4 +146,12 @@ def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False
         call.grant if is_recorded else None,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
+        records=_records(call, call.data) if is_recorded and call.act is None else None,
+        count_records=call.operation.count_records,
     )
+
+
+def _records(call: Call, answer: bytes) -> int | None:
+    """How many records of the owner of its grant a call has got."""
+    count = call.operation.count_records
+    return None if call.grant is None or count is None else count(answer)

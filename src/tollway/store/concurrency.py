@@ -2,9 +2,9 @@
 work that need not wait, run without a task."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from tollway.store.database import Database, StoreBusyError
@@ -108,11 +108,12 @@ class NextFlights(Generic[K, T]):
 def run_at_once(work: Awaitable[T]) -> T:
     """Runs async work that need not wait for anything, without a task: what an embedded database
     does, by itself or in a transaction."""
-    running = cast(Coroutine[Any, Any, T], work)
+    running: Any = work
     try:
         running.send(None)
     except StopIteration as finished:
-        return cast(T, finished.value)
+        result: T = finished.value
+        return result
     running.close()
     raise RuntimeError("work that must not wait awaited something")
 

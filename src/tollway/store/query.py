@@ -7,6 +7,7 @@ more than most of the queries themselves. `upsert` makes the query that most loa
 import re
 from collections.abc import Callable, Generator, Mapping
 from functools import cache, cached_property
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Table, bindparam, or_, text
@@ -47,6 +48,8 @@ class CompiledQuery:
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
         if dialect == "sqlite":
             self._write_out_constants(compiled)
+        # Of one name alone it would pick a value, and no tuple.
+        self._pick = itemgetter(*self._names) if len(self._names) > 1 else self._pick_few
 
     def _write_out_constants(self, compiled: SQLCompiler) -> None:
         """Puts the constants of the expression into the text. The planner then sees them, as it
@@ -71,6 +74,9 @@ class CompiledQuery:
             return values
         if self._fixed:
             values = {**self._fixed, **values}
+        return self._pick(values)
+
+    def _pick_few(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple([values[name] for name in self._names])
 
 

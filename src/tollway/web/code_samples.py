@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tollway.account.operation import AccountOperation
+from tollway.contract.decoding import declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.ledger.tokens import PREFIXES
 
@@ -40,11 +41,24 @@ def samples_of(
         return [(name, text.replace(token, live)) for name, text in samples]
     return [
         ("curl", _curl(operation, request, base)),
-        ("Python", _python(operation, request, base)),
-        ("JavaScript", _javascript(operation, request, base)),
+        ("Python", _python(operation, _typed(operation, request), base)),
+        ("JavaScript", _javascript(operation, _typed(operation, request), base)),
         ("PHP", _php(operation, request, base)),
         ("Java", _java(operation, request, base)),
     ]
+
+
+def _typed(operation: Operation, request: Request) -> Request:
+    """With whole numbers as the packages take them: in a form every value is a text."""
+    whole = {
+        each.name
+        for each in declared_fields(operation.request_type)
+        if each.field.kind.schema().get("type") == "integer"
+    }
+    return {
+        name: int(value) if name in whole and isinstance(value, str) else value
+        for name, value in request.items()
+    }
 
 
 def _address(operation: Operation, request: Request, base: str) -> str:

@@ -23,6 +23,10 @@ _ENCODINGS = {
 }
 
 
+_NPM_INSTALL = (
+    "(cd sdk/typescript && npm ci && npm pack) && "
+    "npm install ./sdk/typescript/tollway-client-0.1.0.tgz"
+)
 _PACKAGES_FROM = sentence(
     "A checkout of Tollway: the packages tollway-client are in no registry. Ask your operator for "
     "them. Save the samples in JavaScript as .mjs."
@@ -100,7 +104,7 @@ def packages(view: View) -> Facts:
     return Facts(
         [
             ("Python", Cell("pip install ./sdk/python", "mono")),
-            ("JavaScript", Cell("cd sdk/typescript && npm ci && npm pack", "mono")),
+            ("JavaScript", Cell(_NPM_INSTALL, "mono")),
             (say("Where from"), Cell(say(_PACKAGES_FROM))),
             (say("In a browser"), Cell(say(_IN_A_BROWSER))),
         ],

@@ -5,12 +5,12 @@ No answer is cached: a page is read from its rows each time, at the same cost fo
 account may ask for any sid.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from tollway.contract.envelope import encode_data, encoded_list
+from tollway.contract.envelope import LIST_TO_COME, encode_around
 from tollway.contract.fields import seconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.coupon_claims.operation import CouponClaims, CouponClaimsRequest
@@ -44,23 +44,18 @@ class CouponClaimsHandler:
         end_s = seconds_of(request.endTime, self._zone)
         window = Window(request.sid, request.type, start_s, end_s)
         total, claims = await self._read(window, (request.page - 1) * request.limit, request.limit)
-        return encode_data(
-            CouponClaims(
-                total=total,
-                dataList=encoded_list(claims),
-                withholding_money=call.price,
-            )
-        )
+        page = CouponClaims(total=total, dataList=LIST_TO_COME, withholding_money=call.price)
+        return encode_around(page, *claims)
 
-    async def _read(self, window: Window, offset: int, size: int) -> tuple[int, list[bytes]]:
-        """The total, and the claims as they are answered, one by one or joined already."""
+    async def _read(self, window: Window, offset: int, size: int) -> tuple[int, Sequence[bytes]]:
+        """The total, and the claims as they are answered, in pieces that belong together."""
         utc_offset_s = self._offset_of_days(window.start_s // _DAY_S, window.end_s // _DAY_S + 1)
         if utc_offset_s is not None:
             joined = await self._pages.read_joined(window, offset, size, utc_offset_s, _BETWEEN)
             if joined is not None:
-                return joined[0], [BEFORE_TIME + joined[1]]
+                return joined[0], (BEFORE_TIME, joined[1])
         total, claims = await self._pages.read(window, offset, size)
-        return total, list(map(self.record, claims))
+        return total, (b",".join(map(self.record, claims)),)
 
     def record(self, claim: ReadyClaim) -> bytes:
         """A claim as it is answered."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tollway.contract.envelope import encode_data, encoded_list
+from tollway.contract.envelope import LIST_TO_COME, encode_around, encoded_list
 from tollway.contract.fields import milliseconds_of
 from tollway.contract.operation import CallInfo
 from tollway.operations.orders.operation import OrderPage, OrdersRequest
@@ -69,14 +69,15 @@ def joined_orders(ready: Sequence[bytes], price: int) -> Any:
 
 
 def _page(request: OrdersRequest, call: CallInfo, total: int, orders: Sequence[bytes]) -> bytes:
-    return encode_data(
-        OrderPage(
-            content=joined_orders(orders, call.price),
-            page=request.page,
-            pageSize=request.pageSize,
-            page_size=request.pageSize,
-            totalElements=total,
-            total_elements=total,
-            withholding_money=call.price,
-        )
+    page = OrderPage(
+        content=LIST_TO_COME,
+        page=request.page,
+        pageSize=request.pageSize,
+        page_size=request.pageSize,
+        totalElements=total,
+        total_elements=total,
+        withholding_money=call.price,
     )
+    end = b"%d}" % call.price
+    # Each order ends with the price of the call.
+    return encode_around(page, (end + b",").join(orders), end if orders else b"")

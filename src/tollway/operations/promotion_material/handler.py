@@ -7,7 +7,7 @@ call. A server tells of one a moment later, so there each page is read.
 from collections.abc import Awaitable, Callable
 from time import time
 
-from tollway.contract.envelope import encode_data
+from tollway.contract.envelope import LIST_TO_COME, encode_around
 from tollway.contract.operation import CallInfo
 from tollway.operations.promotion_material.known import KnownMaterial
 from tollway.operations.promotion_material.operation import (
@@ -17,7 +17,7 @@ from tollway.operations.promotion_material.operation import (
     Result,
 )
 from tollway.operations.promotion_material.queries import read_page
-from tollway.operations.promotion_material.ready import joined_materials
+from tollway.operations.promotion_material.ready import with_slots
 from tollway.store.concurrency import read_at_once
 from tollway.store.database import Database
 from tollway.store.versions import Versions
@@ -42,8 +42,8 @@ class PromotionMaterialHandler:
     async def _answer(self, request: PromotionMaterialRequest, call: CallInfo) -> bytes:
         page = await self._page(request, int(self._now_s() * 1000))
         slot = f"mm_{request.platform_user_id}_{request.site_id}_{request.adzone_id}"
-        materials = Materials(map_data=joined_materials(page, slot))
-        return encode_data(PromotionMaterial(call.price, Result(materials)))
+        materials = PromotionMaterial(call.price, Result(Materials(map_data=LIST_TO_COME)))
+        return encode_around(materials, with_slots(page, slot))
 
     def _page(self, request: PromotionMaterialRequest, now_ms: int) -> Awaitable[bytes]:
         database, wanted = self._database, request.promotion_id

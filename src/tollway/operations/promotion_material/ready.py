@@ -4,9 +4,8 @@ Its links carry the slot of each caller. A NUL marks where it goes, which JSON n
 """
 
 import os
-from typing import Any
 
-from tollway.contract.envelope import encode_data, encoded_list
+from tollway.contract.envelope import encode_data
 from tollway.operations.promotion_material.operation import (
     Benefit,
     Benefits,
@@ -50,9 +49,9 @@ def ready_material(record: MaterialRecord) -> bytes:
     return encode_data(material).replace(_SLOT.encode(), _MARK)
 
 
-def joined_materials(ready: bytes, slot: str) -> Any:
-    """The list of a page, with the caller's slot in the links."""
-    return encoded_list([ready.replace(_MARK, slot.encode())])
+def with_slots(ready: bytes, slot: str) -> bytes:
+    """The materials of a page, with the caller's slot in the links."""
+    return ready.replace(_MARK, slot.encode())
 
 
 def _extension(record: MaterialRecord) -> Extension:
