@@ -46,6 +46,7 @@ _ALONE = {
     "test_places.py",
     "test_protocols.py",
     "test_smuggling.py",
+    "test_spreadsheet_limits.py",
     "test_streams.py",
     "test_token_format.py",
     "test_units.py",

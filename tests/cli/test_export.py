@@ -50,6 +50,15 @@ def test_a_file_is_written_whole_or_not_at_all(
     assert list(workplace.glob("*.unfinished")) == []
 
 
+def test_no_note_is_a_formula_to_a_spreadsheet(tollway: Command, account_id: str) -> None:
+    for sign in "=+@＝＋－＠":
+        tollway("credit", "add", account_id, "9", "--note", f"{sign}1+1")
+    rows = list(csv.DictReader(tollway("ledger", "export", account_id).out.splitlines()))
+    assert [row["note"] for row in rows[-7:]] == [f"'{sign}1+1" for sign in "=+@＝＋－＠"]
+    array = tollway("ledger", "export", account_id, "--json").json
+    assert array[-7]["note"] == "=1+1"
+
+
 def test_an_account_without_entries_exports_nothing_but_the_heading(
     tollway: Command, ledger_store: Store
 ) -> None:

@@ -221,9 +221,11 @@ def test_a_shop_that_has_not_approved_gives_the_link(
 
 @pytest.mark.sqlite
 def test_a_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path: Path) -> None:
-    record = CouponRecord(*(["x"] * 3), "=cmd|' /C calc'!A0", *(["x"] * 6))
-    assert export(iter([record]), tmp_path / "claims.csv", CouponRecord) == 1
-    assert "'=cmd" in (tmp_path / "claims.csv").read_text(encoding="utf-8-sig")
+    signs = "=+-@\t＝＋－＠"
+    records = [CouponRecord(*(["x"] * 3), f"{sign}cmd", *(["x"] * 6)) for sign in signs]
+    assert export(iter(records), tmp_path / "claims.csv", CouponRecord) == len(signs)
+    written = (tmp_path / "claims.csv").read_text(encoding="utf-8-sig")
+    assert all(f",'{sign}cmd" in written for sign in signs)
 
 
 @pytest.mark.sqlite

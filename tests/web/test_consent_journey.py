@@ -1,5 +1,6 @@
 """The way of an owner over HTTP: from the refused call to the approval, and back."""
 
+import re
 import time
 from itertools import count
 from pathlib import Path
@@ -99,6 +100,9 @@ def test_a_repeated_read_is_shown_with_the_one_it_repeats(
     for page in (home, browser.open(f"/owner/reads?grant={grant_id}").text):
         assert again in page
         assert f"repeats {first}" in page
+        # Both got as many records.
+        counts = re.findall(r'data-label="Records">([\d,]+)<', page)
+        assert len(counts) == 2 and counts[0] == counts[1]
 
 
 def test_declining_allows_nothing(

@@ -32,7 +32,7 @@ def _csv(records: Iterator[Any], path: Path, kind: type) -> int:
 
 def _harmless(value: Any) -> Any:
     """A spreadsheet would take a text that begins so for a formula, and run it."""
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if isinstance(value, str) and value.startswith(tuple("=+-@\t\r\n＝＋－＠")):
         return f"'{value}"
     return value
 

@@ -20,6 +20,7 @@ from tollway.cli.command import Session, UsageError, add_group, command
 from tollway.cli.files import new_file
 from tollway.cli.output import Cell, Output, Table, Time
 from tollway.cli.parameters import AccountArgument, LimitOption, argument, option
+from tollway.contract.csv_cells import harmless
 from tollway.contract.receipt import Receipt, ReceiptHold
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import Account, find_account
@@ -200,7 +201,8 @@ async def _write(
     async for entry in entries:
         if format_ is Format.CSV:
             at = datetime.fromtimestamp(entry.at_ms / 1000, zone)
-            rows.writerow((at.isoformat(timespec="milliseconds"), *msgspec.structs.astuple(entry)))
+            cells = map(harmless, msgspec.structs.astuple(entry))
+            rows.writerow((at.isoformat(timespec="milliseconds"), *cells))
         elif format_ is Format.JSON_LINES:
             stream.write(msgspec.json.encode(entry).decode() + "\n")
         else:

@@ -290,6 +290,8 @@ class Read(msgspec.Struct, frozen=True):
     at_ms: int
     operation: str
     replay_of: str | None
+    # None if it is not known.
+    records: int | None
 
 
 _NEWEST = Query(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -84,6 +84,19 @@ class ConsentNeed:
     asks: str
 
 
+RecordCount = Callable[[bytes], int]
+
+
+def records_with(mark: str) -> RecordCount:
+    """Counts the records of an encoded answer by what each has once. Quotes in a text are escaped,
+    so a mark with a quote at its start is not found in one."""
+    return partial(_count, mark.encode())
+
+
+def _count(mark: bytes, data: bytes) -> int:
+    return data.count(mark)
+
+
 @dataclass(frozen=True)
 class Operation:
     """Everything the pipeline, the docs and the command line need to know about one operation."""
@@ -122,6 +135,8 @@ class Operation:
     members_max: int = PARAMETERS_MAX
     # What a reader of its answers must know, for the reference.
     note: str = ""
+    # How many records of an owner an encoded answer has; None if that cannot be said.
+    count_records: RecordCount | None = None
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:

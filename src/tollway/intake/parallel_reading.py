@@ -19,6 +19,8 @@ from tollway.intake.loading import CheckedChunk, RecordKind, Reject, checked_chu
 from tollway.store.open import open_sealer
 
 _LARGE_BYTES = 4 * 1024 * 1024
+# So many new objects are searched for garbage at once: several chunks of rows.
+_SEARCHED_AT_ONCE = 50_000
 
 
 class _SentChunk(msgspec.Struct):
@@ -60,7 +62,8 @@ def _received(
     reader = context.Process(target=_send, args=arguments, daemon=True)
     reader.start()
     sender.close()
-    _freeze_garbage_collector()
+    usual_thresholds = gc.get_threshold()
+    _spare_garbage_collector()
     rows = msgspec.msgpack.Decoder(list[kind.row_type])  # type: ignore[name-defined]
     try:
         while True:
@@ -74,6 +77,7 @@ def _received(
     except EOFError:
         raise IntakeError("Reading {name} ended half-way: load it again.", name=path.name) from None
     finally:
+        gc.set_threshold(*usual_thresholds)
         receiver.close()
         reader.join()
 
@@ -82,7 +86,7 @@ def _send(
     sender: Connection, kind: RecordKind, path: Path, database_url: str, key_file: str
 ) -> None:
     """Runs in the second process: sends chunk after chunk, then the end or a problem."""
-    _freeze_garbage_collector()
+    _spare_garbage_collector()
     end = _SentChunk(msgspec.Raw(b"\xc0"), [], 0, is_last=True)
     try:
         for chunk in _read(kind, path, database_url, key_file):
@@ -95,7 +99,8 @@ def _send(
     sender.send_bytes(_encoder.encode(end))
 
 
-def _freeze_garbage_collector() -> None:
-    """Exempts the imported modules: to search them for garbage again and again would take a tenth
-    of the time."""
+def _spare_garbage_collector() -> None:
+    """Exempts the imported modules, and lets rows pass, none of which is part of a cycle: to search
+    them for garbage again and again would take a tenth of the time."""
     gc.freeze()
+    gc.set_threshold(_SEARCHED_AT_ONCE)

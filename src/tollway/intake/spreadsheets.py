@@ -10,15 +10,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, time
 from pathlib import Path
-from zipfile import ZipFile
 
-import openpyxl
+from openpyxl.reader.excel import ExcelReader
+from openpyxl.styles.stylesheet import apply_stylesheet
+from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from tollway.intake.files import Columns, IntakeError, RawRecord
+from tollway.intake.spreadsheet_parts import Parts
 
-# A spreadsheet has at most a million rows. Texts are kept apart from it, and all in memory.
-_TEXTS_MAX_BYTES = 256 * 1024 * 1024
-_SHEETS = "xl/worksheets/"
 # More digits than this were rounded when the number was typed.
 _EXACT_BELOW = 10**15
 _ERRORS = {"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
@@ -50,18 +49,13 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
     """The rows of the first sheet. Whatever a broken file makes the library raise is one error."""
     shown = name or path.name
     try:
-        with ZipFile(path) as parts:
-            besides = [part for part in parts.infolist() if not part.filename.startswith(_SHEETS)]
-        if sum(part.file_size for part in besides) > _TEXTS_MAX_BYTES:
-            raise IntakeError("{name} is too large for a spreadsheet: save it as .csv.", name=shown)
-        with _quiet():
-            workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        with closing(workbook):
-            sheet = workbook.worksheets[0]
-            # Some programs write too small a size for the sheet, and the reader would stop there.
-            sheet.reset_dimensions()
-            rows = sheet.iter_rows(values_only=True)
+        with (
+            Parts(path, shown) as parts,
+            closing(_first_sheet(path, parts).iter_rows(values_only=True)) as rows,
+        ):
+            parts.begin_row()
             while (row := _next(rows)) is not None:
+                parts.begin_row(len(row))
                 yield list(row)
     except (IntakeError, GeneratorExit):
         raise
@@ -71,6 +65,32 @@ def _rows(path: Path, name: str) -> Iterator[list[object]]:
         ) from None
     except Exception as error:
         raise IntakeError("{name} is not a whole .xlsx file: save it again.", name=shown) from error
+
+
+class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # the library has no types
+    """A sheet of any size: what it says of its size may be wrong, and to look for it may take to
+    read all of it."""
+
+    def _get_size(self) -> None: ...
+
+
+def _first_sheet(path: Path, parts: Parts) -> _Sheet:
+    """The first sheet; its parts are read within limits, now and later."""
+    with _quiet():
+        reader = ExcelReader(path, read_only=True, data_only=True, keep_links=False)
+        reader.archive.close()
+        reader.archive = parts
+        reader.read_manifest()
+        reader.read_strings()
+        reader.read_workbook()
+        # The styles tell dates from numbers.
+        apply_stylesheet(parts, reader.wb)
+        sheets = (
+            _Sheet(reader.wb, sheet.name, part.target, reader.shared_strings)
+            for sheet, part in reader.parser.find_sheets()
+            if part.target in reader.valid_files and "chartsheet" not in part.Type
+        )
+        return next(sheets)
 
 
 def _next(rows: Iterator[tuple[object, ...]]) -> tuple[object, ...] | None:

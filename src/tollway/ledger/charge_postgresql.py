@@ -45,7 +45,7 @@ _LOCKS = ("balance_accounts", "balance_units", "window_accounts", "window_operat
 _COLUMNS = (
     *("accounts", "units", "amounts", "operations", "request_ids", "token_ids"),
     *("of_balance", "of_window", "limits", "owner_kinds", "owner_ids", "consent_ids"),
-    *("replays_of", "keys", "fingerprints", "answers", "kept_ms", "waits"),
+    *("replays_of", "records", "keys", "fingerprints", "answers", "kept_ms", "waits"),
 )
 _LOCK = Query(select(func.tollway_lock(*map(bindparam, _LOCKS)), SERVER_MS))
 _CHARGE = Query(
@@ -229,6 +229,7 @@ def _columns(charges: Sequence[Charge]) -> dict[str, object]:
         "owner_ids": _if_any(grants, lambda grant: grant.owner_id),
         "consent_ids": _if_any(grants, lambda grant: grant.consent_id),
         "replays_of": _if_any([each.replay_of for each in charges], str),
+        "records": _if_any([each.records for each in charges], int),
         "keys": _if_any(keys, lambda idempotency_key: idempotency_key.key),
         "fingerprints": _if_any(keys, lambda idempotency_key: idempotency_key.fingerprint),
         "answers": _if_any(keys, _sealed),

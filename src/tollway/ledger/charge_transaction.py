@@ -52,8 +52,8 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
         results[position] = await _post_alone(transaction, charges[position], entries)
     await add_entries(transaction, entries)
     uses = [
-        use_of(grant, charge.request_id, charge.at_ms, charge.operation, replay_of)
-        for grant, charge, replay_of in _done_under_grants(charges, results)
+        use_of(grant, charge.request_id, charge.at_ms, charge.operation, replay_of, records)
+        for grant, charge, replay_of, records in _done_under_grants(charges, results)
     ]
     if uses:
         await add_uses(transaction, uses)
@@ -62,18 +62,20 @@ async def post_charges(transaction: Transaction, charges: Sequence[Charge]) -> C
 
 def _done_under_grants(
     charges: Sequence[Charge], results: ChargeResults
-) -> Iterator[tuple[GrantKey, Charge, str | None]]:
-    """The calls that have succeeded under a grant, and what each repeats. One that waits for a
-    carrier is recorded later."""
+) -> Iterator[tuple[GrantKey, Charge, str | None, int | None]]:
+    """The calls that have succeeded under a grant, what each repeats, and how many records it got.
+    One that waits for a carrier is recorded later."""
     for position, charge in enumerate(charges):
         grant = charge.grant
         if grant is None:
             continue
         result = results.get(position)
         if result is None:
-            yield grant, charge, charge.replay_of
+            yield grant, charge, charge.replay_of, charge.records
         elif isinstance(result, ActResult) and result.then is None:
-            yield grant, charge, result.replay_of
+            count = charge.count_records
+            records = None if count is None else count(result.data)
+            yield grant, charge, result.replay_of, records
 
 
 async def _post_plain(

@@ -78,6 +78,9 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     replay_of: str | None = None
     # What its token may spend in a day, if that is limited.
     cap: DayCap | None = None
+    # How many records of the owner its answer has, if that is known; that of an act is counted.
+    records: int | None = None
+    count_records: Callable[[bytes], int] | None = None
 
 
 # Work of an operation in the very transaction that charges for it: both are committed, or neither.

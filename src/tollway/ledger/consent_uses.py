@@ -75,10 +75,15 @@ Use = tuple[object, ...]
 
 
 def use_of(
-    grant: GrantKey, request_id: str, at_ms: int, operation: str, replay_of: str | None = None
+    grant: GrantKey,
+    request_id: str,
+    at_ms: int,
+    operation: str,
+    replay_of: str | None = None,
+    records: int | None = None,
 ) -> Use:
     key = (grant.owner_kind, grant.owner_id, grant.consent_id, request_id)
-    return (*key, at_ms, operation, replay_of)
+    return (*key, at_ms, operation, replay_of, records)
 
 
 async def add_uses(transaction: Transaction, uses: Sequence[Use]) -> None:

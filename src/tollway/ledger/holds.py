@@ -134,7 +134,9 @@ async def capture(transaction: Transaction, account_id: str, hold_id: str, at_ms
         await _enter(transaction, ended, "charge", -amount, number, left, at_ms)
     if ended.owner_kind is not None and ended.owner_id is not None and ended.consent_id is not None:
         grant = GrantKey(ended.owner_kind, ended.owner_id, ended.consent_id)
-        await add_uses(transaction, [use_of(grant, ended.request_id, at_ms, ended.operation)])
+        # What was held is for one waybill.
+        use = use_of(grant, ended.request_id, at_ms, ended.operation, records=1)
+        await add_uses(transaction, [use])
     return ended
 
 

@@ -322,10 +322,11 @@ class Pipeline:
             # If counting fails, so does the call. The stored answer may be on the primary alone, if
             # its commit's wait for the standby timed out. The commit that counts this call is later
             # in the log, so it also waits for all that was before.
-            waiting = self._settle.replay(call, kept.request_id)
+            answer = self._replay.opened(call, kept)
+            waiting = self._settle.replay(call, kept.request_id, answer)
             if waiting is not None:
                 await waiting
-            self._replay.repeat(call, kept)
+            self._replay.repeat(call, kept, answer)
         except Refusal as refusal:
             return enveloper.failure(call, await self._count_failed(call) or refusal)
         except Exception as error:

@@ -50,15 +50,19 @@ class Replay:
         if not _is_same(_asked(call), call.side.answers.fingerprinter, kept.fingerprint):
             raise Refusal(Reason.IDEMPOTENCY_KEY_REUSED)
 
-    def repeat(self, call: Call, kept: KeptAnswer) -> None:
-        """Gives a call the stored answer."""
+    def opened(self, call: Call, kept: KeptAnswer) -> bytes:
+        """The stored answer; a call whose answer was erased is refused."""
         answers = call.side.answers
         key = call.headers[KEY_HEADER].decode("ascii")
         context = answer_context(call.caller.account_id, key)
         answer = answers.sealer.open(kept.sealed, context)
         if not answer:
             raise Refusal(Reason.ANSWER_ERASED)
-        call.data = zlib.decompress(answer)
+        return zlib.decompress(answer)
+
+    def repeat(self, call: Call, kept: KeptAnswer, answer: bytes) -> None:
+        """Gives a call the stored answer."""
+        call.data = answer
         call.replay_of = kept.request_id
         call.charged = 0
 

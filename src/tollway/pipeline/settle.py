@@ -58,7 +58,7 @@ class Settle:
         batcher = call.side.batcher
         return batcher.settle(_charge(call, batcher, is_counted_only=True))
 
-    def replay(self, call: Call, replay_of: str) -> Awaitable[object] | None:
+    def replay(self, call: Call, replay_of: str, answer: bytes) -> Awaitable[object] | None:
         """Counts a call that gets the stored answer of another, and records it for the owner."""
         batcher = call.side.batcher
         grant = None if call.caller.is_test else call.grant
@@ -66,7 +66,10 @@ class Settle:
         limit = None if call.is_settled else counted.limit
         if grant is None and limit is None:
             return None
-        return batcher.settle(replace(counted, grant=grant, limit=limit, replay_of=replay_of))
+        records = None if grant is None else _records(call, answer)
+        return batcher.settle(
+            replace(counted, grant=grant, limit=limit, replay_of=replay_of, records=records)
+        )
 
     def _act(self, call: Call) -> PendingCharge:
         charge = _charge(call, call.side.batcher)
@@ -143,4 +146,12 @@ def _charge(call: Call, batcher: ChargeBatcher, *, is_counted_only: bool = False
         call.grant if is_recorded else None,
         key,
         call.admission.limit if batcher.counts_calls and call.admission is not None else None,
+        records=_records(call, call.data) if is_recorded and call.act is None else None,
+        count_records=call.operation.count_records,
     )
+
+
+def _records(call: Call, answer: bytes) -> int | None:
+    """How many records of the owner of its grant a call has got."""
+    count = call.operation.count_records
+    return None if call.grant is None or count is None else count(answer)

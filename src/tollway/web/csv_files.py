@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from starlette.responses import Response
 
+from tollway.contract.csv_cells import harmless
 from tollway.ledger.entries import newest_entries
 from tollway.web.area import Context
 from tollway.web.wording import exact_time
@@ -36,7 +37,7 @@ async def ledger_file(context: Context, account_id: str) -> Response:
                 each.balance_after,
                 each.operation,
                 each.request_id,
-                _text(each.note or ""),
+                each.note or "",
             )
             for each in entries
         ]
@@ -47,15 +48,10 @@ async def ledger_file(context: Context, account_id: str) -> Response:
     return csv_file("ledger.csv", names, rows)
 
 
-def _text(text: str) -> str:
-    """A text that a spreadsheet does not take for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
 def csv_file(name: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
     content = io.StringIO()
     writer = csv.writer(content)
     writer.writerow(names)
-    writer.writerows(rows)
+    writer.writerows(map(harmless, row) for row in rows)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content.getvalue(), media_type="text/csv", headers=headers)

@@ -72,6 +72,7 @@ def _companion(name: str, title: str, path: str, types: tuple[Any, Any]) -> Oper
         unit=Unit.CREDITS,
         default_price=ORDERS.default_price,
         consent=ORDERS.consent,
+        count_records=ORDERS.count_records,
         companion_of=ORDERS.name,
     )
 

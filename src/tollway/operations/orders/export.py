@@ -65,6 +65,7 @@ ORDERS_EXPORT = Operation(
     unit=Unit.CREDITS,
     default_price=ORDERS.default_price,
     consent=ORDERS.consent,
+    count_records=lambda data: msgspec.json.decode(data, type=Export).records,
     check=_check,
     own_reasons=(Reason.WINDOW_BACKWARDS,),
     companion_of=ORDERS.name,

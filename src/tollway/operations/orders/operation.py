@@ -7,7 +7,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from tollway.contract.fields import Choice, Field, Moment, Text, Whole, milliseconds_of
-from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
+from tollway.contract.operation import (
+    ConsentNeed,
+    Encoding,
+    Operation,
+    OwnerKind,
+    Unit,
+    records_with,
+)
 from tollway.contract.reasons import Reason, Refusal
 
 ENHANCED, NORMAL = 1, 2
@@ -110,6 +117,7 @@ def check_filters(request: OrdersRequest, zone: ZoneInfo) -> None:
 
 ORDERS = Operation(
     name="orders",
+    count_records=records_with('"order_sn":'),
     title="Paged order query",
     method="POST",
     path="/papi/tool/erps/paging-orders",

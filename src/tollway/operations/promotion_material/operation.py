@@ -5,7 +5,14 @@ from typing import Annotated
 import msgspec
 
 from tollway.contract.fields import Field, Whole
-from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
+from tollway.contract.operation import (
+    ConsentNeed,
+    Encoding,
+    Operation,
+    OwnerKind,
+    Unit,
+    records_with,
+)
 
 _ID = Whole(least=1, most=10**18 - 1)
 
@@ -103,6 +110,7 @@ class PromotionMaterial(msgspec.Struct, frozen=True):
 
 PROMOTION_MATERIAL = Operation(
     name="promotion_material",
+    count_records=records_with('"promotion_type":'),
     title="Affiliate promotion material",
     method="POST",
     path="/papi/tool/affiliate/promotion",

@@ -10,7 +10,14 @@ import msgspec
 from tollway.carriers.places import Finding, find_place
 from tollway.contract.fields import Choice, Code, Field, Phone, Text, Whole
 from tollway.contract.language import Phrase
-from tollway.contract.operation import ConsentNeed, Encoding, Operation, OwnerKind, Unit
+from tollway.contract.operation import (
+    ConsentNeed,
+    Encoding,
+    Operation,
+    OwnerKind,
+    Unit,
+    records_with,
+)
 from tollway.contract.reasons import Reason, Refusal
 
 ENHANCED, NORMAL = 1, 2
@@ -164,6 +171,8 @@ def _place(request: msgspec.Struct, party: str) -> Finding:
 
 WAYBILLS = Operation(
     name="waybills",
+    # One that was refused has an error.
+    count_records=records_with('"errorMsg":null'),
     title="Waybill issuing",
     method="POST",
     path="/papi/tool/erps/getwaybillfreewn",

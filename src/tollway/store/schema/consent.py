@@ -51,6 +51,8 @@ consent_use = Table(
     Column("at_ms", BigInteger, nullable=False),
     Column("operation", String, nullable=False),
     Column("replay_of", String),
+    # How many records its answer had; unknown where the operation does not say.
+    Column("records", BigInteger),
     info={MONTHS: DividedBy("at_ms", 1000)},
     sqlite_with_rowid=False,
 )

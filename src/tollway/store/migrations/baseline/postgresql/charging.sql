@@ -47,6 +47,7 @@ CREATE FUNCTION tollway_charge(
     request_ids text[], token_ids text[],
     of_balance int[], of_window int[], limits bigint[],
     owner_kinds text[], owner_ids text[], consent_ids text[], replays_of text[],
+    records bigint[],
     keys text[], fingerprints bytea[], answers bytea[], kept_ms bigint,
     waits boolean
 ) RETURNS TABLE (
@@ -232,11 +233,13 @@ BEGIN
                 new.added = 0 AND admission.at_us[cardinality(admission.at_us)] > now_us);
     IF owner_kinds IS NOT NULL THEN
         INSERT INTO consent_use
-                (owner_kind, owner_id, consent_id, request_id, at_ms, operation, replay_of)
-            SELECT owner_kind, owner_id, consent_id, request_id, now_ms, operation, replay_of
+                (owner_kind, owner_id, consent_id, request_id, at_ms, operation, replay_of, records)
+            SELECT owner_kind, owner_id, consent_id, request_id, now_ms, operation, replay_of,
+                new.got
             FROM unnest(owner_kinds, owner_ids, consent_ids, request_ids, operations, replays_of,
-                    outcomes)
-                AS new(owner_kind, owner_id, consent_id, request_id, operation, replay_of, outcome)
+                    records, outcomes)
+                AS new(owner_kind, owner_id, consent_id, request_id, operation, replay_of, got,
+                    outcome)
             WHERE owner_kind IS NOT NULL AND outcome IS NULL;
     END IF;
     IF keys IS NOT NULL THEN

@@ -322,7 +322,8 @@ CREATE TABLE consent_use (
     request_id VARCHAR COLLATE "C" NOT NULL,
     at_ms BIGINT NOT NULL,
     operation VARCHAR COLLATE "C" NOT NULL,
-    replay_of VARCHAR COLLATE "C"
+    replay_of VARCHAR COLLATE "C",
+    records BIGINT
 ) PARTITION BY RANGE (at_ms);
 
 -- The last time that a shop had its receivers erased, and how many rows lost theirs so far.

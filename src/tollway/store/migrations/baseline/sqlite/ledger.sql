@@ -314,6 +314,7 @@ CREATE TABLE consent_use (
     at_ms BIGINT NOT NULL,
     operation VARCHAR NOT NULL,
     replay_of VARCHAR,
+    records BIGINT,
     PRIMARY KEY (owner_kind, owner_id, consent_id, request_id)
 ) WITHOUT ROWID;
 

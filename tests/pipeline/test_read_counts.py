@@ -1,0 +1,60 @@
+"""An owner sees how many records each read got: of every operation, and of repetitions too."""
+
+from datetime import date
+
+import pytest
+
+from tests.support.all_operations import all_operations_caller, ask, good_request
+from tests.support.gateway import Gateway
+from tests.support.receipts import id_of
+from tests.support.stores import Store
+from tollway.consent.grants import grants_of_account, newest_reads
+from tollway.contract.operation import Operation, records_with
+from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
+from tollway.store.database import Database
+
+_UNDER_CONSENT = [each for each in OPERATIONS if each.consent is not None]
+
+
+def _records_of(operation: Operation, data: dict) -> int:
+    if operation.name == "orders":
+        return len(data["content"])
+    if operation.name == "promotion_material":
+        return len(data["affiliate_sc_optimus_promotion_response"]["result_list"]["map_data"])
+    return 1
+
+
+@pytest.mark.parametrize("operation", _UNDER_CONSENT, ids=lambda each: each.name)
+def test_a_read_and_its_repetition_have_the_number_of_their_records(
+    served: Gateway, world: Store, today: date, operation: Operation
+) -> None:
+    caller, sent = all_operations_caller(world), good_request(operation, today)
+    key = {"Idempotency-Key": "once"}
+    replies = [ask(served, operation, caller.token, sent, key) for _ in range(2)]
+    assert [each.code for each in replies] == [0, 0]
+    expected = _records_of(operation, replies[0].data)
+    assert expected > 0
+
+    async def work(database: Database) -> dict[str, int | None]:
+        return {
+            read.request_id: read.records
+            for each in await grants_of_account(database, caller.account_id)
+            for read in await newest_reads(database, each.grant, 10)
+        }
+
+    assert world.do(work) == {id_of(each): expected for each in replies}
+
+
+def test_every_answer_under_a_consent_can_be_counted() -> None:
+    # A file has as many as the export that it belongs to.
+    missing = [
+        each.name
+        for each in WITH_COMPANIONS
+        if each.consent is not None and each.count_records is None and not each.is_file
+    ]
+    assert missing == []
+
+
+def test_a_mark_in_a_text_is_not_counted() -> None:
+    count = records_with('"order_sn":')
+    assert count(rb'[{"order_sn":"1","remark":"\"order_sn\":\"2\""},{"order_sn":"3"}]') == 2
