@@ -190,10 +190,15 @@ def test_garbage_ends_the_connection(target: Gateway, hostile: Caller, garbage: 
         (request("/healthz", HOST, method="CONNECT"), 404, 404),
         (request("/healthz"), 400, 100),
         (request("/nowhere"), 400, 100),
+        (request(ANALYSIS), 400, 100),
+        (request(ANALYSIS, HOST, HOST), 400, 100),
         (request("/nowhere", HOST, HOST), 400, 100),
         (request("/healthz", HOST, "Host: other"), 400, 100),
     ],
-    ids=["connect", "connect to a path", "no host", "no host of a call", "twice", "two hosts"],
+    ids=[
+        *("connect", "connect to a path", "no host", "no host of an unknown path"),
+        *("no host of an operation", "twice of an operation", "twice", "two hosts"),
+    ],
 )
 def test_what_http_does_not_allow_is_refused_with_its_own_status(
     target: Gateway, hostile: Caller, sent: bytes, status: int, code: int
