@@ -60,6 +60,7 @@ def _resolve(url: str, *listed: str) -> str:
         "[fe80::1]",
         "[fec0::1]",
         "[ff02::1]",
+        "93.184.216.34:65536",
     ],
 )
 def test_what_is_no_global_unicast_address_is_refused_in_any_spelling(host: str) -> None:

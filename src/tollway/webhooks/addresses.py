@@ -52,6 +52,8 @@ class Addresses:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, ValueError):
             raise AddressError("it is not an address") from None
+        if not 0 < (parsed.port or 443) < 2**16:
+            raise AddressError("it is not an address")
         if len(url) > _URL_MAX or not parsed.host or parsed.userinfo or parsed.fragment:
             raise AddressError("it has no host, or a user, a fragment, or over 500 characters")
         schemes = ("https", "http") if self._is_listed(parsed) else ("https",)
