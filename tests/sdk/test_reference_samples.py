@@ -197,7 +197,12 @@ def test_the_javascript_samples_run(sampled: Sampled, package: Path) -> None:
     _check(outputs, lambda each: f"{each.response_type.__struct_fields__[0]}:")
 
 
-@pytest.mark.skipif(not shutil.which("php"), reason="needs PHP with curl")
+def _has_php_with_curl() -> bool:
+    asked = ["php", "-r", "exit(function_exists('curl_init') ? 0 : 1);"]
+    return bool(shutil.which("php")) and not subprocess.run(asked, check=False).returncode
+
+
+@pytest.mark.skipif(not _has_php_with_curl(), reason="needs PHP with curl")
 def test_the_php_samples_run(sampled: Sampled, tmp_path: Path) -> None:
     lines = ["<?php"]
     for name, text in sampled("PHP").items():

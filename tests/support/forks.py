@@ -22,7 +22,7 @@ from typing import IO, Any, TypeVar
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
-_TIMEOUT_S = 60
+_TIMEOUT_S = 180
 # For scripts, which find programs by their names. Signals go on to where they are meant for.
 _PROGRAM = """#!{python} -S
 import json, os, signal, socket, sys
