@@ -31,7 +31,7 @@ ON_DAY = JointQuery(
 LOCK = "LOCK TABLE product IN ACCESS EXCLUSIVE MODE"
 END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tollway'"
 TOGETHER_S = 7.0
-# Takes as long as it is told to, and then skips that row.
+# Takes as many seconds as are asked for, and may then skip its row.
 SLEEP = JointQuery(
     select(cast(func.pg_sleep(bindparam("its", type_=Integer)), String)).offset(bindparam("skip"))
 )
