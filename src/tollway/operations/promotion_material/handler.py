@@ -45,11 +45,14 @@ class PromotionMaterialHandler:
         materials = PromotionMaterial(call.price, Result(Materials(map_data=LIST_TO_COME)))
         return encode_around(materials, with_slots(page, slot))
 
-    def _page(self, request: PromotionMaterialRequest, now_ms: int) -> Awaitable[bytes]:
+    async def _page(self, request: PromotionMaterialRequest, now_ms: int) -> bytes:
         database, wanted = self._database, request.promotion_id
         page, size = request.page_num, request.page_size
         if not database.reads_at_once:
-            return read_page(database, wanted, now_ms, page=page, size=size)
+            return await read_page(database, wanted, now_ms, page=page, size=size)
+        # They were read when the headers came; the body may have taken seconds more.
+        if not self._versions.is_fresh():
+            await self._versions.refresh()
         if self._known.version != self._versions.material:
             self._known = KnownMaterial(self._versions.material)
-        return self._known.page(database, wanted, now_ms, page=page, size=size)
+        return await self._known.page(database, wanted, now_ms, page=page, size=size)

@@ -7,7 +7,7 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
-from tollway.ledger.tokens import list_tokens
+from tollway.ledger.tokens import list_own_tokens
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import balance_figures, headed, unit_name, usage_chart
@@ -25,12 +25,14 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.pages import PageError
-from tollway.web.wording import amount, grouped
+from tollway.web.wording import amount, grouped, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
 ALERT = f"{PATH}/alert"
 _REFUSED_SHOWN = 5
+# Before a question that is asked once more.
+PRICE_RAISED = sentence("The price has risen since it was shown.")
 
 
 async def own_account(context: Context) -> Account:
@@ -46,7 +48,7 @@ async def show_home(context: Context) -> Response:
     say, database = context.say, context.database
     account = await own_account(context)
     balances = await list_balances(database, account.id)
-    tokens = await list_tokens(database, account.id)
+    tokens = await list_own_tokens(database, account.id)
     since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
     used = await usage_of_account(database, account.id, since_s, context.web.zone)
     blocks: list[Block] = []
@@ -133,6 +135,12 @@ async def alert_act(context: Context) -> Response:
     own = account_id(context.person)
     await set_alert(context.database, own, unit, below, context.day_at_s, context.runtime)
     return context.go(PATH)
+
+
+def shown_cost(context: Context, name: str) -> int:
+    """The cost that a question was asked with; less than any cost if there is none."""
+    text = context.form.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
 async def own_prices(context: Context) -> dict[str, int | None]:
