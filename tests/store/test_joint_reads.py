@@ -7,7 +7,7 @@ from itertools import count
 
 import asyncpg
 import pytest
-from sqlalchemy import bindparam, select
+from sqlalchemy import Integer, String, bindparam, cast, func, select
 
 from tests.store.on_postgresql import DEADLINE_S, add, opened
 from tests.support.postgresql import run_on, waiting
@@ -17,6 +17,7 @@ from tollway.operations.product_analysis.schema import product, product_day_part
 from tollway.store.database import Row, StoreBusyError, StoreUnavailableError
 from tollway.store.postgresql import joint_reads
 from tollway.store.postgresql.database import PostgresqlDatabase
+from tollway.store.postgresql.errors import StatementCancelledError
 from tollway.store.postgresql.joint_reads import JointReads
 from tollway.store.query import JointQuery
 
@@ -29,6 +30,11 @@ ON_DAY = JointQuery(
 )
 LOCK = "LOCK TABLE product IN ACCESS EXCLUSIVE MODE"
 END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tollway'"
+TOGETHER_S = 7.0
+# Takes as many seconds as are asked for, and may then skip its row.
+SLEEP = JointQuery(
+    select(cast(func.pg_sleep(bindparam("its", type_=Integer)), String)).offset(bindparam("skip"))
+)
 Work = Callable[["Server", JointReads], Awaitable[None]]
 
 
@@ -43,8 +49,11 @@ class Server:
         self.let_go = asyncio.Semaphore(0)
         self.error: Exception | None = None
 
-    async def send(self, text: str, arguments: tuple[object, ...]) -> list[Row]:
+    async def send(
+        self, text: str, arguments: tuple[object, ...], within_s: float | None = None
+    ) -> list[Row]:
         is_joint = text == TITLE.together_postgresql
+        assert within_s == (TOGETHER_S if is_joint else None)
         asked = list(arguments[0]) if is_joint else [arguments[0]]
         self.statements.append(asked)
         number = next(self.numbers)
@@ -65,7 +74,7 @@ def served(work: Work) -> None:
     async def run() -> None:
         server = Server()
         async with asyncio.timeout(DEADLINE_S):
-            await work(server, JointReads(server.send))
+            await work(server, JointReads(server.send, TOGETHER_S))
 
     asyncio.run(run())
 
@@ -147,18 +156,26 @@ def test_no_statement_has_more_than_so_many_reads() -> None:
 
 
 @pytest.mark.usefixtures("endless")
-def test_a_failure_that_is_not_the_servers_is_tried_alone_and_an_outage_is_not() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("a number that is too large"), StatementCancelledError("it takes too long")],
+)
+def test_a_failure_that_may_be_of_one_read_is_tried_alone_and_an_outage_is_not(
+    error: Exception,
+) -> None:
     async def work(server: Server, reads: JointReads) -> None:
         for _ in range(4):
             server.let_go.release()
-        server.error = ValueError("a number that is too large")
+        server.error = error
         assert await asyncio.gather(read(reads, "a"), read(reads, "b")) == [
             [("a of 2",)],
             [("b of 3",)],
         ]
         server.error = StoreUnavailableError("away")
         failed = await asyncio.gather(read(reads, "a"), read(reads, "b"), return_exceptions=True)
-        assert failed == [server.error, server.error]
+        assert [(type(each), str(each)) for each in failed] == [(StoreUnavailableError, "away")] * 2
+        # Each call adds to the trace of its own.
+        assert failed[0] is not failed[1]
         assert list(map(len, server.statements)) == [2, 1, 1, 2]
 
     served(work)
@@ -263,3 +280,20 @@ def test_every_read_of_a_statement_that_takes_too_long_fails_in_time(store: Stor
         assert all(isinstance(each, StoreBusyError) for each in failed), failed
 
     on_postgresql(store, work, timeout_s=0.5)
+
+
+async def beside_a_slow_one(database: PostgresqlDatabase, skip: int) -> None:
+    """A read is answered, though one that does not end was asked for at the same moment."""
+    slow = asyncio.create_task(database.fetch_all(SLEEP, its=1000, skip=skip))
+    assert await database.fetch_all(SLEEP, its=0, skip=0) == [("",)]
+    assert not slow.done()
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+
+
+def test_a_read_of_a_statement_that_takes_too_long_is_answered_alone(store: Store) -> None:
+    on_postgresql(store, lambda database: beside_a_slow_one(database, 0), timeout_s=4)
+
+
+def test_a_read_that_skips_many_rows_keeps_no_other_waiting(store: Store) -> None:
+    on_postgresql(store, lambda database: beside_a_slow_one(database, 1000), timeout_s=1000)

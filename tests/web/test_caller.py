@@ -17,6 +17,7 @@ from tests.support.stores import Store
 from tollway.identity.people import Invitation, Role, invite
 from tollway.ledger.clients import sweep_client_tokens
 from tollway.ledger.runtime import Runtime
+from tollway.ledger.tokens import PAGES, Token, list_tokens
 from tollway.store.database import Database, StoreError
 from tollway.web.area import Context
 from tollway.web.caller.home import alert_act
@@ -106,14 +107,27 @@ def test_an_analysis_is_paid_for_once_and_shown_again(
 def test_the_token_of_pages_is_for_its_operation_and_is_removed_after_its_end(
     member: Browser, store: Store, caller: Caller, gateway: Gateway, question: dict[str, str]
 ) -> None:
-    member.open(f"/account/analysis?product={question['product_id']}&day={question['query_date']}")
+    asked = f"/account/analysis?product={question['product_id']}&day={question['query_date']}"
+    member.open(asked)
     assert member.send("/account/analysis/pay").status_code == 200
+    assert member.open(f"{asked}&data=sandbox").status_code == 200
 
-    def of_pages() -> list[list[str]]:
-        tokens = gateway.get("/account/v1/tokens", token=caller.token).data["tokens"]
-        return [each["limits"]["operations"] for each in tokens if each["label"] == "pages"]
+    def of_pages() -> list[Token]:
+        tokens = store.do(lambda database: list_tokens(database, caller.account_id))
+        return [each for each in tokens if each.client_id == PAGES]
 
-    assert of_pages() == [["product_analysis"]]
+    assert {each.kind for each in of_pages()} == {"live", "test"}
+    for each in of_pages():
+        assert each.limits.operations == ["product_analysis"]
+        # It is none of those that the account manages.
+        assert each.id not in str(gateway.get("/account/v1/tokens", token=caller.token).data)
+        for change in ("revoke", "rotate"):
+            path = f"/account/v1/tokens/{change}"
+            refused = gateway.post_form(path, {"token_id": each.id}, token=caller.token)
+            assert refused.headers["x-tollway-reason"] == "ITEM_UNKNOWN"
+            member.open("/account/tokens")
+            named = {"token": each.id, "sure": "yes", "hours": "24"}
+            assert member.send(f"/account/tokens/{change}", **named).status_code == 404
     store.run(
         "UPDATE token SET expires_at_s = 1 "
         f"WHERE label = 'pages' AND account_id = '{caller.account_id}'"

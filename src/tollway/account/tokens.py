@@ -30,7 +30,7 @@ from tollway.ledger.tokens import (
     IssuedToken,
     Token,
     issue_token,
-    list_tokens,
+    list_own_tokens,
     replace_token,
     revoke_token,
 )
@@ -145,7 +145,7 @@ class RevokeTokenRequest(msgspec.Struct, frozen=True):
 
 def _list(parts: AccountParts) -> Handler:
     async def handle(_: Nothing, call: AccountCall) -> Tokens:
-        return Tokens(await list_tokens(parts.database, call.account_id))
+        return Tokens(await list_own_tokens(parts.database, call.account_id))
 
     return handle
 
@@ -187,7 +187,7 @@ def _is_valid(token: Token, at_s: float) -> bool:
 
 
 async def _own(parts: AccountParts, call: AccountCall, token_id: str) -> Token:
-    tokens = await list_tokens(parts.database, call.account_id)
+    tokens = await list_own_tokens(parts.database, call.account_id)
     for each in tokens:
         if each.id == token_id:
             return each

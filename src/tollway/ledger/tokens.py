@@ -35,6 +35,8 @@ SECRET = "secret"  # noqa: S105 - the name of a kind
 PREFIXES = {"live": "tw_live_", "test": "tw_test_", SECRET: "tw_secret_"}
 _RANDOM_LENGTH = 32
 _CHECKSUM_LENGTH = 6
+# In place of a client's id: a token with which pages call. Like a client's it ends by itself.
+PAGES = "pages"
 # Enough for every program of an account, and few enough to be listed in one answer.
 _VALID_MAX = 200
 _NEVER_S = 2**62
@@ -97,16 +99,20 @@ _FACTS = tuple(name for name in Token.__struct_fields__ if name != "limits")
 LIMIT_COLUMNS = tuple(token.c[name] for name in TokenLimits.__struct_fields__)
 _COLUMNS = (*(token.c[name] for name in _FACTS), *LIMIT_COLUMNS)
 _INSERT = Query(token.insert().values({each.name: bindparam(each.name) for each in token.c}))
-_OF_ACCOUNT = Query(
+_of_account = (
     select(*_COLUMNS)
     .where(token.c.account_id == bindparam("account_id"))
     .order_by(token.c.issued_at_s, token.c.id)
 )
+_OF_ACCOUNT = Query(_of_account)
+_OF_CALLER = Query(_of_account.where(func.coalesce(token.c.client_id, "") != PAGES))
+# Those of clients and pages are many for a short time, and end by themselves.
 _VALID = Query(
     select(func.count())
     .select_from(token)
     .where(
         token.c.account_id == bindparam("of_account"),
+        token.c.client_id.is_(None),
         token.c.revoked_at_s.is_(None),
         func.coalesce(token.c.expires_at_s, _NEVER_S) > bindparam("now_s", type_=BigInteger),
     )
@@ -160,7 +166,9 @@ async def issue_token(
                 "Account {account} is closed: it can have no new token.", account=account_wanted
             )
         if day_at_s is not None:
-            await _check_number(transaction, runtime, found.id, Counted.TOKENS, day_at_s)
+            await count_today(transaction, found.id, Counted.TOKENS, day_at_s)
+            if client_id is None:
+                await _check_number(transaction, runtime, found.id)
         if made_with is not None and client_id is not None:
             await one_at_a_time(transaction, client_id)
             if (await _find_token(transaction, made_with.id)).revoked_at_s is not None:
@@ -182,12 +190,9 @@ async def issue_token(
     return await database.write(work)
 
 
-async def _check_number(
-    transaction: Transaction, runtime: Runtime, account_id: str, counted: Counted, day_at_s: int
-) -> None:
-    """Refuses a caller one more token, if the account makes or has too many."""
-    await transaction.lock_names([f"tokens of {account_id}"])
-    await count_today(transaction, account_id, counted, day_at_s)
+async def _check_number(transaction: Transaction, runtime: Runtime, account_id: str) -> None:
+    """Refuses a caller one more token, if the account has too many. Of those that are made at once
+    the others are seen, because the count of the day is locked."""
     row = await transaction.fetch_one(_VALID, of_account=account_id, now_s=runtime.at_s())
     if row is not None and row[0] >= _VALID_MAX:
         raise limit_reached(
@@ -240,6 +245,12 @@ async def list_tokens(reader: Reader, account_wanted: str) -> list[Token]:
     return [_token(row) for row in await reader.fetch_all(_OF_ACCOUNT, account_id=found.id)]
 
 
+async def list_own_tokens(reader: Reader, account_id: str) -> list[Token]:
+    """The tokens that an account manages itself: not those of pages, which a page makes again as
+    often as they are revoked."""
+    return [_token(row) for row in await reader.fetch_all(_OF_CALLER, account_id=account_id)]
+
+
 async def revoke_token(database: Database, runtime: Runtime, wanted: str) -> Token:
     """Revokes the token with this id, or this very text; it is refused from the next call on."""
 
@@ -272,10 +283,10 @@ async def replace_token(
 ) -> IssuedToken:
     """A new token like an old one, which ends so many seconds later, and not later than before.
     The new one ends when the old one would have ended, and not after `not_after_s`. It counts in
-    the day that began at `day_at_s`."""
+    the day that began at `day_at_s`, and is not refused to an account that has all its tokens."""
 
     async def work(transaction: Transaction) -> IssuedToken:
-        await _check_number(transaction, runtime, old.account_id, Counted.ROTATIONS, day_at_s)
+        await count_today(transaction, old.account_id, Counted.ROTATIONS, day_at_s)
         if old.client_id is not None:
             await one_at_a_time(transaction, old.client_id)
         now_s = runtime.at_s()

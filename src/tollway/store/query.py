@@ -35,6 +35,9 @@ __all__ = [
 
 _PLAIN_WORD = re.compile("[a-z0-9_]*")
 _PARAMETER = re.compile(r"\$(\d+)")
+# A call whose query skips more rows is sent by itself: a server reads what it skips, and the others
+# would wait for that.
+_SKIPPED_MAX = 500
 
 
 class CompiledQuery:
@@ -105,6 +108,11 @@ class Query:
 class JointQuery(Query):
     """A query that a server answers for many calls by one statement, if they wait at the same time.
     Its rows have no order."""
+
+    @staticmethod
+    def is_shared(values: Mapping[str, Any]) -> bool:
+        """Whether a call with these values shares its statement."""
+        return bool(values.get("skip", 0) <= _SKIPPED_MAX)
 
     @cached_property
     def together_postgresql(self) -> str:

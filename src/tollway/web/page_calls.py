@@ -1,15 +1,16 @@
 """Calls that a page makes for the account of its reader: through the same pipeline, with the same
 price, limits and receipt as any other."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from tollway.contract.operation import Operation
 from tollway.contract.reasons import Reason
-from tollway.ledger.clients import PAGES
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import TokenLimits
-from tollway.ledger.tokens import issue_token
+from tollway.ledger.tokens import PAGES, issue_token
 from tollway.store.database import Database
 
 _TOKEN_LIFETIME_S = 12 * 3600
@@ -41,6 +42,8 @@ class PageCalls:
         self._database = database
         self._make = make
         self._tokens: dict[tuple[str, str, str], tuple[str, float]] = {}
+        # A lock is dropped with the last task that waits for it.
+        self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(
         self,
@@ -58,7 +61,7 @@ class PageCalls:
         sent = {"accept-language": language, "idempotency-key": key, **(headers or {})}
         answer = await self._call(runtime, account_id, operation, values, kind, sent)
         if answer.code == Reason.CREDENTIAL_INVALID.value.code:
-            # A member may have revoked the token, like any other of the account.
+            # An operator may have revoked the token.
             self._tokens.pop((account_id, kind, operation.name), None)
             answer = await self._call(runtime, account_id, operation, values, kind, sent)
         return answer
@@ -83,9 +86,17 @@ class PageCalls:
         self, runtime: Runtime, account_id: str, kind: str, operation: Operation
     ) -> str:
         key = (account_id, kind, operation.name)
-        text, ends_at_s = self._tokens.get(key, ("", 0.0))
-        if ends_at_s - _TOKEN_MARGIN_S > runtime.now_s():
-            return text
+        # Of calls that need a token at once, the first makes it.
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            text, ends_at_s = self._tokens.get(key, ("", 0.0))
+            if ends_at_s - _TOKEN_MARGIN_S > runtime.now_s():
+                return text
+            return await self._issue(runtime, key, operation)
+
+    async def _issue(
+        self, runtime: Runtime, key: tuple[str, str, str], operation: Operation
+    ) -> str:
+        account_id, kind, _ = key
         issued = await issue_token(
             self._database,
             runtime,
@@ -97,6 +108,6 @@ class PageCalls:
             limits=TokenLimits(operations=[operation.charged_as]),
         )
         if len(self._tokens) >= _TOKENS_MAX:
-            self._tokens.clear()
+            del self._tokens[next(iter(self._tokens))]
         self._tokens[key] = (issued.text, float(issued.token.expires_at_s or 0))
         return issued.text

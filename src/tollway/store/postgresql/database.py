@@ -25,7 +25,7 @@ from tollway.store.database import (
     Transaction,
 )
 from tollway.store.postgresql.changes import ChangeListener
-from tollway.store.postgresql.errors import RivalError, our_errors
+from tollway.store.postgresql.errors import RivalError, StatementCancelledError, our_errors
 from tollway.store.postgresql.hosts import Connection, Hosts
 from tollway.store.postgresql.joint_reads import JointReads
 from tollway.store.postgresql.pool import Pool
@@ -44,6 +44,8 @@ _LONG_READS_MAX = 2
 # Reads leave these to writes: three for charging, one for pushes, one for all the rest.
 _KEPT_FOR_WRITES = 5
 _WAIT_FOR_CONNECTION_S = 1.0
+# How much of the time of a call a statement for many may take: each is then tried alone.
+_TOGETHER_SHARE = 0.25
 _MORE_TRIES = 8
 _TRY_AGAIN_AFTER_S = 0.005
 
@@ -93,8 +95,9 @@ class PostgresqlDatabase:
         # Nothing is written to a replica.
         kept = 0 if session == "any" else min(_KEPT_FOR_WRITES, connections // 2)
         self._reads = BoundedSlots(connections - kept, "all connections for reads are in use")
-        self._joint_reads = JointReads(self._send_read)
         self._call_timeout_s = call_timeout_s
+        together_s = None if call_timeout_s is None else call_timeout_s * _TOGETHER_SHARE
+        self._joint_reads = JointReads(self._send_read, together_s)
         self._long_reads = BoundedSlots(
             max(1, min(_LONG_READS_MAX, connections - kept - 1)), "other long reads take their time"
         )
@@ -119,18 +122,23 @@ class PostgresqlDatabase:
             return await self._read(query, values)
 
     async def _read(self, query: Query, values: Mapping[str, object]) -> list[Row]:
-        if isinstance(query, JointQuery):
+        if isinstance(query, JointQuery) and query.is_shared(values):
             return await self._joint_reads.read(query, values)
         compiled = query.postgresql
         return await self._send_read(compiled.text, compiled.arguments(values))
 
-    async def _send_read(self, text: str, arguments: tuple[object, ...]) -> list[Row]:
+    async def _send_read(
+        self, text: str, arguments: tuple[object, ...], within_s: float | None = None
+    ) -> list[Row]:
         began_s = perf_counter()
         await self._reads.take(self._patience_s)
         try:
             async with self._session() as session:
                 with our_errors():
-                    rows = await fetch(session, text, arguments)
+                    if within_s is None:
+                        rows = await fetch(session, text, arguments)
+                    else:
+                        rows = await _fetch_within(within_s, session, text, arguments)
         finally:
             self._reads.leave()
         self._metrics.read(perf_counter() - began_s)
@@ -288,6 +296,19 @@ class PostgresqlDatabase:
             self._pool.abandon()
         else:
             self._pool.renew()
+
+
+async def _fetch_within(
+    limit_s: float, session: Connection, text: str, arguments: tuple[object, ...]
+) -> list[Row]:
+    """Cancels a statement that takes longer."""
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            return await fetch(session, text, arguments)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise StatementCancelledError("a statement for many calls takes too long") from error
 
 
 @contextmanager

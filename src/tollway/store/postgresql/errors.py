@@ -27,6 +27,10 @@ class ServerFullError(StoreUnavailableError):
     """The server has too many connections, and lets no more in."""
 
 
+class StatementCancelledError(StoreBusyError):
+    """A statement took too long, and was cancelled."""
+
+
 class RightsError(StoreError):
     """The server does not let this role do what was asked."""
 
@@ -37,7 +41,6 @@ _RIVAL = (
     # The schema was changed under a prepared statement; a new transaction prepares it again.
     asyncpg.InvalidCachedStatementError,
 )
-_BUSY = (asyncpg.QueryCanceledError, asyncpg.TooManyConnectionsError)
 _UNAVAILABLE = (
     OSError,
     asyncio.TimeoutError,
@@ -72,7 +75,9 @@ def our_errors() -> Iterator[None]:
         raise RivalError(error_text(error)) from error
     except asyncpg.LockNotAvailableError as error:
         raise StoreLockedError(error_text(error)) from error
-    except _BUSY as error:
+    except asyncpg.QueryCanceledError as error:
+        raise StatementCancelledError(error_text(error)) from error
+    except asyncpg.TooManyConnectionsError as error:
         raise StoreBusyError(error_text(error)) from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise RightsError(

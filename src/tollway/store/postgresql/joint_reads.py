@@ -3,15 +3,19 @@
 Reads of one query that wait at the same moment are sent together, with a list for each parameter,
 and its rows are dealt out. While a statement is under way, the reads that come wait for its end, a
 few milliseconds at most; then they are sent by themselves. So a read that comes alone is sent at
-once, and a slow statement delays no other read by more than that. Every statement begins after the
-reads in it were asked for, and all rows of a read are of one moment, as if it were alone.
+once, and a slow statement delays no other read by more than that. If a statement for many takes too
+long, which may be the doing of one of them, it is cancelled and each is sent alone. Every statement
+begins after the reads in it were asked for, and all rows of a read are of one moment, as if it were
+alone.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, NamedTuple, Protocol
 
 from tollway.store.database import Row, StoreError
+from tollway.store.postgresql.errors import StatementCancelledError
 from tollway.store.query import JointQuery
 
 # Their rows are read one after another: with more, the first of them would wait for the last.
@@ -19,8 +23,14 @@ _TOGETHER_MAX = 32
 # How long a read waits for the end of a statement that is under way.
 _PATIENCE_S = 0.005
 
-# Sends a statement with its arguments, and returns its rows; every wait in it is bounded.
-Send = Callable[[str, tuple[object, ...]], Awaitable[list[Row]]]
+
+class Send(Protocol):
+    """Sends a statement with its arguments, and returns its rows; every wait in it is bounded. One
+    that takes longer than `within_s` is cancelled."""
+
+    async def __call__(
+        self, text: str, arguments: tuple[object, ...], within_s: float | None = None
+    ) -> list[Row]: ...
 
 
 class _Asked(NamedTuple):
@@ -31,14 +41,15 @@ class _Asked(NamedTuple):
 class JointReads:
     """The reads of one database that can be sent together."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, together_s: float | None) -> None:
         self._send = send
+        self._together_s = together_s
         self._queues: dict[JointQuery, _Queue] = {}
 
     async def read(self, query: JointQuery, values: Mapping[str, object]) -> list[Row]:
         queue = self._queues.get(query)
         if queue is None:
-            queue = self._queues[query] = _Queue(query, self._send)
+            queue = self._queues[query] = _Queue(query, self._send, self._together_s)
         rows = queue.ask(query.postgresql.arguments(values))
         try:
             return await rows
@@ -50,9 +61,10 @@ class JointReads:
 class _Queue:
     """The reads of one query."""
 
-    def __init__(self, query: JointQuery, send: Send) -> None:
+    def __init__(self, query: JointQuery, send: Send, together_s: float | None) -> None:
         self._query = query
         self._send = send
+        self._together_s = together_s
         self._waiting: list[_Asked] = []
         self._due: asyncio.Handle | None = None
         self._under_way: dict[asyncio.Task[Any] | None, list[_Asked]] = {}
@@ -97,14 +109,13 @@ class _Queue:
         try:
             rows_of_each = await self._read(asked)
         except Exception as error:
-            if len(asked) > 1 and not isinstance(error, StoreError):
-                # It may be the fault of one of them, such as a number that is too large.
+            if len(asked) > 1 and _may_be_of_one(error):
                 for each in asked:
                     self._start([each])
                 return
             for each in asked:
                 if not each.rows.done():
-                    each.rows.set_exception(error)
+                    each.rows.set_exception(error if len(asked) == 1 else _own(error))
             return
         # The server reads on while these rows are worked on.
         self._ended(asyncio.current_task())
@@ -121,6 +132,20 @@ class _Queue:
             return [await self._send(self._query.postgresql.text, asked[0].arguments)]
         lists = tuple(zip(*[each.arguments for each in asked], strict=True))
         rows_of_each: list[list[Row]] = [[] for _ in asked]
-        for position, *row in await self._send(self._query.together_postgresql, lists):
+        found = await self._send(self._query.together_postgresql, lists, self._together_s)
+        for position, *row in found:
             rows_of_each[position - 1].append(tuple(row))
         return rows_of_each
+
+
+def _may_be_of_one(error: Exception) -> bool:
+    """Whether it may be the fault of one of many reads, such as a number that is too large, or one
+    that takes long."""
+    return isinstance(error, StatementCancelledError) or not isinstance(error, StoreError)
+
+
+def _own(error: Exception) -> Exception:
+    """For each call an error of its own: each adds to its trace."""
+    own = copy(error).with_traceback(error.__traceback__)
+    own.__cause__ = error.__cause__
+    return own

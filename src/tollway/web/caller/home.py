@@ -7,7 +7,7 @@ from tollway.ledger.accounts import Account, find_account
 from tollway.ledger.entries import AMOUNT_MAX, Balance, list_balances
 from tollway.ledger.permissions import list_permissions, operation_states
 from tollway.ledger.request_log import CallFilter, log_page
-from tollway.ledger.tokens import list_tokens
+from tollway.ledger.tokens import list_own_tokens
 from tollway.ledger.usage import DAY_S, midnight_s, usage_of_account
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.account_parts import balance_figures, headed, unit_name, usage_chart
@@ -46,7 +46,7 @@ async def show_home(context: Context) -> Response:
     say, database = context.say, context.database
     account = await own_account(context)
     balances = await list_balances(database, account.id)
-    tokens = await list_tokens(database, account.id)
+    tokens = await list_own_tokens(database, account.id)
     since_s = midnight_s(context.now_s - 29 * DAY_S, context.web.zone)
     used = await usage_of_account(database, account.id, since_s, context.web.zone)
     blocks: list[Block] = []

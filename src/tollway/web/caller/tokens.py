@@ -10,7 +10,7 @@ from tollway.identity.people import (
     list_members,
     remove_person,
 )
-from tollway.ledger.tokens import Token, issue_token, list_tokens, replace_token, revoke_token
+from tollway.ledger.tokens import Token, issue_token, list_own_tokens, replace_token, revoke_token
 from tollway.ledger.usage import DAY_S
 from tollway.web.account_parts import asked_limits, token_form, tokens_table
 from tollway.web.area import Context, address
@@ -43,7 +43,7 @@ async def _tokens_page(context: Context, *first: Block) -> Response:
     said = _SAID.get(context.query("said"))
     if said and not first:
         blocks.append(Notice(say(said), "good"))
-    tokens = await list_tokens(context.database, own)
+    tokens = await list_own_tokens(context.database, own)
     rotate = f"{TOKENS}/rotate" if context.person.may_change else ""
     blocks.append(tokens_table(context, tokens, f"{TOKENS}/revoke", "", rotate))
     if context.person.may_change:
@@ -70,7 +70,7 @@ async def issue_act(context: Context) -> Response:
 
 async def _own_token(context: Context) -> Token:
     """A token of this very account: another account's looks as if it did not exist."""
-    for each in await list_tokens(context.database, account_id(context.person)):
+    for each in await list_own_tokens(context.database, account_id(context.person)):
         if each.id == context.form.get("token"):
             return each
     raise PageError(404, "There is no such token", "It may be revoked already.")
