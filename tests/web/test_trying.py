@@ -10,12 +10,15 @@ import msgspec
 import pytest
 
 from tests.support.browsers import Browser
+from tests.support.changes import assert_seen
+from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
 from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.web.test_caller import entered
 from tollway.account.examples import ALL_EXAMPLES
 from tollway.identity.people import Role
+from tollway.ledger.permissions import Permission, grant
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 
 _NAMES = [each.name for each in WITH_COMPANIONS if not each.is_file]
@@ -82,6 +85,51 @@ def test_a_live_call_shows_its_price_first_and_is_charged_once(
     assert "100 → 99" in member.open(_receipt(member)).text
 
 
+def raise_price(store: Store, gateway: Gateway, caller: Caller, query: dict[str, str]) -> None:
+    """To three calls, also for the gateway."""
+    higher = Permission("product_analysis", 3, 1000)
+    store.do(lambda database: grant(database, caller.account_id, higher))
+    dry = {"X-Tollway-Dry-Run": "1"}
+    assert_seen(
+        store, lambda: gateway.get(token=caller.token, query=query, headers=dry).data["cost"], 3
+    )
+
+
+def test_a_price_that_rose_since_it_was_shown_is_asked_about_again(
+    member: Browser,
+    sent: Sender,
+    store: Store,
+    caller: Caller,
+    gateway: Gateway,
+    question: dict[str, str],
+) -> None:
+    before = calls_left(store, caller)
+    assert "Send for 1 call" in sent("product_analysis", **question, try_data="live")
+    raise_price(store, gateway, caller, question)
+    again = member.send("/account/try/send").text
+    assert "The price has risen since it was shown." in again and "Send for 3 calls" in again
+    assert calls_left(store, caller) == before
+    assert "It succeeded." in member.send("/account/try/send").text
+    assert calls_left(store, caller) == before - 3
+
+
+def test_what_was_paid_is_shown_again_whatever_it_costs_now(
+    member: Browser,
+    sent: Sender,
+    store: Store,
+    caller: Caller,
+    gateway: Gateway,
+    question: dict[str, str],
+) -> None:
+    before = calls_left(store, caller)
+    sent("product_analysis", **question, try_data="live")
+    fields = member.hidden()
+    assert "It succeeded." in member.send("/account/try/send", **fields).text
+    raise_price(store, gateway, caller, question)
+    assert "It succeeded." in member.send("/account/try/send", **fields).text
+    assert calls_left(store, caller) == before - 1
+
+
 def test_a_live_call_is_never_sent_without_its_question(
     sent: Sender, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
@@ -100,6 +148,8 @@ def test_what_is_wrong_is_said_and_costs_nothing(
     assert "100: " in page and "Are you sure?" not in page
     page = sent("orders_by_number", order_sn="[not JSON")
     assert "This is not JSON: Check the field order_sn." in page and "[not JSON" in page
+    page = sent("orders_by_number", order_sn="[" * 3000)
+    assert "This is not JSON: Check the field order_sn." in page
     page = sent("orders", try_outcome="THROTTLED")
     assert "202: " in page and 'value="THROTTLED"' in page
     assert "There is no such outcome" in sent("orders", try_outcome="无")
