@@ -7,8 +7,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.contract.language import Phrase
-from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
@@ -87,11 +86,10 @@ async def add_endpoint(
         await count_today(transaction, account_id, Counted.WEBHOOKS, day_at_s)
         others = await list_endpoints(transaction, account_id)
         if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
-            raise Refusal(
-                Reason.ACCOUNT_FULL,
-                most=ENDPOINTS_MAX,
-                things=Phrase("webhooks", "回调"),
-                advice=Phrase("end one first", "请先停用一个"),
+            raise limit_reached(
+                ENDPOINTS_MAX,
+                Phrase("webhooks", "的回调"),
+                Phrase("end one first", "请先停用一个"),
             )
         await transaction.execute(
             _ADD,
