@@ -16,6 +16,7 @@ from tests.support.ledger import RUNTIME, Caller, calls_left, new_caller
 from tests.support.stores import Store
 from tollway.identity.people import Invitation, Role, invite
 from tollway.ledger.clients import sweep_client_tokens
+from tollway.ledger.permissions import Permission, grant
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.tokens import PAGES, Token, list_tokens
 from tollway.store.database import Database, StoreError
@@ -102,6 +103,19 @@ def test_an_analysis_is_paid_for_once_and_shown_again(
     member.open(f"{shown.url}&other={other}")
     both = member.send("/account/analysis/pay").text
     assert f"to {other}" in both and calls_left(store, caller) == before - 2
+
+
+def test_an_analysis_whose_price_rose_is_asked_about_again(
+    member: Browser, store: Store, caller: Caller, question: dict[str, str]
+) -> None:
+    before = calls_left(store, caller)
+    member.open(f"/account/analysis?product={question['product_id']}&day={question['query_date']}")
+    higher = Permission("product_analysis", 3, None)
+    store.do(lambda database: grant(database, caller.account_id, higher))
+    again = member.send("/account/analysis/pay").text
+    assert "The price has risen since it was shown." in again and "Ask for 3 calls" in again
+    assert calls_left(store, caller) == before
+    assert "Traffic sources" in member.send("/account/analysis/pay").text
 
 
 def test_the_token_of_pages_is_for_its_operation_and_is_removed_after_its_end(

@@ -8,6 +8,8 @@ from tests.support.browsers import Browser
 from tests.support.consent import new_person
 from tests.support.ledger import Caller
 from tests.support.stores import Store
+from tests.web.test_caller import entered, new_member
+from tollway.identity.people import Role
 
 
 def _back(browser: Browser) -> str:
@@ -66,6 +68,19 @@ def test_a_wrong_password_keeps_the_login_alone(browser: Browser) -> None:
         refused = browser.send(f"{path}/sign-in", login="mei-no-one", password="wrong-wrong")
         assert refused.status_code == 403
         assert 'value="mei-no-one"' in refused.text and "wrong-wrong" not in refused.text
+
+
+def test_a_refused_form_names_no_page_that_its_reader_may_not_open(
+    browser: Browser, store: Store, caller: Caller
+) -> None:
+    other = new_member(store, caller.account_id)
+    page = f"/account/members/remove?member={other.person.id}"
+    developer = entered(store, browser, caller, Role.DEVELOPER)
+    assert developer.open(page).status_code == 403
+    developer.open("/account")
+    refused = developer.send("/account/alert", came_from=page, unit="credits", below="many")
+    assert refused.status_code == 400 and "This is not a whole number" in refused.text
+    assert "They are signed out at once" not in refused.text
 
 
 def test_every_question_of_a_link_leads_back_to_its_list(

@@ -219,7 +219,7 @@ def area_routes(
 ) -> list[Route]:
     """The routes of an area, and of getting into it."""
 
-    shows = {spec.path: spec.show for spec in specs if spec.show is not None}
+    by_path = {spec.path: spec for spec in specs}
 
     def route(spec: PageSpec) -> Route:
         async def answer(request: Request, visit: Visit[Person]) -> Response:
@@ -244,8 +244,8 @@ def area_routes(
             try:
                 return await _answered(handler, context)
             except PageError as error:
-                shown = await _shown_again(context, shows, error) if is_act else None
-                return shown or web.error_page(visit, error)
+                again = await _shown_again(context, by_path, error) if is_act else None
+                return again or web.error_page(visit, error)
 
         return Route(spec.path, web.endpoint(answer), methods=["GET", "POST"])
 
@@ -282,13 +282,14 @@ async def _answered(handler: Handler, context: Context) -> Response:
 
 
 async def _shown_again(
-    context: Context, shows: Mapping[str, Handler], error: PageError
+    context: Context, specs: Mapping[str, PageSpec], error: PageError
 ) -> Response | None:
-    """The page of a refused form, with what was typed; None if that page cannot be shown."""
+    """The page of a refused form, with what was typed; None if that page cannot be shown, or not to
+    this reader, because the form names it."""
     say, page = context.say, context.visit.view.page
     path, _, query = page.partition("?")
-    show = shows.get(path)
-    if show is None or error.status >= 500:
+    spec = specs.get(path)
+    if spec is None or spec.show is None or error.status >= 500:
         return None
     scope = {**context.request.scope, "method": "GET", "path": path}
     request = Request({**scope, "query_string": query.encode("latin-1", "replace")})
@@ -302,7 +303,8 @@ async def _shown_again(
         refused=RefusedForm(context.request.url.path, context.form, problem),
     )
     try:
-        response = await _answered(show, its)
+        _check_right(its.person, spec, is_act=False)
+        response = await _answered(spec.show, its)
     except PageError:
         return None
     response.status_code = error.status

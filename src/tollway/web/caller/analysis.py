@@ -21,7 +21,7 @@ from tollway.operations.product_analysis.operation import PRODUCT_ANALYSIS, Prod
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Table
 from tollway.web.caller.analysis_pictures import DayAnswer, pictures
-from tollway.web.caller.home import PATH, account_id, own_prices
+from tollway.web.caller.home import PATH, PRICE_RAISED, account_id, own_prices, shown_cost
 from tollway.web.page_calls import PageAnswer
 from tollway.web.pages import PageError
 from tollway.web.wording import amount
@@ -29,6 +29,7 @@ from tollway.web.wording import amount
 ANALYSIS = f"{PATH}/analysis"
 _KEY = f"{OF_PAGES}product_analysis:"
 _KEY_MAX = 200
+_COST = "cost"
 _HASHED = "~"
 # An answer that is about to expire counts as gone: looking at it must never pay for it again.
 _MARGIN_MS = 60_000
@@ -109,6 +110,11 @@ async def pay_act(context: Context) -> Response:
     now = datetime.fromtimestamp(context.now_s, context.web.zone)
     if now.date() in wanted.days:
         wanted = wanted._replace(asked=now.strftime("%H%M"))
+    unpaid = [] if wanted.is_test else await _unpaid(context, wanted)
+    price = (await own_prices(context))[PRODUCT_ANALYSIS.name] or 0
+    # Right before it asks: only a price that is raised in between is not shown first.
+    if unpaid and price * len(unpaid) > shown_cost(context, _COST):
+        return await _offer(context, wanted, unpaid, is_again=True)
     answers = await _ask(context, wanted)
     refused = next((each for each in answers if each.code), None)
     return _refused(context, wanted, refused) if refused else context.go(ANALYSIS, **wanted.query)
@@ -197,7 +203,9 @@ def _refused(context: Context, wanted: Wanted, answer: PageAnswer) -> Response:
     return context.page(say("Product analysis"), blocks, status=409, crumbs=crumbs)
 
 
-async def _offer(context: Context, wanted: Wanted, unpaid: Sequence[date]) -> Response:
+async def _offer(
+    context: Context, wanted: Wanted, unpaid: Sequence[date], *, is_again: bool = False
+) -> Response:
     """What it costs, before anything is asked for."""
     say, own, unit = context.say, account_id(context.person), PRODUCT_ANALYSIS.balance_unit
     price = (await own_prices(context))[PRODUCT_ANALYSIS.name]
@@ -214,7 +222,10 @@ async def _offer(context: Context, wanted: Wanted, unpaid: Sequence[date]) -> Re
         price=amount(say, unit, cost),
         balance=amount(say, unit, balances.get(unit, 0)),
     )
+    if is_again:
+        note = f"{say(PRICE_RAISED)} {note}"
     hidden = {name: value for name, value in wanted.query.items() if value and name != "asked"}
+    hidden[_COST] = str(cost)
     paying = Form(
         f"{ANALYSIS}/pay",
         say("Ask for {price}", price=amount(say, unit, cost)),

@@ -25,12 +25,14 @@ from tollway.web.blocks import (
     Table,
 )
 from tollway.web.pages import PageError
-from tollway.web.wording import amount, grouped
+from tollway.web.wording import amount, grouped, sentence
 from tollway.webhooks.watching import list_alerts, set_alert
 
 PATH = "/account"
 ALERT = f"{PATH}/alert"
 _REFUSED_SHOWN = 5
+# Before a question that is asked once more.
+PRICE_RAISED = sentence("The price has risen since it was shown.")
 
 
 async def own_account(context: Context) -> Account:
@@ -133,6 +135,12 @@ async def alert_act(context: Context) -> Response:
     own = account_id(context.person)
     await set_alert(context.database, own, unit, below, context.day_at_s, context.runtime)
     return context.go(PATH)
+
+
+def shown_cost(context: Context, name: str) -> int:
+    """The cost that a question was asked with; less than any cost if there is none."""
+    text = context.form.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1
 
 
 async def own_prices(context: Context) -> dict[str, int | None]:

@@ -13,13 +13,13 @@ import msgspec
 from starlette.responses import Response
 
 from tollway.account.examples import ALL_EXAMPLES
-from tollway.contract.decoding import declared_fields
+from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Operation
-from tollway.ledger.idempotency import OF_PAGES
+from tollway.ledger.idempotency import OF_PAGES, find_kept
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Code, Columns, Field, Form, Link, Notice
-from tollway.web.caller.home import PATH, account_id
+from tollway.web.caller.home import PATH, PRICE_RAISED, account_id, shown_cost
 from tollway.web.code_samples import samples_of
 from tollway.web.page_calls import PageAnswer
 from tollway.web.pages import PageError
@@ -33,7 +33,9 @@ _LANGUAGES = 3
 _SHOWN_MAX = 100_000
 _TEXT_MAX, _JSON_MAX = 300, 9000
 # Fields of the form that are no parameters; no parameter begins so.
-_OPERATION, _DATA, _OUTCOME, _KEY = "try_operation", "try_data", "try_outcome", "try_key"
+_OPERATION, _DATA, _OUTCOME = "try_operation", "try_data", "try_outcome"
+# What the question was asked with: the key that the call gets, and the cost that was shown.
+_KEY, _COST = "try_key", "try_cost"
 _MADE_KEY = re.compile("[0-9a-f]{32}")
 _LEAD = sentence(
     "Send a call from here and see its answer. The sandbox has made-up data and costs nothing; "
@@ -132,19 +134,17 @@ def _typed(context: Context, operation: Operation) -> dict[str, Any]:
     """The parameters as a program would send them; one that is empty is not sent."""
     values: dict[str, Any] = {}
     for name, field, _, _ in declared_fields(operation.request_type):
-        text, kind = context.form.get(name, "").strip(), field.kind.schema().get("type")
+        text = context.form.get(name, "").strip()
         if not text:
             continue
-        values[name] = text
-        if kind == "array":
+        values[name] = as_sent(field, text)
+        if field.kind.schema().get("type") == "array":
             try:
                 values[name] = msgspec.json.decode(text)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 raise PageError(
                     400, "This is not JSON", "Check the field {field}.", field=name
                 ) from None
-        elif kind == "integer" and text.isascii() and text.isdecimal() and len(text) <= 18:
-            values[name] = int(text)
     return values
 
 
@@ -153,31 +153,41 @@ async def send_act(context: Context) -> Response:
     values = _typed(context, operation)
     if not _is_live(context):
         return _answered(context, operation, values, await _send(context, operation, values))
-    key = context.form.get(_KEY, "")
-    if context.form.get("sure") != "yes" or not _MADE_KEY.fullmatch(key):
-        return await _offer(context, operation, values)
+    made = context.form.get(_KEY, "")
+    is_asked = context.form.get("sure") == "yes" and _MADE_KEY.fullmatch(made) is not None
     # A page that is sent twice is charged once.
-    answer = await _send(context, operation, values, key=f"{OF_PAGES}try:{key}")
+    key = f"{OF_PAGES}try:{made}"
+    if not (is_asked and await _is_kept(context, key)):
+        # Right before it is sent: only a price that is raised in between is not shown first.
+        dry = await _send(context, operation, values, is_dry_run=True)
+        if dry.code:
+            return _answered(context, operation, values, dry)
+        if not is_asked or dry.data["cost"] > shown_cost(context, _COST):
+            return _ask(context, operation, dry, is_again=is_asked)
+    answer = await _send(context, operation, values, key=key)
     return _answered(context, operation, values, answer)
 
 
-async def _offer(context: Context, operation: Operation, values: Mapping[str, Any]) -> Response:
-    """What it costs, as a dry run says; or why it would be refused."""
-    say = context.say
-    dry = await _send(context, operation, values, is_dry_run=True)
-    if dry.code:
-        return _answered(context, operation, values, dry)
-    unit = operation.balance_unit
-    price = amount(say, unit, dry.data["cost"])
-    key = {_KEY: secrets.token_hex(16), "sure": ""}
-    asked = replace(context, form={**context.form, **key}).ask_once(
-        say(
-            "{operation} costs {price} if it succeeds. The balance is {balance}.",
-            operation=say(operation.title),
-            price=price,
-            balance=amount(say, unit, dry.data["left"]),
-        ),
-        say("Send for {price}", price=price),
+async def _is_kept(context: Context, key: str) -> bool:
+    own, now_ms = account_id(context.person), int(context.now_s * 1000)
+    return await find_kept(context.database, own, key, now_ms) is not None
+
+
+def _ask(context: Context, operation: Operation, dry: PageAnswer, *, is_again: bool) -> Response:
+    """Asks with what it costs, as a dry run says."""
+    say, unit, cost = context.say, operation.balance_unit, dry.data["cost"]
+    price = amount(say, unit, cost)
+    question = say(
+        "{operation} costs {price} if it succeeds. The balance is {balance}.",
+        operation=say(operation.title),
+        price=price,
+        balance=amount(say, unit, dry.data["left"]),
+    )
+    if is_again:
+        question = f"{say(PRICE_RAISED)} {question}"
+    shown = {_KEY: secrets.token_hex(16), _COST: str(cost), "sure": ""}
+    asked = replace(context, form={**context.form, **shown}).ask_once(
+        question, say("Send for {price}", price=price)
     )
     assert asked is not None
     return asked
