@@ -112,7 +112,7 @@ def test_control_those_that_are_done_alone_take_several_each(store: Store) -> No
 def test_a_call_goes_on_after_a_commit_if_many_numbers_are_on_waybills(
     store: Store, key: IdempotencyKey | None
 ) -> None:
-    """Those that were passed over before stay so: no transaction has to begin anew."""
+    """Those that were passed over before stay so: no transaction has to do it again."""
     customer, wp_code = new_customer(store), new_carrier(store, 3)
     sent = Decoder(WaybillRequest).decode(request(wp_code))
     passed_over: list[Taken] = [AskAgain(), AskAgain()]

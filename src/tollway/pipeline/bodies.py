@@ -306,7 +306,7 @@ class FirstPiece:
         try:
             yield from waiter
         except asyncio.CancelledError:
-            # Nobody resumes it.
+            # It is not resumed.
             self._deadlines.end(self)
             raise
 
