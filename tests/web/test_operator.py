@@ -96,6 +96,21 @@ def test_revoking_a_token_asks_once_and_acts_on_the_next_call(
     assert gateway.get(token=caller.token, query=question).code == 401
 
 
+def test_a_new_token_is_shown_with_a_call_to_copy_and_what_the_account_still_needs(
+    operator: Browser, store: Store
+) -> None:
+    bare = new_caller(store, granted=False)
+    operator.open(f"/operator/account?id={bare.account_id}")
+    of = {"account": bare.account_id}
+    page = html.unescape(operator.send("/operator/account/token", **of).text)
+    assert f'-H "Authorization: Bearer {shown_secret(page)}"' in page
+    assert PRODUCT_ANALYSIS.path in page and "may call no operation yet" in page
+    page = html.unescape(operator.send("/operator/account/token", **of, operations="orders").text)
+    assert "/papi/tool/erps/paging-orders" in page
+    page = operator.send("/operator/account/token", **of, kind="test", operations="account").text
+    assert "A first call with it" not in page and "may call no operation yet" not in page
+
+
 async def _refuse_by_minutes(database: Database, account_id: str, minutes: int) -> None:
     log = RefusedCallLog(database, Metrics())
     for number in range(minutes, 0, -1):
@@ -176,6 +191,12 @@ def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
     eventually(
         lambda: operator.open(f"/operator/request?id={request_id}").text,
         lambda page: "have it enabled" in page,
+    )
+    poor = new_caller(store, calls=0)
+    request_id = gateway.get(token=poor.token, query={"product_id": "x"}).headers["x-request-id"]
+    eventually(
+        lambda: operator.open(f"/operator/request?id={request_id}").text,
+        lambda page: "Top up the calls of this operation." in page,
     )
     own = new_caller(store, rate_limit=7)
     page = operator.open(f"/operator/account?id={own.account_id}").text

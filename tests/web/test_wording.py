@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
@@ -15,7 +16,7 @@ from tollway.account.endpoints import ACCOUNT_OPERATIONS
 from tollway.contract.decoding import declared_fields
 from tollway.operations.catalogue import WITH_COMPANIONS
 from tollway.settings import Settings
-from tollway.web.wording import catalogue, is_own_address
+from tollway.web.wording import WORD_PARTS, catalogue, is_own_address, words_of
 from tollway.webhooks.events import EVENT_TYPES
 
 _WEB = Path(tollway.web.__file__).parent
@@ -66,6 +67,12 @@ def test_every_sentence_is_in_the_catalogue() -> None:
 
 def test_no_sentence_of_the_catalogue_is_left_over() -> None:
     assert sorted(catalogue("zh").keys() - sentences()) == []
+
+
+def test_each_sentence_is_in_one_file() -> None:
+    # A file that is read later would change what the pages of another area say.
+    found = Counter(each for part in WORD_PARTS for each in words_of("zh", part))
+    assert [each for each, count in found.items() if count > 1] == []
 
 
 def test_both_languages_have_the_same_values() -> None:

@@ -89,6 +89,7 @@ def _demo_hints(settings: Settings) -> DemoHints | None:
     # The URL of a server has a password, and a gateway on one has it in its settings.
     where = "" if is_shared(settings.database) else f" --database {settings.database}"
     return DemoHints(
+        world.owner_id_unauthorized,
         world.owner_login,
         world.owner_password,
         world.member_login,

@@ -4,15 +4,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from tollway.account.examples import ALL_EXAMPLES
 from tollway.ledger.entries import Balance, Entry
 from tollway.ledger.token_limits import TokenLimits, read_limits
-from tollway.ledger.tokens import Token
+from tollway.ledger.tokens import PREFIXES, IssuedToken, Token
 from tollway.ledger.usage import UsageSum
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 from tollway.web.area import PAGE_ROWS, Context, address
 from tollway.web.blocks import (
+    Block,
     Cell,
     Chart,
+    Code,
     Column,
     Empty,
     Field,
@@ -21,9 +24,11 @@ from tollway.web.blocks import (
     Filters,
     Form,
     Link,
+    Secret,
     Table,
 )
 from tollway.web.charts import Series, stacked_columns
+from tollway.web.code_samples import samples_of
 from tollway.web.wording import amount, grouped, sentence
 
 DAYS_SHOWN = 30
@@ -183,6 +188,23 @@ def token_form(context: Context, action: str, account_id: str) -> Form:
         title=say("Issue a token"),
         is_line=True,
     )
+
+
+def new_token(context: Context, issued: IssuedToken) -> list[Block]:
+    """A token, shown this once, and a call with it to copy."""
+    say, token = context.say, issued.token
+    blocks: list[Block] = [
+        Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
+    ]
+    operation = next((each for each in OPERATIONS if token.limits.allows(each.name)), None)
+    example = ALL_EXAMPLES.get(operation.name) if operation else None
+    if operation and example:
+        today = datetime.fromtimestamp(context.now_s, context.web.zone).date()
+        base, is_live = context.services.settings.public_address, token.kind == "live"
+        name, text = samples_of(operation, example.request(today), base, is_live=is_live)[0]
+        text = text.replace(f"{PREFIXES[token.kind]}…", issued.text)
+        blocks.append(Code(say("A first call with it"), [(name, text)]))
+    return blocks
 
 
 def asked_limits(context: Context) -> TokenLimits:

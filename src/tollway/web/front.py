@@ -27,6 +27,7 @@ _YEAR_S = 365 * 86_400
 class DemoHints(NamedTuple):
     """How to sign in to the demo world; shown by a gateway that only this machine can reach."""
 
+    owner_id: str
     owner_login: str
     owner_password: str
     member_login: str

@@ -42,6 +42,20 @@ _STOPPED_BY_REASON = {
     Reason.STORE_UNAVAILABLE: "settle",
     Reason.COMMIT_IN_DOUBT: "settle",
 }
+# What to do about those whose message has values of the call, which are not kept.
+_CURES = {
+    Reason.CALLS_USED_UP: sentence("Top up the calls of this operation."),
+    Reason.CREDITS_USED_UP: sentence("Top up the credits."),
+    Reason.THROTTLED: sentence("Call more slowly, or have the rate of the account raised."),
+    Reason.NOT_AUTHORIZED: sentence(
+        "Send the owner of the shop or user the link in the answer, and call again when they have "
+        "approved."
+    ),
+    Reason.OWNER_UNKNOWN: sentence("Check the id of the shop or user: none has this one here."),
+    Reason.TOKEN_NOT_FOR_THIS: sentence("Use a token that is not limited to other operations."),
+    Reason.TOKEN_NOT_FROM_HERE: sentence("Call from an address that the token is limited to."),
+    Reason.TOKEN_DAY_USED_UP: sentence("Use another token, or this one again tomorrow."),
+}
 _OF_DECODING = (
     "PARAMETER_",
     "SPELLINGS_",
@@ -79,10 +93,10 @@ async def receipt_blocks(
 
 
 def _cure(context: Context, receipt: Receipt) -> str:
-    """What the answer said to do, where that has no values of the call, which are not kept."""
+    """What to do about a refusal: what the answer said, where that has no values of the call."""
     reason = Reason.__members__.get(receipt.reason or "")
     if reason is None or "{" in reason.value.message.en:
-        return ""
+        return context.say(_CURES[reason]) if reason in _CURES else ""
     return reason.value.message.fill(context.visit.view.language, {})
 
 

@@ -348,7 +348,7 @@ def _mark(text: str) -> str:
 def code_field(say: Say) -> Field:
     return Field(
         "code",
-        say("Code"),
+        say("One-time code"),
         is_required=True,
         length_max=_CODE_MAX,
         autocomplete="one-time-code",

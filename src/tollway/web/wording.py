@@ -18,6 +18,8 @@ from starlette.requests import Request
 from tollway.contract.language import preferred_language
 
 LANGUAGES = {"en": "English", "zh": "中文"}
+# The files of the catalogue in each language.
+WORD_PARTS = ("", "_reference", "_caller", "_operator", "_second_factor", "_settings")
 THEMES = ("auto", "light", "dark")
 LANGUAGE_COOKIE = "tollway_language"
 THEME_COOKIE = "tollway_theme"
@@ -32,13 +34,14 @@ def catalogue(language: str) -> dict[str, str]:
     if language == "en":
         return {}
     words: dict[str, str] = {}
-    for part in ("", "_reference", "_caller", "_operator", "_second_factor", "_settings"):
-        words |= _words(language + part)
+    for part in WORD_PARTS:
+        words |= words_of(language, part)
     return words
 
 
-def _words(name: str) -> dict[str, str]:
-    path = files("tollway.web").joinpath(f"words/{name}.toml")
+def words_of(language: str, part: str) -> dict[str, str]:
+    """The sentences of one file; no other file has them too."""
+    path = files("tollway.web").joinpath(f"words/{language}{part}.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 

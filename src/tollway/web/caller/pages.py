@@ -18,7 +18,7 @@ FRAME = Frame(
         RailLink(shops.SHOPS, "Shops", "shops"),
         RailLink(tokens.MEMBERS, "Members", "members"),
         RailLink("/account/second-factor", "Second factor", "factor"),
-        RailLink("/docs", "API reference", "trail"),
+        RailLink("/docs", "API reference", "reference"),
     ),
     search="/account/search",
     search_hint=sentence("Find a request by its id"),

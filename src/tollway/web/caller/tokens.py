@@ -12,7 +12,7 @@ from tollway.identity.people import (
 )
 from tollway.ledger.tokens import Token, issue_token, list_own_tokens, replace_token, revoke_token
 from tollway.ledger.usage import DAY_S
-from tollway.web.account_parts import asked_limits, token_form, tokens_table
+from tollway.web.account_parts import asked_limits, new_token, token_form, tokens_table
 from tollway.web.area import Context, address
 from tollway.web.blocks import Block, Cell, Column, Empty, Field, Form, Link, Notice, Secret, Table
 from tollway.web.caller.home import PATH, account_id, own_account
@@ -64,8 +64,7 @@ async def issue_act(context: Context) -> Response:
         limits=asked_limits(context),
         day_at_s=context.day_at_s,
     )
-    note = say("Copy it now: it is not shown again.")
-    return await _tokens_page(context, Secret(say("The new token"), issued.text, note))
+    return await _tokens_page(context, *new_token(context, issued))
 
 
 async def _own_token(context: Context) -> Token:
@@ -99,8 +98,7 @@ async def rotate_act(context: Context) -> Response:
     issued = await replace_token(
         context.database, context.runtime, token, hours * 3600, day_at_s=context.day_at_s
     )
-    note = say("Copy it now: it is not shown again.")
-    return await _tokens_page(context, Secret(say("The new token"), issued.text, note))
+    return await _tokens_page(context, *new_token(context, issued))
 
 
 async def revoke_act(context: Context) -> Response:

@@ -40,6 +40,7 @@ FRAME = Frame(
         RailLink(operators.PATH, "Operators", "members"),
         RailLink(system.SETTINGS, "Settings", "settings"),
         RailLink("/operator/second-factor", "Second factor", "factor"),
+        RailLink("/docs", "API reference", "reference"),
     ),
     search="/operator/search",
     search_hint=sentence("Search requests and accounts"),

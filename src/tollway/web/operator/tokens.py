@@ -2,11 +2,12 @@
 
 from starlette.responses import Response
 
+from tollway.ledger.permissions import list_permissions
 from tollway.ledger.tokens import issue_token, list_tokens, revoke_token
 from tollway.ledger.usage import DAY_S
-from tollway.web.account_parts import asked_limits
+from tollway.web.account_parts import asked_limits, new_token
 from tollway.web.area import Context
-from tollway.web.blocks import Secret
+from tollway.web.blocks import Notice
 from tollway.web.operator.accounts import ONE, account_page, find_wanted
 from tollway.web.pages import PageError
 
@@ -24,8 +25,11 @@ async def issue_act(context: Context) -> Response:
         lifetime_s=None if days is None else days * DAY_S,
         limits=asked_limits(context),
     )
-    shown = Secret(say("The new token"), issued.text, say("Copy it now: it is not shown again."))
-    return await account_page(context, account, shown)
+    shown = new_token(context, issued)
+    if kind == "live" and not await list_permissions(context.database, account.id):
+        text = say("This account may call no operation yet: enable one below.")
+        shown.append(Notice(text, "soon"))
+    return await account_page(context, account, *shown)
 
 
 async def revoke_act(context: Context) -> Response:
