@@ -251,7 +251,7 @@ def test_what_costs_nothing_can_be_made_so_often_a_day(
     for change in changes:
         with pytest.raises(errors.PermissionMissingError, match="try again tomorrow") as refused:
             change()
-        assert refused.value.reason == "ACCOUNT_FULL"
+        assert refused.value.reason == "ACCOUNT_LIMIT_REACHED"
     # What takes things away is never refused.
     client.account.webhooks_end(webhook_id=webhook.id)
     client.account.tokens_revoke(token_id=caller.token_id)

@@ -1,6 +1,7 @@
 """How much a caller may make in a day free of charge, exact also when several do so at once."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -18,6 +19,8 @@ from tollway.webhooks.watching import set_alert
 
 DAY_S = 86_400
 TODAY_S = 20_000 * DAY_S
+_DAILY_EN = r"This account has reached its daily limit of \d+ [a-z ]+: try again tomorrow\."
+_DAILY_ZH = r"该账户\w+已达每日上限（\d+）：请明天再试。"
 Make = Callable[[int], Awaitable[object]]
 
 
@@ -40,8 +43,9 @@ async def _at_once(make: Make, times: int) -> int:
     results = await asyncio.gather(*(make(TODAY_S) for _ in range(times)), return_exceptions=True)
     for each in results:
         if isinstance(each, BaseException):
-            assert isinstance(each, Refusal) and each.reason is Reason.ACCOUNT_FULL, each
-            assert "tomorrow" in each.message("en") and "明天" in each.message("zh")
+            assert isinstance(each, Refusal) and each.reason is Reason.ACCOUNT_LIMIT_REACHED, each
+            assert re.fullmatch(_DAILY_EN, each.message("en")), each.message("en")
+            assert re.fullmatch(_DAILY_ZH, each.message("zh")), each.message("zh")
     return sum(not isinstance(each, BaseException) for each in results)
 
 
@@ -117,10 +121,16 @@ def test_webhooks_and_their_secrets_are_bounded_for_a_day_and_at_a_time(
 
         made = await asyncio.gather(*(make(TODAY_S) for _ in range(12)), return_exceptions=True)
         full = [each for each in made if isinstance(each, Refusal)]
-        assert len(full) == 2 and all("end one first" in each.message("en") for each in full)
+        assert {each.message("en") for each in full} == {
+            "This account has reached its limit of 10 webhooks: end one first."
+        }
+        assert {each.message("zh") for each in full} == {
+            "该账户的回调已达上限（10）：请先停用一个。"
+        }
+        assert len(full) == 2
         ends = [each.id for each in await list_endpoints(database, account)]
         assert await rotate_secret(database, sealer, RUNTIME, account, ends[0], TODAY_S)
-        with pytest.raises(Refusal, match="ACCOUNT_FULL"):
+        with pytest.raises(Refusal, match="ACCOUNT_LIMIT_REACHED"):
             await rotate_secret(database, sealer, RUNTIME, account, ends[0], TODAY_S)
         for each in ends:
             await end_endpoint(database, RUNTIME, account, each)

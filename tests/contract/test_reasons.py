@@ -4,8 +4,9 @@ from string import Formatter
 
 import pytest
 
+from tollway.contract.cause import SUCCESS
 from tollway.contract.operation import Operation
-from tollway.contract.reasons import SUCCESS, Reason, Refusal
+from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.catalogue import OPERATIONS
 
 EVERY = pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name)
@@ -30,7 +31,7 @@ MAPPED_BY_REASON = {
     "TOKEN_NOT_FROM_HERE": 403,
     "TOKEN_DAY_USED_UP": 402,
     "TOKEN_CANNOT_MAKE": 403,
-    "ACCOUNT_FULL": 403,
+    "ACCOUNT_LIMIT_REACHED": 403,
 }
 # The codes of the specification's table.
 # What the specification lists for each operation. 401 and 404 apply to all of them, and the coupon

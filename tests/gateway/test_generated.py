@@ -7,14 +7,8 @@ from datetime import date
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.generated import (
-    Answered,
-    Campaign,
-    described_cases,
-    nearly_right_requests,
-    other_requests,
-    run,
-)
+from tests.support.generated import Answered, Campaign, described_cases, run
+from tests.support.generated_requests import nearly_right_requests, other_requests
 from tests.support.stores import Store
 from tollway.operations.catalogue import OPERATIONS
 

@@ -1,12 +1,14 @@
 """One gateway with a small world, and the compiled TypeScript package, for tests of the SDKs."""
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,13 @@ from tests.support.gateway import Gateway
 from tests.support.stores import Store
 
 _SDK = ROOT / "sdk/typescript"
+_IMPORTS = """
+import { once } from "node:events";
+import * as tollway from "tollway-client";
+const print = (value) => console.log(JSON.stringify(value));
+const pause = async (value) => { print(value); await once(process.stdin, "data"); };
+"""
+Run = Callable[..., list[Any]]
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +67,28 @@ def _compile(folder: Path) -> None:
         ["npm", "run", "build"], cwd=inside, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def run(package: Path, tmp_path: Path) -> Run:
+    """Runs a script; what it prints, line by line as JSON. `at` answers lines that ask for it."""
+
+    def run(script: str, at: Callable[[Any], object] | None = None, **names: Any) -> list[Any]:
+        file = package / f"{tmp_path.name}-{len(list(package.iterdir()))}.mjs"
+        constants = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in names.items())
+        file.write_text(f"{_IMPORTS}{constants}{script}\nprocess.stdin.destroy();\n")
+        with subprocess.Popen(
+            ["node", str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            found = []
+            for line in process.stdout:
+                found.append(json.loads(line))
+                if at is not None:
+                    at(found[-1])
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+        assert process.returncode == 0, "its errors are in this test's output"
+        return found
+
+    return run

@@ -1,16 +1,12 @@
 """The TypeScript SDK: compiled, and run by Node against a real gateway."""
 
-import json
-import os
-import subprocess
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, blocks_of
+from tests.sdk.conftest import Run
 from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import credits_left, new_caller
@@ -22,9 +18,6 @@ from tollway.intake.push_signature import sign
 from tollway.intake.sources import key_of
 from tollway.operations.catalogue import BY_NAME, OPERATIONS
 
-_SDK = ROOT / "sdk/typescript"
-_PAGE, _PAGE_ZH = DOCS / "call/javascript.md", DOCS / "call/javascript.zh.md"
-_BLOCKS = [block.text for block in blocks_of(_PAGE) if block.language == "javascript"]
 _METHODS = {
     "product_analysis": "productAnalysis",
     "coupon_claims": "couponClaims",
@@ -32,40 +25,6 @@ _METHODS = {
     "waybills": "issueWaybill",
     "orders": "orders",
 }
-Run = Callable[..., list[Any]]
-
-
-@pytest.fixture
-def run(package: Path, tmp_path: Path) -> Run:
-    """Runs a script; what it prints, line by line as JSON. `at` answers lines that ask for it."""
-
-    def run(script: str, at: Callable[[Any], object] | None = None, **names: Any) -> list[Any]:
-        file = package / f"{tmp_path.name}-{len(list(package.iterdir()))}.mjs"
-        constants = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in names.items())
-        file.write_text(f"{_IMPORTS}{constants}{script}\nprocess.stdin.destroy();\n")
-        with subprocess.Popen(
-            ["node", str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdin is not None and process.stdout is not None
-            found = []
-            for line in process.stdout:
-                found.append(json.loads(line))
-                if at is not None:
-                    at(found[-1])
-                    process.stdin.write("\n")
-                    process.stdin.flush()
-        assert process.returncode == 0, "its errors are in this test's output"
-        return found
-
-    return run
-
-
-_IMPORTS = """
-import { once } from "node:events";
-import * as tollway from "tollway-client";
-const print = (value) => console.log(JSON.stringify(value));
-const pause = async (value) => { print(value); await once(process.stdin, "data"); };
-"""
 
 
 def test_every_operation_answers(world: Gateway, today: date, run: Run) -> None:
@@ -378,33 +337,3 @@ def test_a_date_and_a_text_with_a_zone_are_taken_wherever_a_time_is(
     found, refused = run(script, start=start, end=end, **names)
     assert found[0] == found[1] == found[2] and found[0][0] == found[0][1] > 0
     assert refused.startswith("startTime: send seconds, or a time with its zone")
-
-
-@pytest.mark.sqlite
-def test_the_examples_of_the_page_run(world: Gateway, run: Run) -> None:
-    token = new_caller(world.store, operations=OPERATIONS, kind="test").token
-    script = "\n".join(_BLOCKS).replace("tw_test_…", token)
-    script = script.replace("https://gateway.example", world.base_url)
-    script = script.replace("console.log(", "log(")
-    head = "const lines = []; const log = (...each) => lines.push(each.join(' '));\n"
-    (printed,) = run(f"{head}{script}\nprint([lines, orders.length, claims.length]);")
-    lines, orders, claims = printed
-    assert orders > 100 and claims > 0
-    assert any(line.startswith("Ask the owner to open http") for line in lines)
-
-
-@pytest.mark.sqlite
-def test_the_first_example_has_five_lines_and_the_chinese_page_the_same_ones() -> None:
-    assert len([line for line in _BLOCKS[0].splitlines() if line]) <= 5
-    assert [
-        block.text for block in blocks_of(_PAGE_ZH) if block.language == "javascript"
-    ] == _BLOCKS
-
-
-@pytest.mark.sqlite
-def test_its_lock_file_has_digests_and_no_addresses() -> None:
-    packages = json.loads((_SDK / "package-lock.json").read_text())["packages"]
-    locked = [each for name, each in packages.items() if name]
-    assert locked and all("integrity" in each and "resolved" not in each for each in locked)
-    assert not json.loads((_SDK / "package.json").read_text()).get("dependencies")
-    assert os.access(_SDK / ".npmrc", os.R_OK)

@@ -8,13 +8,8 @@ import pytest
 
 from tests.support.all_operations import small_world
 from tests.support.gateway import Gateway
-from tests.support.generated import (
-    Campaign,
-    described_cases,
-    nearly_right_requests,
-    other_requests,
-    run,
-)
+from tests.support.generated import Campaign, described_cases, run
+from tests.support.generated_requests import nearly_right_requests, other_requests
 from tests.support.stores import Store
 
 pytestmark = pytest.mark.torture

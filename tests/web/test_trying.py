@@ -2,10 +2,9 @@
 
 import html
 import re
-import time
-from datetime import datetime
+from collections.abc import Callable
+from datetime import date
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from tests.support.browsers import Browser
 from tests.support.changes import assert_seen
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, calls_left, new_caller
+from tests.support.remote import eventually
 from tests.support.stores import Store
 from tests.web.test_caller import entered
 from tollway.account.examples import ALL_EXAMPLES
@@ -22,7 +22,8 @@ from tollway.ledger.permissions import Permission, grant
 from tollway.operations.catalogue import OPERATIONS, WITH_COMPANIONS
 
 _NAMES = [each.name for each in WITH_COMPANIONS if not each.is_file]
-_TODAY = datetime.fromtimestamp(time.time(), ZoneInfo("Asia/Shanghai")).date()
+
+Sender = Callable[..., str]
 
 
 @pytest.fixture
@@ -35,15 +36,19 @@ def member(store: Store, browser: Browser, caller: Caller) -> Browser:
     return entered(store, browser, caller)
 
 
-def _sent(member: Browser, name: str, **fields: str) -> str:
-    """The page after the form was sent, with the example where no field is given."""
-    path = f"/account/try?{urlencode({'operation': name})}"
-    member.open(path)
-    example = {
-        name: value if isinstance(value, str | int) else msgspec.json.encode(value).decode()
-        for name, value in ALL_EXAMPLES[name].request(_TODAY).items()
-    }
-    return member.send("/account/try/send", **{**example, **fields}).text
+@pytest.fixture
+def sent(member: Browser, today: date) -> Sender:
+    """Sends the form, with the example where no field is given; returns the page after it."""
+
+    def send(name: str, **fields: str) -> str:
+        member.open(f"/account/try?{urlencode({'operation': name})}")
+        example = {
+            field: value if isinstance(value, str | int) else msgspec.json.encode(value).decode()
+            for field, value in ALL_EXAMPLES[name].request(today).items()
+        }
+        return member.send("/account/try/send", **{**example, **fields}).text
+
+    return send
 
 
 def _receipt(member: Browser) -> str:
@@ -53,24 +58,23 @@ def _receipt(member: Browser) -> str:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_every_operation_is_tried_in_the_sandbox(member: Browser, name: str) -> None:
-    assert "It succeeded in the sandbox" in _sent(member, name), member.page
+def test_every_operation_is_tried_in_the_sandbox(member: Browser, sent: Sender, name: str) -> None:
+    assert "It succeeded in the sandbox" in sent(name), member.page
     # The same call for programs, and what the form was sent with.
     assert "curl -s -H" in member.page and "tw_test_…" in member.page
     assert all(f"<h3>{each}</h3>" in member.page for each in ("curl", "Python", "JavaScript"))
-    receipt, until = _receipt(member), time.monotonic() + 60
+    receipt = _receipt(member)
     # It is written in the background.
-    while member.open(receipt).status_code == 404 and time.monotonic() < until:
-        time.sleep(0.1)
+    eventually(lambda: member.open(receipt).status_code, lambda status: status != 404)
     assert "The stages of this call" in member.page
 
 
 def test_a_live_call_shows_its_price_first_and_is_charged_once(
-    member: Browser, store: Store, caller: Caller, question: dict[str, str]
+    member: Browser, sent: Sender, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     before = calls_left(store, caller)
     live = {**question, "try_data": "live"}
-    asked = _sent(member, "product_analysis", **live)
+    asked = sent("product_analysis", **live)
     assert "costs 1 call if it succeeds. The balance is 100 calls." in asked
     assert "Send for 1 call" in asked and calls_left(store, caller) == before
     fields = member.hidden()
@@ -92,10 +96,15 @@ def raise_price(store: Store, gateway: Gateway, caller: Caller, query: dict[str,
 
 
 def test_a_price_that_rose_since_it_was_shown_is_asked_about_again(
-    member: Browser, store: Store, caller: Caller, gateway: Gateway, question: dict[str, str]
+    member: Browser,
+    sent: Sender,
+    store: Store,
+    caller: Caller,
+    gateway: Gateway,
+    question: dict[str, str],
 ) -> None:
     before = calls_left(store, caller)
-    assert "Send for 1 call" in _sent(member, "product_analysis", **question, try_data="live")
+    assert "Send for 1 call" in sent("product_analysis", **question, try_data="live")
     raise_price(store, gateway, caller, question)
     again = member.send("/account/try/send").text
     assert "The price has risen since it was shown." in again and "Send for 3 calls" in again
@@ -105,10 +114,15 @@ def test_a_price_that_rose_since_it_was_shown_is_asked_about_again(
 
 
 def test_what_was_paid_is_shown_again_whatever_it_costs_now(
-    member: Browser, store: Store, caller: Caller, gateway: Gateway, question: dict[str, str]
+    member: Browser,
+    sent: Sender,
+    store: Store,
+    caller: Caller,
+    gateway: Gateway,
+    question: dict[str, str],
 ) -> None:
     before = calls_left(store, caller)
-    _sent(member, "product_analysis", **question, try_data="live")
+    sent("product_analysis", **question, try_data="live")
     fields = member.hidden()
     assert "It succeeded." in member.send("/account/try/send", **fields).text
     raise_price(store, gateway, caller, question)
@@ -117,30 +131,37 @@ def test_what_was_paid_is_shown_again_whatever_it_costs_now(
 
 
 def test_a_live_call_is_never_sent_without_its_question(
-    member: Browser, store: Store, caller: Caller, question: dict[str, str]
+    sent: Sender, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     before = calls_left(store, caller)
     for key in ("", "x", "\n" * 32, "ä" * 32):
         live = {**question, "try_data": "live", "sure": "yes", "try_key": key}
-        assert "Are you sure?" in _sent(member, "product_analysis", **live)
+        assert "Are you sure?" in sent("product_analysis", **live)
     assert calls_left(store, caller) == before
 
 
 def test_what_is_wrong_is_said_and_costs_nothing(
-    member: Browser, store: Store, caller: Caller, question: dict[str, str]
+    member: Browser, sent: Sender, store: Store, caller: Caller, question: dict[str, str]
 ) -> None:
     before = calls_left(store, caller)
-    page = _sent(member, "product_analysis", **{**question, "product_id": "", "try_data": "live"})
+    page = sent("product_analysis", **{**question, "product_id": "", "try_data": "live"})
     assert "100: " in page and "Are you sure?" not in page
-    page = _sent(member, "orders_by_number", order_sn="[not JSON")
+    page = sent("orders_by_number", order_sn="[not JSON")
     assert "This is not JSON: Check the field order_sn." in page and "[not JSON" in page
-    page = _sent(member, "orders_by_number", order_sn="[" * 3000)
+    page = sent("orders_by_number", order_sn="[" * 3000)
     assert "This is not JSON: Check the field order_sn." in page
-    page = _sent(member, "orders", try_outcome="THROTTLED")
+    page = sent("orders", try_outcome="THROTTLED")
     assert "202: " in page and 'value="THROTTLED"' in page
-    assert "There is no such outcome" in _sent(member, "orders", try_outcome="无")
+    assert "There is no such outcome" in sent("orders", try_outcome="无")
     assert member.open("/account/try?operation=no_such").status_code == 404
     assert calls_left(store, caller) == before
+
+
+@pytest.mark.parametrize("typed", ["abc", "1.5", "-", "٣", "9" * 30])
+def test_a_page_size_that_is_no_number_is_answered_as_such(sent: Sender, typed: str) -> None:
+    shown = sent("orders", pageSize=typed)
+    assert "100: Parameter pageSize is not valid" in shown, shown
+    assert f'value="{typed}"' in shown and "curl -s -H" in shown
 
 
 def test_a_reader_sees_the_code_and_sends_nothing(
@@ -153,6 +174,6 @@ def test_a_reader_sees_the_code_and_sends_nothing(
     assert refused.status_code == 403
 
 
-def test_it_is_in_chinese_too(member: Browser) -> None:
+def test_it_is_in_chinese_too(member: Browser, sent: Sender) -> None:
     member.client.headers["accept-language"] = "zh-CN"
-    assert "沙箱调用成功，未扣费。" in _sent(member, "orders")
+    assert "沙箱调用成功，未扣费。" in sent("orders")

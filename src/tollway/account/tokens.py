@@ -233,7 +233,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         IssuedToken,
         _make,
         changes=True,
-        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
+        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
     ),
     endpoint(
         "tokens/rotate",
@@ -242,7 +242,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         IssuedToken,
         _rotate,
         changes=True,
-        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
+        own_reasons=(Reason.ITEM_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
     ),
     endpoint(
         "tokens/revoke",

@@ -230,7 +230,7 @@ def _set_alert(parts: AccountParts) -> Handler:
 
 
 _UNKNOWN = (Reason.ITEM_UNKNOWN,)
-_FULL = (Reason.ACCOUNT_FULL,)
+_FULL = (Reason.ACCOUNT_LIMIT_REACHED,)
 ENDPOINTS: tuple[Endpoint, ...] = (
     endpoint("webhooks", "The webhooks of the account", Nothing, Webhooks, _list),
     endpoint(
@@ -240,7 +240,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         EndpointSecret,
         _make,
         changes=True,
-        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
+        own_reasons=(Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
     ),
     endpoint(
         "webhooks/rotate",
@@ -249,7 +249,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         WebhookSecret,
         _rotate,
         changes=True,
-        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_FULL),
+        own_reasons=(*_UNKNOWN, Reason.TOKEN_CANNOT_MAKE, Reason.ACCOUNT_LIMIT_REACHED),
     ),
     endpoint(
         "webhooks/end",

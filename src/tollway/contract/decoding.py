@@ -26,6 +26,7 @@ from tollway.contract.parsing import shown
 from tollway.contract.reasons import Reason, Refusal
 
 R = TypeVar("R", bound=msgspec.Struct)
+_WHOLE = re.compile("-?[0-9]{1,18}")
 
 
 class DeclaredField(NamedTuple):
@@ -53,6 +54,13 @@ def declared_fields(request_type: type[msgspec.Struct]) -> tuple[DeclaredField, 
         DeclaredField(name, field, required, _other_names(name, field, fields))
         for name, (field, required) in fields.items()
     )
+
+
+def as_sent(field: Field, text: str) -> str | int:
+    """What was typed, as a program sends it: a whole number where the field has one, unless it is
+    none; then the call says what is wrong with it."""
+    is_whole = field.kind.schema().get("type") == "integer" and _WHOLE.fullmatch(text)
+    return int(text) if is_whole else text
 
 
 def _other_names(name: str, field: Field, declared: Container[str]) -> tuple[str, ...]:

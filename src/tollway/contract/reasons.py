@@ -11,7 +11,7 @@
     202 THROTTLED, BODIES_TOO_MANY, FILES_TOO_MANY, STORE_UNAVAILABLE, COMMIT_IN_DOUBT
     203 OPERATION_CLOSED
     204 PERMISSION_MISSING, CALLS_USED_UP, CREDITS_USED_UP, LIVE_TOKEN_NEEDED, TOKEN_NOT_FOR_THIS,
-        TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE, ACCOUNT_FULL
+        TOKEN_NOT_FROM_HERE, TOKEN_DAY_USED_UP, TOKEN_CANNOT_MAKE, ACCOUNT_LIMIT_REACHED
     302 NOT_AUTHORIZED
     401 CREDENTIAL_INVALID
     404 PATH_UNKNOWN, METHOD_WRONG, RECEIPT_UNKNOWN, ITEM_UNKNOWN
@@ -22,25 +22,14 @@ reasons, the order of the stages in `tollway.pipeline.pipeline` decides which on
 """
 
 from enum import Enum
-from typing import NamedTuple
 
+from tollway.contract.cause import Cause
 from tollway.contract.language import Phrase
-
-
-class Cause(NamedTuple):
-    """One row of the table. `status` is what is sent when the setting http_status is "mapped"."""
-
-    code: int
-    status: int
-    message: Phrase
 
 
 def _wrong(en: str, zh: str) -> Cause:
     """The request itself is wrong."""
     return Cause(100, 400, Phrase(en, zh))
-
-
-SUCCESS = Cause(0, 200, Phrase("Success", "成功"))
 
 
 class Reason(Enum):
@@ -313,12 +302,12 @@ class Reason(Enum):
             "该令牌受限，不能更改其他令牌或回调：请使用不受限的令牌。",
         ),
     )
-    ACCOUNT_FULL = Cause(
+    ACCOUNT_LIMIT_REACHED = Cause(
         204,
         403,
         Phrase(
-            "This account has {most} {things} already, and may have no more: {advice}.",
-            "该账户已有 {most} 个{things}，已达上限：{advice}。",
+            "This account has reached its {which} of {most} {things}: {advice}.",
+            "该账户{things}已达{which}（{most}）：{advice}。",
         ),
     )
     LIVE_TOKEN_NEEDED = Cause(

@@ -51,8 +51,9 @@ def sample_refusal(reason: Reason, operation: Operation) -> Refusal:
         "most": 100,
         "unit": Phrase("calls", "调用次数"),
         "why": Phrase("its label was printed", "面单已打印"),
-        "things": Phrase("valid tokens", "有效令牌"),
-        "advice": Phrase("revoke those that are not used", "请撤销不再使用的"),
+        "which": Phrase("limit", "上限"),
+        "things": Phrase("valid tokens", "的有效令牌"),
+        "advice": Phrase("revoke those that are not used", "请撤销不再使用的令牌"),
         "wait_s": 60,
         "number": "YT1000000000001",
     }

@@ -20,7 +20,9 @@ from tollway.store.schema.ledger import account_day
 # A node's clock that is ahead has begun the next day already: it is the same day for all. A day on
 # which clocks change is an hour longer.
 _AHEAD_S = 25 * 3600
-_ADVICE = Phrase("use what it has, or try again tomorrow", "请使用已有的，或明天再试")
+_AT_A_TIME = Phrase("limit", "上限")
+_A_DAY = Phrase("daily limit", "每日上限")
+_ADVICE = Phrase("try again tomorrow", "请明天再试")
 
 
 class _Limit(NamedTuple):
@@ -32,13 +34,13 @@ class Counted(Enum):
     """What is counted, and how many of them a day may have. Rotating is apart: an account that
     has made all its tokens can still replace one that leaked."""
 
-    TOKENS = _Limit(200, Phrase("new tokens of today", "今天的新令牌"))
-    ROTATIONS = _Limit(200, Phrase("rotated tokens of today", "今天轮换的令牌"))
-    WEBHOOKS = _Limit(50, Phrase("new webhooks of today", "今天的新回调"))
-    SECRETS = _Limit(50, Phrase("new secrets of webhooks of today", "今天的回调新密钥"))
-    EVENTS = _Limit(200, Phrase("test events of today", "今天的测试事件"))
-    ALERTS = _Limit(200, Phrase("changes of alerts of today", "今天的提醒更改"))
-    INVITATIONS = _Limit(50, Phrase("invitations of today", "今天的邀请"))
+    TOKENS = _Limit(200, Phrase("new tokens", "新建的令牌"))
+    ROTATIONS = _Limit(200, Phrase("token rotations", "轮换的令牌"))
+    WEBHOOKS = _Limit(50, Phrase("new webhooks", "新建的回调"))
+    SECRETS = _Limit(50, Phrase("new webhook secrets", "更换的回调密钥"))
+    EVENTS = _Limit(200, Phrase("test events", "发送的测试事件"))
+    ALERTS = _Limit(200, Phrase("alert changes", "更改的提醒"))
+    INVITATIONS = _Limit(50, Phrase("invitations", "发出的邀请"))
 
 
 _day = bindparam("of_day_s", type_=BigInteger)
@@ -65,4 +67,13 @@ async def count_today(
     most, things = counted.value
     values = {"of_account": account_id, "what": counted.name.lower(), "of_day_s": day_at_s}
     if not await transaction.execute(_COUNT, **values, most=most):
-        raise Refusal(Reason.ACCOUNT_FULL, most=most, things=things, advice=_ADVICE)
+        raise limit_reached(most, things, _ADVICE, which=_A_DAY)
+
+
+def limit_reached(
+    most: int, things: Phrase, advice: Phrase, *, which: Phrase = _AT_A_TIME
+) -> Refusal:
+    """The refusal of one more, because of a limit for a day or, unless said, for all at a time."""
+    return Refusal(
+        Reason.ACCOUNT_LIMIT_REACHED, which=which, most=most, things=things, advice=advice
+    )

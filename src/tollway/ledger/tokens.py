@@ -16,10 +16,9 @@ import msgspec
 from sqlalchemy import BigInteger, bindparam, func, select
 
 from tollway.contract.language import Phrase
-from tollway.contract.reasons import Reason, Refusal
 from tollway.ledger import LedgerError
 from tollway.ledger.accounts import find_account
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.ledger.token_limits import NO_LIMITS, TokenLimits, begin_days, counter_of
 from tollway.ledger.trail import record_act
@@ -196,11 +195,10 @@ async def _check_number(transaction: Transaction, runtime: Runtime, account_id: 
     the others are seen, because the count of the day is locked."""
     row = await transaction.fetch_one(_VALID, of_account=account_id, now_s=runtime.at_s())
     if row is not None and row[0] >= _VALID_MAX:
-        raise Refusal(
-            Reason.ACCOUNT_FULL,
-            most=_VALID_MAX,
-            things=Phrase("valid tokens", "有效令牌"),
-            advice=Phrase("revoke those that are not used", "请撤销不再使用的"),
+        raise limit_reached(
+            _VALID_MAX,
+            Phrase("valid tokens", "的有效令牌"),
+            Phrase("revoke those that are not used", "请撤销不再使用的令牌"),
         )
 
 

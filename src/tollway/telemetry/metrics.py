@@ -157,7 +157,7 @@ class Metrics(Collector):
         yield self._latency_family(self._latencies.items())
         yield SummaryMetricFamily(
             "tollway_database_read_seconds",
-            "Time of one read.",
+            "Time of one reading statement; one may serve several calls.",
             count_value=self._reads,
             sum_value=self._read_s,
         )

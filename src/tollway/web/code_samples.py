@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tollway.account.operation import AccountOperation
-from tollway.contract.decoding import declared_fields
+from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Encoding, Operation
 from tollway.ledger.tokens import PREFIXES
 
@@ -50,13 +50,9 @@ def samples_of(
 
 def _typed(operation: Operation, request: Request) -> Request:
     """With whole numbers as the packages take them: in a form every value is a text."""
-    whole = {
-        each.name
-        for each in declared_fields(operation.request_type)
-        if each.field.kind.schema().get("type") == "integer"
-    }
+    fields = {each.name: each.field for each in declared_fields(operation.request_type)}
     return {
-        name: int(value) if name in whole and isinstance(value, str) else value
+        name: as_sent(fields[name], value) if name in fields and isinstance(value, str) else value
         for name, value in request.items()
     }
 

@@ -7,8 +7,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from tollway.contract.language import Phrase
-from tollway.contract.reasons import Reason, Refusal
-from tollway.ledger.daily_limits import Counted, count_today
+from tollway.ledger.daily_limits import Counted, count_today, limit_reached
 from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, Reader, Transaction
 from tollway.store.query import Query
@@ -49,11 +48,12 @@ _its_key = (
     webhook_endpoint.c.account_id == bindparam("of_account"),
     webhook_endpoint.c.id == bindparam("wanted"),
 )
-_SEALED = Query(
-    select(
-        webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
-    ).where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
-)
+_sealed_columns = select(
+    webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
+).where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+_SEALED = Query(_sealed_columns)
+# Of two that rotate at once, the second must see the first one's secret.
+_SEALED_LOCKED = Query(_sealed_columns.with_for_update())
 _ADD = Query(
     webhook_endpoint.insert().values({c.name: bindparam(c.name) for c in webhook_endpoint.c})
 )
@@ -86,11 +86,10 @@ async def add_endpoint(
         await count_today(transaction, account_id, Counted.WEBHOOKS, day_at_s)
         others = await list_endpoints(transaction, account_id)
         if sum(each.ended_at_s is None for each in others) >= ENDPOINTS_MAX:
-            raise Refusal(
-                Reason.ACCOUNT_FULL,
-                most=ENDPOINTS_MAX,
-                things=Phrase("webhooks", "回调"),
-                advice=Phrase("end one first", "请先停用一个"),
+            raise limit_reached(
+                ENDPOINTS_MAX,
+                Phrase("webhooks", "的回调"),
+                Phrase("end one first", "请先停用一个"),
             )
         await transaction.execute(
             _ADD,
@@ -121,7 +120,7 @@ async def rotate_secret(
     secret, at_s = _new_secret(), runtime.at_s()
 
     async def work(transaction: Transaction) -> bool:
-        row = await transaction.fetch_one(_SEALED, of_account=account_id, wanted=endpoint_id)
+        row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
         await count_today(transaction, account_id, Counted.SECRETS, day_at_s)

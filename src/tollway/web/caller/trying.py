@@ -13,7 +13,7 @@ import msgspec
 from starlette.responses import Response
 
 from tollway.account.examples import ALL_EXAMPLES
-from tollway.contract.decoding import declared_fields
+from tollway.contract.decoding import as_sent, declared_fields
 from tollway.contract.operation import Operation
 from tollway.ledger.idempotency import OF_PAGES, find_kept
 from tollway.operations.catalogue import WITH_COMPANIONS
@@ -134,19 +134,17 @@ def _typed(context: Context, operation: Operation) -> dict[str, Any]:
     """The parameters as a program would send them; one that is empty is not sent."""
     values: dict[str, Any] = {}
     for name, field, _, _ in declared_fields(operation.request_type):
-        text, kind = context.form.get(name, "").strip(), field.kind.schema().get("type")
+        text = context.form.get(name, "").strip()
         if not text:
             continue
-        values[name] = text
-        if kind == "array":
+        values[name] = as_sent(field, text)
+        if field.kind.schema().get("type") == "array":
             try:
                 values[name] = msgspec.json.decode(text)
             except (msgspec.DecodeError, RecursionError):
                 raise PageError(
                     400, "This is not JSON", "Check the field {field}.", field=name
                 ) from None
-        elif kind == "integer" and text.isascii() and text.isdecimal() and len(text) <= 18:
-            values[name] = int(text)
     return values
 
 
