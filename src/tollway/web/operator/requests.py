@@ -47,7 +47,7 @@ async def show_request(context: Context) -> Response:
         await receipt_blocks(context, receipt, operation, ONE),
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
-        actions=[Link(say("Open account"), address("/operator/account", id=account.id))],
+        actions=[Link(say("Show account"), address("/operator/account", id=account.id))],
     )
 
 
