@@ -13,7 +13,14 @@ from tests.support.ledger import RUNTIME
 from tests.support.stores import Store
 from tests.support.waybills import load_numbers, new_carrier
 from tollway.carriers import CarrierError, pools
-from tollway.carriers.pools import SHARED, add_numbers, list_pools, take_numbers
+from tollway.carriers.pools import (
+    SHARED,
+    AskAgain,
+    Taken,
+    add_numbers,
+    list_pools,
+    take_numbers,
+)
 from tollway.carriers.vault import Fingerprints
 from tollway.carriers.waybills import StoredWaybill, Waybill, cancel_waybill, store_waybills
 from tollway.store.database import Database, KnownRowError, Transaction
@@ -35,8 +42,8 @@ def empty_store(tmp_path: Path) -> Store:
     return Store(tmp_path / "pools.db")
 
 
-def _take(store: Store, wp_code: str, owner_id: str) -> str | None:
-    async def work(database: Database) -> str | None:
+def _take(store: Store, wp_code: str, owner_id: str) -> Taken:
+    async def work(database: Database) -> Taken:
         (taken,) = await database.write(lambda tx: take_numbers(tx, [(wp_code, owner_id)]))
         return taken
 
@@ -66,7 +73,7 @@ def _issue(store: Store, wp_code: str, order_sn: str) -> str:
 
     async def issue(transaction: Transaction) -> str:
         (number,) = await take_numbers(transaction, [(wp_code, "shop")])
-        assert number is not None
+        assert isinstance(number, str)
         await _store(transaction, wp_code, order_sn, number)
         return number
 
@@ -168,24 +175,35 @@ def test_numbers_that_are_on_waybills_are_passed_over_and_marked(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More than are looked at first.
-    monkeypatch.setattr(pools, "_LOOKED_AT_FIRST", 4)
+    monkeypatch.setattr(pools, "_LOOKED_AT", (4, 100))
     wp_code = new_carrier(empty_store, 110)
     every = [f"YT{n:013d}" for n in range(110)]
     _give(empty_store, wp_code, *every[:99], every[100])
-    rounds = []
-    for name in ("_take_embedded", "_take_shared"):
-        take_some = getattr(pools, name)
-        monkeypatch.setattr(pools, name, lambda *of, t=take_some: rounds.append(of) or t(*of))
 
-    async def take(database: Database) -> list[str | None]:
+    async def take(database: Database) -> list[Taken]:
         wanted = [(wp_code, "shop"), (wp_code, "other")]
         return await database.write(lambda transaction: take_numbers(transaction, wanted))
 
     assert empty_store.do(take) == [every[99], every[101]]
     (pool,) = empty_store.do(list_pools)
     assert (pool.taken, pool.left) == (102, 8)
-    # Not two at a time.
-    assert len(rounds) < 10
+
+
+@pytest.mark.parametrize("owner_id", [SHARED, "shop"])
+def test_so_many_are_passed_over_in_one_transaction_and_the_next_goes_on(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch, owner_id: str
+) -> None:
+    monkeypatch.setattr(pools, "_LOOKED_AT", (4, 8))
+    wp_code, every = new_carrier(empty_store, 0), [f"YT{n:013d}" for n in range(110)]
+    load_numbers(empty_store, wp_code, every, owner_id)
+    _give(empty_store, wp_code, *every[:100])
+    passed_over = [0]
+    while isinstance(got := _take(empty_store, wp_code, "shop"), AskAgain):
+        (pool,) = empty_store.do(list_pools)
+        passed_over.append(pool.taken)
+        # Those that are looked at, and one that is taken in each of three rounds.
+        assert passed_over[-2] < pool.taken <= passed_over[-2] + 4 + 8 + 3
+    assert got == every[100] and len(passed_over) > 6
 
 
 def test_a_pool_whose_numbers_are_all_on_waybills_has_none(empty_store: Store) -> None:

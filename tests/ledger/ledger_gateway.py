@@ -150,7 +150,7 @@ class BooksGateway:
                         await waiting
             except AlreadyAnswered as found:
                 self._replay.check_same(call, found.kept)
-                self._replay.repeat(call, found.kept)
+                self._replay.repeat(call, found.kept, self._replay.opened(call, found.kept))
         except Exception as error:
             return _outcome_of(error)
         return Outcome("answered", call.data.decode(), call.charged, call.replay_of)

@@ -12,8 +12,9 @@ from tests.support.orders import OWNER, START_MS, order, put_orders
 from tests.support.stores import Store
 from tollway.operations.coupon_claims.counts import forget_hours
 from tollway.operations.coupon_claims.queries import ClaimPages, Window
+from tollway.operations.orders import positions
 from tollway.operations.orders.counts import forget_days
-from tollway.operations.orders.positions import Filter
+from tollway.operations.orders.positions import DayCounts, Filter
 from tollway.operations.orders.queries import OrderPages
 from tollway.operations.orders.schema import DAY_MS, HOUR_MS
 from tollway.store.database import Database, Row
@@ -115,3 +116,16 @@ def test_lists_that_do_not_exist_take_no_memory_for_ever(dialect: str) -> None:
         return sum(len(kept) for kept in vars(pages).values() if isinstance(kept, dict))
 
     assert asyncio.run(ask(40_000)) <= 10_000
+
+
+@pytest.mark.sqlite
+def test_of_more_days_than_are_kept_the_last_ones_read_stay() -> None:
+    most = positions._HOURS_OF_DAYS_MAX
+    known = DayCounts(1, [])
+    for day in range(most):
+        known.keep_hours(day, [])
+    # It is read again, and so no longer the first to go.
+    known.keep_hours(0, [])
+    for day in range(most, most + 10):
+        known.keep_hours(day, [])
+    assert set(known.hours) == {0, *range(11, most + 10)}

@@ -1,5 +1,6 @@
 """How many statements a batch of waybills takes: as many for sixty as for two."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from tests.support.stores import Store
 from tests.support.waybills import PRICE, load_numbers, new_carrier, new_customer, request
 from tollway.carriers.connectors.http_exchange import open_client
 from tollway.carriers.connectors.remotes import Remotes
-from tollway.carriers.pools import take_numbers
+from tollway.carriers.pools import AskAgain, Taken, TakeNumbers, Wanted, take_numbers
 from tollway.carriers.reconciling import Reconciler
 from tollway.carriers.vault import load_vault
 from tollway.contract.decoding import Decoder
@@ -26,6 +27,7 @@ from tollway.store.open import OpenDatabase, key_path
 
 STATEMENTS_MAX = 14
 WAYBILLS_MADE = 60
+KEY = IdempotencyKey("key", b"f", lambda _: True, lambda data: data, None)
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +49,12 @@ class Counting:
         return getattr(self._inner, name)
 
 
-def handler_on(store: Store, database: OpenDatabase) -> WaybillHandler:
+def handler_on(
+    store: Store, database: OpenDatabase, take: TakeNumbers = take_numbers
+) -> WaybillHandler:
     vault, remotes = load_vault(key_path(store.url, store.key_file)), Remotes(open_client())
     issuer = RemoteIssuer(remotes, Reconciler(database, remotes, vault, RUNTIME), vault, RUNTIME)
-    return WaybillHandler(ShopCodes(database), issuer, vault, RUNTIME, "http://t", take_numbers)
+    return WaybillHandler(ShopCodes(database), issuer, vault, RUNTIME, "http://t", take)
 
 
 def post(
@@ -99,10 +103,43 @@ def test_sixty_waybills_of_sixty_shops_take_as_many_statements_as_two(store: Sto
 
 
 def test_control_those_that_are_done_alone_take_several_each(store: Store) -> None:
-    key = IdempotencyKey("key", b"f", lambda _: True, lambda data: data, None)
-    many, results = post(store, ["shop-0"], key)
+    many, results = post(store, ["shop-0"], KEY)
     # One is enough to take nearly as many as a whole batch.
     assert len(results) == 1 and many > STATEMENTS_MAX / 2
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_a_call_goes_on_after_a_commit_if_many_numbers_are_on_waybills(
+    store: Store, key: IdempotencyKey | None
+) -> None:
+    """Those that were passed over before stay so: no transaction has to do it again."""
+    customer, wp_code = new_customer(store), new_carrier(store, 3)
+    sent = Decoder(WaybillRequest).decode(request(wp_code))
+    passed_over: list[Taken] = [AskAgain(), AskAgain()]
+
+    async def take(transaction: Transaction, wanted: Sequence[Wanted]) -> Sequence[Taken]:
+        found = await take_numbers(transaction, wanted)
+        return [passed_over.pop() if passed_over else number for number in found]
+
+    async def work(database: OpenDatabase) -> list[ActResult]:
+        handler = handler_on(store, database, take)
+        act = await result_of(handler(sent, CallInfo(customer.account_id, PRICE)))
+        results: list[ActResult] = []
+        while not results or results[-1].then is not None:
+            if results:
+                act = await results[-1].then()
+            named = (customer.account_id, "credits", PRICE, "waybills", f"{wp_code}.on", "tok", 0)
+            charge = Charge(*named, act, None, key)
+            poster = post_acts if database.is_shared else post_charges
+            found = await database.write(lambda to, of=charge, by=poster: by(to, [of]))
+            assert isinstance(found[0], ActResult)
+            results.append(found[0])
+        return results
+
+    *before, last = store.do(work)
+    assert [each.is_paid for each in (*before, last)] == [False, False, True]
+    issued = store.run(f"SELECT count(*) FROM waybill WHERE wp_code = '{wp_code}'")
+    assert issued == [(1,)]
 
 
 @pytest.mark.sqlite

@@ -159,3 +159,17 @@ def test_a_connection_that_ends_before_its_body_is_another_reason() -> None:
         return refused.value.reason is Reason.BODY_UNREADABLE
 
     assert run(work())
+
+
+def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def work() -> bool:
+        call = call_of(Sender(is_silent=True).receive, len(FORM))
+        deciding = asyncio.ensure_future(decoded(call))
+        await asyncio.sleep(0)
+        deadlines = call.body._deadlines
+        assert len(deadlines._ends_s) == 1
+        deciding.cancel()
+        await asyncio.wait([deciding])
+        return not deadlines._ends_s and not deadlines._ended
+
+    assert run(work())

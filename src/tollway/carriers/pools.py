@@ -25,11 +25,23 @@ from tollway.store.schema.carriers import waybill, waybill_number
 # The owner_id of the pool that all shops share.
 SHARED = ""
 _CHUNK_NUMBERS = 5000
-_LOOKED_AT_FIRST = 1000
+# How many of the next numbers are looked at if one is on a waybill, and if that was not enough.
+# More would hold up the charges in the same transaction.
+_LOOKED_AT = (1000, 2000)
 # A carrier and a shop.
 Wanted = tuple[str, str]
-# Takes the next number of each carrier for each shop, if there is one.
-TakeNumbers = Callable[[Transaction, Sequence[Wanted]], Awaitable[list[str | None]]]
+
+
+class AskAgain:
+    """More numbers at the head of a pool are on waybills than are passed over in one transaction:
+    the next one goes on from there."""
+
+
+_ASK_AGAIN = AskAgain()
+# A number; None if there is none.
+Taken = str | AskAgain | None
+# Takes the next number of each carrier for each shop.
+TakeNumbers = Callable[[Transaction, Sequence[Wanted]], Awaitable[Sequence[Taken]]]
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -211,7 +223,7 @@ async def _store_recorded(
     return rejected
 
 
-async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> list[str | None]:
+async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> list[Taken]:
     """The next number for each: of the shop's own pool if that has any, else of the shared one."""
     asked = Counter(wanted)
     own = await _take(transaction, asked)
@@ -219,22 +231,27 @@ async def take_numbers(transaction: Transaction, wanted: Sequence[Wanted]) -> li
     for pool, count in asked.items():
         short[pool[0], SHARED] += count - len(own.get(pool, ()))
     shared = await _take(transaction, +short)
-    left = {pool: iter(numbers) for pool, numbers in own.items()}
-    left_shared = {wp_code: iter(numbers) for (wp_code, _), numbers in shared.items()}
-    none: Iterator[str] = iter(())
+    left = {pool: iter(taken) for pool, taken in own.items()}
+    left_shared = {wp_code: iter(taken) for (wp_code, _), taken in shared.items()}
+    none: Iterator[Taken] = iter(())
     return [
         next(left.get(pool, none), None) or next(left_shared.get(pool[0], none), None)
         for pool in wanted
     ]
 
 
-async def _take(transaction: Transaction, wanted: Mapping[Wanted, int]) -> dict[Wanted, list[str]]:
+async def _take(
+    transaction: Transaction, wanted: Mapping[Wanted, int]
+) -> dict[Wanted, list[Taken]]:
     """Takes as many numbers of each pool as it has, up to those that are wanted. Those that are on
-    a waybill already are passed over, and stay marked as taken."""
+    a waybill already are passed over, and stay marked as taken; in place of those for which there
+    were too many to pass over, the last say so."""
     take = _take_shared if transaction.is_shared else _take_embedded
-    taken: defaultdict[Wanted, list[str]] = defaultdict(list)
-    missing, looked_at = Counter(wanted), _LOOKED_AT_FIRST
-    while missing:
+    taken: defaultdict[Wanted, list[Taken]] = defaultdict(list)
+    missing = Counter(wanted)
+    for looked_at in (*_LOOKED_AT, 0):
+        if not missing:
+            break
         asked = _text([(*pool, count) for pool, count in missing.items()])
         missing = Counter()
         for wp_code, owner_id, number, is_issued in sorted(await take(transaction, asked)):
@@ -244,9 +261,11 @@ async def _take(transaction: Transaction, wanted: Mapping[Wanted, int]) -> dict[
                 taken[wp_code, owner_id].append(number)
         for wp_code, owner_id in missing:
             # Its neighbours are often on waybills too, thousands of them.
-            its = {"of_carrier": wp_code, "of_owner": owner_id}
-            await transaction.execute(_TAKE_ISSUED, **its, most=looked_at)
-        looked_at *= 2
+            if most := looked_at // len(missing):
+                its = {"of_carrier": wp_code, "of_owner": owner_id}
+                await transaction.execute(_TAKE_ISSUED, **its, most=most)
+    for pool, count in missing.items():
+        taken[pool] += [_ASK_AGAIN] * count
     return taken
 
 

@@ -303,7 +303,12 @@ class FirstPiece:
     def __await__(self) -> Generator[Any, None, None]:
         waiter = asyncio.get_running_loop().create_future()
         self.add_done_callback(partial(_wake, waiter))
-        yield from waiter
+        try:
+            yield from waiter
+        except asyncio.CancelledError:
+            # It is not resumed.
+            self._deadlines.end(self)
+            raise
 
 
 def _wake(waiter: asyncio.Future[None], _: object) -> None:

@@ -168,13 +168,20 @@ class Deliverer:
 
     async def _deliver(self, due: _Due) -> None:
         try:
-            status = await self._send(due)
-            await self._settle(due, status)
+            await self._settle(due, await self._outcome(due))
         except StoreError as error:
             # The lease ends, and it is tried again.
             logger.error("a webhook's outcome was not stored: %s", error)
+
+    async def _outcome(self, due: _Due) -> int | None:
+        try:
+            return await self._send(due)
+        except StoreError:
+            raise
         except Exception:
+            # Like an answer that did not come: it is tried later, and given up in the end.
             logger.exception("a webhook failed unexpectedly")
+            return None
 
     async def _send(self, due: _Due) -> int | None:
         """The HTTP status of the answer; None if there was none, 0 if it must not be sent."""

@@ -48,11 +48,12 @@ _its_key = (
     webhook_endpoint.c.account_id == bindparam("of_account"),
     webhook_endpoint.c.id == bindparam("wanted"),
 )
-_SEALED = Query(
-    select(
-        webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
-    ).where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
-)
+_sealed_columns = select(
+    webhook_endpoint.c.url, webhook_endpoint.c.sealed_secrets, webhook_endpoint.c.rotated_at_s
+).where(*_its_key, webhook_endpoint.c.ended_at_s.is_(None))
+_SEALED = Query(_sealed_columns)
+# Of two that rotate at once, the second must see the first one's secret.
+_SEALED_LOCKED = Query(_sealed_columns.with_for_update())
 _ADD = Query(
     webhook_endpoint.insert().values({c.name: bindparam(c.name) for c in webhook_endpoint.c})
 )
@@ -119,7 +120,7 @@ async def rotate_secret(
     secret, at_s = _new_secret(), runtime.at_s()
 
     async def work(transaction: Transaction) -> bool:
-        row = await transaction.fetch_one(_SEALED, of_account=account_id, wanted=endpoint_id)
+        row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
         await count_today(transaction, account_id, Counted.SECRETS, day_at_s)

@@ -122,8 +122,10 @@ class DayCounts(RunningCounts):
         self.hours: dict[int, list[_Hour]] = {}
 
     def keep_hours(self, day: int, hours: list[_Hour]) -> None:
+        # The one that was read longest ago goes, and not all: a reader may go through more days.
+        self.hours.pop(day, None)
         if len(self.hours) >= _HOURS_OF_DAYS_MAX:
-            self.hours.clear()
+            del self.hours[next(iter(self.hours))]
         self.hours[day] = hours
 
     async def learn_hours(self, database: Database, asked: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tollway.carriers.carriers import AreaKind, ServiceArea, add_carrier
 from tollway.carriers.number_formats import S10, SANDBOX_PREFIX, s10_check_digit
 from tollway.carriers.places import listed_districts
-from tollway.carriers.pools import SHARED, Wanted, add_numbers
+from tollway.carriers.pools import SHARED, Taken, Wanted, add_numbers
 from tollway.carriers.routes import Route, put_routes
 from tollway.operations.demo_data import DemoTarget
 from tollway.store.database import Database, Transaction
@@ -111,7 +111,7 @@ def _routes(position: int, *, has_districts: bool) -> Iterator[Route]:
             yield Route(city.province, city.name, district, code, hub, hub_code)
 
 
-async def sandbox_numbers(_: Transaction, wanted: Sequence[Wanted]) -> list[str | None]:
+async def sandbox_numbers(_: Transaction, wanted: Sequence[Wanted]) -> list[Taken]:
     """Numbers for test waybills. They are drawn at random: no account can use up another's, and
     none shows how many there are."""
     return [None if wp_code == WP_CODE_OUT_OF_NUMBERS else _drawn() for wp_code, _ in wanted]

@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, select
 
 from tollway.carriers.carrier_links import LinkedCarrier, find_linked_carrier
 from tollway.carriers.carriers import Carrier
-from tollway.carriers.pools import TakeNumbers
+from tollway.carriers.pools import AskAgain, TakeNumbers
 from tollway.carriers.routes import find_routing, find_routings
 from tollway.carriers.vault import Vault
 from tollway.carriers.waybills import (
@@ -86,7 +86,7 @@ class _Chosen(NamedTuple):
     """A charge of a batch whose waybill can be issued."""
 
     position: int
-    request: WaybillRequest
+    asked: _Asked
     key: WaybillKey
     carrier: Carrier
 
@@ -205,6 +205,8 @@ class WaybillHandler:
     ) -> ActResult:
         request = asked.request
         (number,) = await self._take_numbers(transaction, [(carrier.wp_code, request.owner_id)])
+        if isinstance(number, AskAgain):
+            return self._once_more(asked)
         if number is None:
             return refused(request.order_sn, _NO_NUMBERS.fill(asked.call.language, {}))
         routing = await find_routing(transaction, carrier.wp_code, *addresses_of(request))
@@ -214,6 +216,14 @@ class WaybillHandler:
         await store_waybills(transaction, [stored])
         return ActResult(issued(stored.waybill, print_data), is_paid=True)
 
+    def _once_more(self, asked: _Asked) -> ActResult:
+        """Asks for a number again after the commit: what was passed over by then stays so."""
+
+        async def next_act() -> Act:
+            return self._act(asked.request, asked.call)
+
+        return ActResult(b"", is_paid=False, then=next_act)
+
     async def _issue_together(
         self, transaction: Transaction, charges: Sequence[Charge]
     ) -> list[ActResult | None]:
@@ -222,18 +232,20 @@ class WaybillHandler:
         chosen = await self._issuable(transaction, charges)
         if not chosen:
             return results
-        requests = [each.request for each in chosen]
+        requests = [each.asked.request for each in chosen]
         pools = [(each.wp_code, each.owner_id) for each in requests]
         numbers = await self._take_numbers(transaction, pools)
         labels = [(each.wp_code, *addresses_of(each)) for each in requests]
         routings = await find_routings(transaction, labels)
         all_stored = []
         for each, number, routing in zip(chosen, numbers, routings, strict=True):
-            if number is not None:
-                position, request, key, carrier = each
+            position, asked, key, carrier = each
+            if isinstance(number, AskAgain):
+                results[position] = self._once_more(asked)
+            elif number is not None:
                 charge = charges[position]
                 stored, print_data = self._maker.from_pool(
-                    request, key, charge, carrier, number, routing
+                    asked.request, key, charge, carrier, number, routing
                 )
                 all_stored.append(stored)
                 results[position] = ActResult(issued(stored.waybill, print_data), is_paid=True)
@@ -255,9 +267,9 @@ class WaybillHandler:
             found = await self._find_carrier(transaction, key.wp_code)
             if found is None or found[1] is not None:
                 continue
-            carrier, request = found[0], asked.request
-            if carrier.area.refusal(request.receiver_province, asked.call.language) is None:
-                chosen.append(_Chosen(position, request, key, carrier))
+            carrier, province = found[0], asked.request.receiver_province
+            if carrier.area.refusal(province, asked.call.language) is None:
+                chosen.append(_Chosen(position, asked, key, carrier))
         return chosen
 
 

@@ -75,8 +75,8 @@ async def show_request(context: Context) -> Response:
         raise PageError(
             404,
             "There is no receipt with this id",
-            "It is the X-Request-Id of a call with a live token. A refused call may have been "
-            "dropped after its time, and a new one takes a second to appear.",
+            "It is the X-Request-Id of a call. One that was not charged may have been dropped "
+            "after its time, and a new one takes a second to appear.",
         )
     operation = BY_NAME.get(receipt.operation)
     return context.page(

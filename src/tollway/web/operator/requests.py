@@ -36,8 +36,8 @@ async def show_request(context: Context) -> Response:
         raise PageError(
             404,
             "There is no receipt with this id",
-            "It is the X-Request-Id of a call with a live token. A refused call may have been "
-            "dropped after its time, and a new one takes a second to appear.",
+            "It is the X-Request-Id of a call. One that was not charged may have been dropped "
+            "after its time, and a new one takes a second to appear.",
         )
     operation = BY_NAME.get(receipt.operation)
     account = await find_account(context.database, receipt.account_id)
@@ -47,7 +47,7 @@ async def show_request(context: Context) -> Response:
         await receipt_blocks(context, receipt, operation, ONE),
         lead=f"{account.name} · {receipt.request_id}",
         crumbs=[Link(say("Requests"), PATH)],
-        actions=[Link(say("Open account"), address("/operator/account", id=account.id))],
+        actions=[Link(say("Show account"), address("/operator/account", id=account.id))],
     )
 
 
