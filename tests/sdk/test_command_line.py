@@ -17,6 +17,7 @@ from tests.support.all_operations import all_operations_caller, good_request
 from tests.support.gateway import Gateway
 from tests.support.ledger import Caller, credits_left, new_caller
 from tollway.demo.owners import SHOP
+from tollway.ledger.token_limits import TokenLimits
 from tollway.operations.catalogue import BY_NAME
 from tollway_client import Client
 from tollway_client.command_line import main
@@ -174,9 +175,25 @@ def test_a_test_token_signs_in_to_the_sandbox(
     assert "CREDENTIAL_INVALID" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{caller.token}\n"))
     main(["sign-in", world.base_url])
-    assert "with a test token: calls go to the sandbox" in capsys.readouterr().out
+    signed_in = f"You are signed in to {world.base_url} with a test token. Its calls go to"
+    assert signed_in in capsys.readouterr().out
     main(["orders", f"--owner_id={SHOP.id}"])
     assert json.loads(capsys.readouterr().out)["totalElements"] > 0
+
+
+@pytest.mark.parametrize("kind", ["live", "test"])
+def test_a_token_that_is_refused_from_this_address_does_not_sign_in(
+    world: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, kind: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    limits = TokenLimits(networks=["203.0.113.7/32"])
+    orders = (BY_NAME["orders"],)
+    caller = new_caller(world.store, operations=orders, kind=kind, limits=limits)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{caller.token}\n"))
+    with pytest.raises(SystemExit):
+        main(["sign-in", world.base_url])
+    assert "TOKEN_NOT_FROM_HERE" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_claims_are_saved_for_times_with_a_zone(

@@ -29,7 +29,7 @@ def test_a_link_from_the_page_is_approved_and_the_shop_is_listed(
 ) -> None:
     member, person = _entered(store, browser, asker), new_person(store)
     member.open("/account/shops")
-    assert "Ask the first with a link" in member.page
+    assert "Make a link below and send it to a shop" in member.page
     page = member.send("/account/shops/ask", need="user:promotion", owner=str(person.id)).text
     address = urlsplit(shown_secret(page))
     assert ask(gateway, asker, person.id).code == 302

@@ -108,7 +108,7 @@ def test_calls_are_found_by_what_was_charged(
     paid = gateway.get(token=caller.token, query=question).headers["x-request-id"]
     path = f"/operator/requests?account={caller.account_id}&amount="
     assert _found(operator, f"{path}1") == [paid]
-    assert "Each page looks through 2,000 calls" in operator.page
+    assert "Each page searches up to 2,000 charged and 2,000 refused calls" in operator.page
     assert _found(operator, f"{path}2") == []
     # What cannot be meant filters nothing.
     assert _found(operator, f"{path}x") == [paid]

@@ -11,7 +11,6 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn, Optional
@@ -288,19 +287,23 @@ def _sign_in(given: argparse.Namespace) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump({"url": given.url, "token": token}, file)
-    print(f"You are signed in to {given.url} {who}.")
+    print(f"You are signed in to {given.url} {who}")
 
 
 def _checked(client: Client, token: str) -> str:
-    """Who a token belongs to; raises if it is not valid."""
+    """Who a token belongs to, as the end of a sentence; raises if it cannot be used from here."""
     if not token.startswith("tw_test_"):
-        return f"as {client.account.balance().name}"
-    # The account API takes live tokens alone. No answer but 401 is about the token.
-    with suppress(
-        OwnerUnknownError, NotAuthorizedError, PermissionMissingError, OperationClosedError
-    ):
+        return f"as {client.account.balance().name}."
+    # The account API takes live tokens alone. These answers concern the call, not the token; but
+    # one that is refused from this address is refused for every call.
+    try:
         client.cost_of("orders", owner_id="0")
-    return "with a test token: calls go to the sandbox, and cost nothing"
+    except (OwnerUnknownError, NotAuthorizedError, OperationClosedError):
+        pass
+    except PermissionMissingError as error:
+        if error.reason == "TOKEN_NOT_FROM_HERE":
+            raise
+    return "with a test token. Its calls go to the sandbox and cost nothing."
 
 
 def _sign_out(_given: argparse.Namespace) -> None:

@@ -42,7 +42,7 @@ from tollway.webhooks.log import Delivery
 
 ACCOUNT_ID, TOKEN_ID, WEBHOOK_ID = "acc_7f3k9d2m5q8r", "tok_5m2p8r4t7w3x", "whk_9c4f2h6k8n3q"
 EVENT_ID, OBJECT_ID = "evt_3d6g9j2m5p8s", "wb_7f3k9d2m5q8r"
-REQUEST_ID = "20260131040000-7f3k9d2m"
+REQUEST_ID = "649a71fadf2403f9c2b7e1d058"
 WEBHOOK_URL = "https://shop.example/events"
 _AT_S = 1_769_832_000
 _AT_MS = _AT_S * 1000

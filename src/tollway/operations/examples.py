@@ -212,7 +212,7 @@ EXAMPLES: Mapping[str, Example] = {
             [
                 WaybillBatchItem(
                     order_sn="TRIAL-000001",
-                    request_id="20260131040000-7f3k9d2m",
+                    request_id="649a71fadf2403f9c2b7e1d058",
                     code=0,
                     reason="SUCCESS",
                     msg="Success",

@@ -118,7 +118,8 @@ def _reach(context: Context, wanted: CallFilter) -> str:
         return say("By shop: calls answered under its consents, not those that were refused.")
     if wanted.leaves_out:
         return say(
-            "Each page looks through {count} calls of a kind; go on with older ones.",
+            "Each page searches up to {count} charged and {count} refused calls. To search "
+            "further, show older ones.",
             count=grouped(SCANNED_MAX),
         )
     return ""

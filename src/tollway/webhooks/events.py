@@ -52,7 +52,7 @@ EVENT_TYPES = {
     "export.ready": EventType(
         "an export was paid, and its file can be read",
         {
-            "request_id": "20260131040000-7f3k9d2m",
+            "request_id": "649a71fadf2403f9c2b7e1d058",
             "operation": "orders",
             "export_id": "AdGk5q000gagxDjS9RErHdMht0NRSx9LOrVqFo85KcijSFPArhytKi1Z",
             "records": 4932,

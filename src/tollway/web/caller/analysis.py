@@ -306,7 +306,7 @@ async def _paid_for(context: Context) -> Table:
         rows,
         Empty(
             say("Nothing was asked for in the last 24 hours."),
-            Link(say("See one from the sandbox, for nothing"), sample),
+            Link(say("See one from the sandbox, free of charge"), sample),
         ),
         title=say("Paid for, and shown again without a charge"),
     )

@@ -70,7 +70,7 @@ async def show_home(context: Context) -> Response:
 def _first_call(context: Context, *, has_token: bool) -> Notice:
     say = context.say
     if has_token:
-        text = say("Your first call: try an operation in the sandbox, for nothing.")
+        text = say("Your first call: try an operation in the sandbox, free of charge.")
         return Notice(text, link=Link(say("Try an operation"), f"{PATH}/try"))
     text = say("Begin with a token: it is what your program sends with each call.")
     return Notice(text, link=Link(say("Issue a token"), f"{PATH}/tokens"))

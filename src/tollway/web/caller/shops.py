@@ -45,7 +45,7 @@ async def _page(context: Context, *first: Block) -> Response:
     if len(found) > PAGE_ROWS:
         grant = found[PAGE_ROWS - 1].grant
         older = address(SHOPS, q=text, after=f"{grant.granted_at_s}:{grant.id}")
-    none = say("No shop has authorized this account. Ask the first with a link, below.")
+    none = say("No shop has authorized this account yet. Make a link below and send it to a shop.")
     titles = sentences("Shop or user", "What", "State", "Granted", "Expires")
     table = Table(
         [Column(say(each)) for each in titles],
@@ -96,10 +96,10 @@ def _ask_form(context: Context) -> Form:
 async def ask_act(context: Context) -> Response:
     say, account = context.say, await own_account(context)
     if context.form.get("need") not in _NEEDS:
-        raise PageError(400, "There is no such access", "Choose one of the list.")
+        raise PageError(400, "This kind of access does not exist", "Choose one of the list.")
     need, _ = _NEEDS[context.form["need"]]
     if account.closed_at_s is not None:
-        raise PageError(409, "This account is closed", "It can be allowed nothing.")
+        raise PageError(409, "This account is closed", "No shop can authorize it any more.")
     owner_id = context.form.get("owner", "").strip()
     try:
         owner = await find_owner(context.database, need.whose.value, owner_id)

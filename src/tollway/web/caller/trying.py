@@ -70,7 +70,7 @@ def _page(
         form = _form(context, operation, request)
         blocks.append(Columns([form, Code(say("The same call"), samples[:_LANGUAGES])]))
     else:
-        blocks.append(Notice(say("Your role sends no calls. This is how a program does."), "soon"))
+        blocks.append(Notice(say("Your role sends no calls. The same call in code."), "soon"))
         blocks.append(Code(say("The same call"), samples[:_LANGUAGES]))
     actions = [
         Link(say("API reference"), page_of(operation)),
@@ -204,7 +204,7 @@ async def _send(
     outcome = context.form.get(_OUTCOME, "").strip()
     headers = {"x-tollway-outcome": outcome, "x-tollway-dry-run": "1" if is_dry_run else ""}
     if not outcome.isascii() or not outcome.isprintable():
-        raise PageError(400, "There is no such outcome", "Take the name of a reason.")
+        raise PageError(400, "There is no such outcome", "Enter a reason such as THROTTLED.")
     async with context.web.aside():
         return await context.services.calls(
             context.runtime,
