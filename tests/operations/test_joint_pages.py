@@ -115,11 +115,13 @@ class Watched:
     def __init__(self, database: PostgresqlDatabase) -> None:
         self.statements: list[Statement] = []
         self._database = database
-        database._joint_reads = JointReads(self._send)
+        database._joint_reads = JointReads(self._send, None)
 
-    async def _send(self, text: str, arguments: tuple[Any, ...]) -> list[Row]:
+    async def _send(
+        self, text: str, arguments: tuple[Any, ...], within_s: float | None = None
+    ) -> list[Row]:
         self.statements.append((text, arguments))
-        return await self._database._send_read(text, arguments)
+        return await self._database._send_read(text, arguments, within_s)
 
     def taken(self) -> list[Statement]:
         statements, self.statements = self.statements, []

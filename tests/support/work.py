@@ -37,13 +37,15 @@ async def _blocks(database: PostgresqlDatabase, ask: Callable[[], Awaitable[obje
     asked: list[tuple[str, tuple[Any, ...]]] = []
     send = database._send_read
 
-    async def watch(text: str, arguments: tuple[Any, ...]) -> Sequence[Row]:
+    async def watch(
+        text: str, arguments: tuple[Any, ...], within_s: float | None = None
+    ) -> Sequence[Row]:
         asked.append((text, arguments))
-        return await send(text, arguments)
+        return await send(text, arguments, within_s)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_send_read", watch)
-        patch.setattr(database, "_joint_reads", JointReads(watch))
+        patch.setattr(database, "_joint_reads", JointReads(watch, None))
         await ask()
     blocks = 0
     async with database._session() as session:
