@@ -3,6 +3,7 @@
 carriers.py        the carriers an operator has added, and where each delivers
 number_formats.py  what a carrier's numbers look like
 pools.py           the numbers an operator has loaded; each is taken once and never again
+pool_levels.py     how many numbers each pool has left, and when it runs out
 carrier_links.py   the carriers that give their numbers themselves, and how to reach them
 routes.py          the sorting codes of carriers that do not send them, by the receiver's place
 places.py          the provinces, cities and districts that exist

@@ -100,9 +100,9 @@ _PAGE_OF_OWNER = Query(
         consent.c.owner_id == bindparam("wanted"),
     )
 )
-_its_page = _page.where(consent.c.account_id == bindparam("of_account"))
-_ITS_PAGE = Query(_its_page)
-_ITS_PAGE_OF_OWNER = Query(_its_page.where(consent.c.owner_id == bindparam("wanted")))
+_account_page = _page.where(consent.c.account_id == bindparam("of_account"))
+_ACCOUNT_PAGE = Query(_account_page)
+_ACCOUNT_PAGE_OF_OWNER = Query(_account_page.where(consent.c.owner_id == bindparam("wanted")))
 _FIND = Query(select(*_COLUMNS).where(consent.c.id == bindparam("wanted")))
 _REVOKE = Query(
     consent.update()
@@ -129,7 +129,8 @@ async def give_grant(
         found = await find_account(transaction, grant_request.account_id)
         if found.closed_at_s is not None:
             raise LedgerError(
-                "Account {account} is closed: it can be allowed nothing.", account=found.name
+                "Account {account} is closed: nothing more can be allowed to it.",
+                account=found.name,
             )
         await find_owner(transaction, grant_request.owner_kind, grant_request.owner_id)
         named = msgspec.structs.replace(grant_request, account_id=found.id)
@@ -271,8 +272,8 @@ async def grants_of_account_page(
     before_s, before_id = after or (2**62, "")
     values = {"of_account": account_id, "before_s": before_s, "before_id": before_id, "most": most}
     if not owner_id:
-        return _named(await reader.fetch_all(_ITS_PAGE, **values))
-    return _named(await reader.fetch_all(_ITS_PAGE_OF_OWNER, wanted=owner_id, **values))
+        return _named(await reader.fetch_all(_ACCOUNT_PAGE, **values))
+    return _named(await reader.fetch_all(_ACCOUNT_PAGE_OF_OWNER, wanted=owner_id, **values))
 
 
 def _named(rows: Sequence[tuple[object, ...]]) -> Sequence[NamedGrant]:

@@ -45,8 +45,8 @@ _KEY_PARAMETER = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same request with the same key is answered once more for nothing, for 24 "
-    "hours; another request with it is refused.",
+    "description": "The same request with the same key is answered once more, free of charge, for "
+    "24 hours; another request with it is refused.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
 }
 
