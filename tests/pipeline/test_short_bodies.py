@@ -1,9 +1,12 @@
 """The body of a call: a short one is waited for without a task, and every wait has its end."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
+from weakref import ref
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,7 +15,7 @@ from tollway.contract.reasons import Reason, Refusal
 from tollway.operations.coupon_claims.operation import COUPON_CLAIMS, CouponClaimsRequest
 from tollway.pipeline import bodies
 from tollway.pipeline.bodies import Body, ByteBudget, Deadlines, FirstPiece, Message
-from tollway.pipeline.call import Call
+from tollway.pipeline.call import Call, Waiting
 from tollway.pipeline.decode import Decode
 
 pytestmark = pytest.mark.sqlite
@@ -173,3 +176,45 @@ def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
         return not deadlines._ends_s and not deadlines._ended
 
     assert run(work())
+
+
+class KeepingFuture:
+    """As the server's own: it keeps its callback once that was called."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+
+    def add_done_callback(self, callback: Callable[[object], object]) -> None:
+        self._callback = callback
+        asyncio.get_running_loop().call_soon(callback, self)
+
+    def result(self) -> Message:
+        return self._message
+
+
+def test_a_call_whose_body_was_read_is_freed_without_the_garbage_collector() -> None:
+    async def work() -> bool:
+        message: Message = {"type": "http.request", "body": FORM, "more_body": False}
+        call = call_of(lambda: cast(Any, KeepingFuture(message)), len(FORM))
+        first = DECODE(call)
+        assert isinstance(first, FirstPiece)
+        done = asyncio.get_running_loop().create_future()
+        waiting = Waiting(first, lambda _: done.set_result(first.resume()), (call, first))
+        # As the dispatcher does.
+        first.add_done_callback(partial(_go_on, waiting))
+        await done
+        assert call.request.page == 2
+        kept = ref(call)
+        del call, first, waiting, done
+        await asyncio.sleep(0)
+        return kept() is None
+
+    gc.disable()
+    try:
+        assert run(work())
+    finally:
+        gc.enable()
+
+
+def _go_on(waiting: Waiting, _: object) -> None:
+    waiting.then(waiting.context)
