@@ -192,29 +192,35 @@ class KeepingFuture:
         return self._message
 
 
+async def answered() -> "ref[Call]":
+    """A call that waited for its body as the dispatcher lets it wait."""
+    message: Message = {"type": "http.request", "body": FORM, "more_body": False}
+    call = call_of(lambda: cast(Any, KeepingFuture(message)), len(FORM))
+    first = DECODE(call)
+    assert isinstance(first, FirstPiece)
+    done = asyncio.Event()
+    first.add_done_callback(partial(_resume, Waiting(first, cast(Any, _take), (call, first, done))))
+    await done.wait()
+    assert call.request.page == 2
+    return ref(call)
+
+
+def _resume(waiting: Waiting, _: object) -> None:
+    waiting.then(waiting.context)
+
+
+def _take(context: tuple[Call, FirstPiece, asyncio.Event]) -> None:
+    _, first, done = context
+    assert first.resume() is None
+    done.set()
+
+
 def test_a_call_whose_body_was_read_is_freed_without_the_garbage_collector() -> None:
     async def work() -> bool:
-        message: Message = {"type": "http.request", "body": FORM, "more_body": False}
-        call = call_of(lambda: cast(Any, KeepingFuture(message)), len(FORM))
-        first = DECODE(call)
-        assert isinstance(first, FirstPiece)
-        done = asyncio.get_running_loop().create_future()
-        waiting = Waiting(first, lambda _: done.set_result(first.resume()), (call, first))
-        # As the dispatcher does.
-        first.add_done_callback(partial(_go_on, waiting))
-        await done
-        assert call.request.page == 2
-        kept = ref(call)
-        del call, first, waiting, done
-        await asyncio.sleep(0)
-        return kept() is None
+        return (await answered())() is None
 
     gc.disable()
     try:
         assert run(work())
     finally:
         gc.enable()
-
-
-def _go_on(waiting: Waiting, _: object) -> None:
-    waiting.then(waiting.context)
