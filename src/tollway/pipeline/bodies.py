@@ -287,8 +287,11 @@ class FirstPiece:
     def resume(self) -> Awaitable[object] | None:
         """Goes on with the stage that waited for it."""
         is_late = self._deadlines.end(self)
+        # The server's future keeps its callback, which leads back to here, and the garbage
+        # collector cannot see through it: the call and its answer would stay for ever.
+        coming, self._coming = self._coming, None
         try:
-            self.piece = self._body.take(self._coming.result())
+            self.piece = self._body.take(coming.result())
         except asyncio.CancelledError:
             if not is_late:
                 raise
