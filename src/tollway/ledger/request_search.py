@@ -28,8 +28,8 @@ from tollway.store.schema.consent import consent, consent_use
 from tollway.store.schema.ledger import entry, refused_call
 
 # The newest grants of a shop that are looked at, and the calls of each that a filter looks through.
-GRANTS_MAX = 200
-SCANNED_MAX = 512
+_GRANTS_MAX = 200
+_CALLS_OF_GRANT_MAX = 512
 _LISTED_MAX = 64
 _most = bindparam("most", type_=Integer)
 
@@ -85,7 +85,7 @@ _REFUSED = Query(
 
 async def search_page(database: Database, wanted: CallFilter, size: int, before: str) -> LogPage:
     """The newest calls before an id that concern the shop or the order of a filter."""
-    most = SCANNED_MAX if wanted.leaves_out else size + 1
+    most = _CALLS_OF_GRANT_MAX if wanted.leaves_out else size + 1
     before = no_later(before, wanted.until_ms)
     values: dict[str, object] = {"before": before, "since": first_id(wanted.since_ms), "most": most}
     if wanted.order_sn:
@@ -112,7 +112,7 @@ async def _of_order(
 async def _of_shop(
     database: Database, wanted: CallFilter, values: dict[str, object]
 ) -> list[LoggedCall]:
-    grants, named = _GRANTS, {"shop": wanted.shop, "most": GRANTS_MAX}
+    grants, named = _GRANTS, {"shop": wanted.shop, "most": _GRANTS_MAX}
     if wanted.account_id:
         grants, named = _GRANTS_OF_ACCOUNT, {**named, "of_account": wanted.account_id}
     most = int(str(values["most"]))

@@ -83,7 +83,12 @@ async def list_endpoints(reader: Reader, account_id: str) -> list[WebhookEndpoin
 
 
 async def add_endpoint(
-    database: Database, sealer: Sealer, runtime: Runtime, account_id: str, url: str, day_at_s: int
+    database: Database,
+    sealer: Sealer,
+    runtime: Runtime,
+    account_id: str,
+    url: str,
+    day_start_s: int,
 ) -> EndpointSecret:
     """A new endpoint; it counts in the day that began then."""
     made = WebhookEndpoint(runtime.new_id("whk_"), url, runtime.at_s(), None, None)
@@ -91,7 +96,7 @@ async def add_endpoint(
 
     async def work(transaction: Transaction) -> None:
         # Locks the account's webhooks: of two that are added at once, the other one is seen.
-        await count_today(transaction, account_id, Counted.WEBHOOKS, day_at_s)
+        await count_today(transaction, account_id, Counted.WEBHOOKS, day_start_s)
         # Here, and not in a sweep over all accounts: an account that makes none has none to drop.
         before_s = made.made_at_s - _ENDED_KEPT_S
         await transaction.execute(_FORGET, of_account=account_id, before_s=before_s)
@@ -124,7 +129,7 @@ async def rotate_secret(
     runtime: Runtime,
     account_id: str,
     endpoint_id: str,
-    day_at_s: int,
+    day_start_s: int,
 ) -> str | None:
     """The new secret; None if there is no such endpoint. The old one signs for a day more. It
     counts in the day that began then."""
@@ -134,7 +139,7 @@ async def rotate_secret(
         row = await transaction.fetch_one(_SEALED_LOCKED, of_account=account_id, wanted=endpoint_id)
         if row is None:
             return False
-        await count_today(transaction, account_id, Counted.SECRETS, day_at_s)
+        await count_today(transaction, account_id, Counted.SECRETS, day_start_s)
         active = [secret, *_opened(sealer, endpoint_id, row[1])][:2]
         sealed = _sealed(sealer, endpoint_id, active)
         values = {"of_account": account_id, "wanted": endpoint_id}
