@@ -202,7 +202,7 @@ def test_a_receipt_says_what_to_do_and_prices_are_shown_with_whose_they_are(
     )
     own = new_caller(store, rate_limit=7)
     page = operator.open(f"/operator/account?id={own.account_id}").text
-    assert "1 (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
+    assert "1 call (common)" in page and ">7</td>" in page.replace("\n", "").replace(" ", "")
 
 
 def test_acts_and_prices_are_in_the_language_of_their_reader(

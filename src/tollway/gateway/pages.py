@@ -61,7 +61,7 @@ _ACCEPT_MAX = 512
 
 def wants_page(scope: Scope, headers: dict[bytes, bytes]) -> bool:
     """Whether a request is that of a browser, and not of a program that has a path wrong. Some HTTP
-    libraries ask for text/html by themselves: they are told by their path or token."""
+    libraries ask for text/html by themselves: their path or token gives them away."""
     return (
         scope["method"] in ("GET", "HEAD")
         and b"authorization" not in headers
