@@ -115,14 +115,24 @@ async def _of_shop(
     grants, named = _GRANTS, {"shop": wanted.shop, "most": _GRANTS_MAX}
     if wanted.account_id:
         grants, named = _GRANTS_OF_ACCOUNT, {**named, "of_account": wanted.account_id}
-    found: list[list[LoggedCall]] = []
+    most = int(str(values["most"]))
+    newest: list[LoggedCall] = []
     for kind, grant, account_id in await database.fetch_all(grants, **named):
         its = {**values, "kind": kind, "shop": wanted.shop, "grant": grant}
+        if len(newest) == most:
+            # Older calls are not shown, so that most grants have none to read.
+            its["since"] = newest[-1].request_id
         rows = await database.fetch_long(_USES, "log", **its)
-        found.append([_trace(row[0], row[1], account_id, row[2]) for row in rows])
-    newest = merge(*found, key=lambda call: call.request_id, reverse=True)
-    traces = list({each.request_id: each for each in newest}.values())
-    return traces[: int(str(values["most"]))]
+        newest = _joined(newest, [_trace(row[0], row[1], account_id, row[2]) for row in rows], most)
+    return newest
+
+
+def _joined(
+    newest: Sequence[LoggedCall], others: Sequence[LoggedCall], most: int
+) -> list[LoggedCall]:
+    """The newest of two lists that are sorted; a call that is in both only once."""
+    both = merge(newest, others, key=lambda call: call.request_id, reverse=True)
+    return list({each.request_id: each for each in both}.values())[:most]
 
 
 def _trace(request_id: str, at_ms: int, account_id: str, operation: str) -> LoggedCall:
