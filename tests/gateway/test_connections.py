@@ -129,7 +129,7 @@ def test_after_a_large_answer_the_connection_ends(served: Gateway) -> None:
 
 def test_all_addresses_of_one_ipv6_network_share_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has one such address has 2^64. A machine for tests has one IPv6 address at most, so the
-    sweep is told what the clients of real connections are."""
+    clients of real connections get other names here."""
     with ExitStack() as held:
         server = held.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = server.getsockname()[1]
