@@ -53,14 +53,16 @@ _CALLS = (
     "tests/operations/test_remote_receipts.py",
 )
 _ON_EMBEDDED = (_CHARGING, _MACHINE, _KEYS)
+# What comes last counts: these run on the other engine. Only there does a batch wait for more.
+_ON_SHARED = ("--engine", "postgresql", "tests/ledger/test_charging.py")
 # Tests of a module, the quickest first.
 _TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ledger/charges.py": _ON_EMBEDDED,
-    "ledger/charging.py": _ON_EMBEDDED,
+    "ledger/charging.py": (_CHARGING, _ON_SHARED, _MACHINE, _KEYS),
     "ledger/pending_charge.py": _ON_EMBEDDED,
     "ledger/charge_transaction.py": _ON_EMBEDDED,
     "ledger/joint_acts.py": _ON_EMBEDDED,
-    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py",)),
+    "ledger/entries.py": (*_ON_EMBEDDED, ("tests/cli/test_receipt.py", "tests/cli/test_trail.py")),
     "ledger/holds.py": (*_ON_EMBEDDED, _CALLS),
     "ledger/idempotency.py": (
         _MACHINE,
