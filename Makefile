@@ -13,8 +13,11 @@ TEST_PROCESSES ?= 4
 # The lock files are complete, so nothing is resolved again. uv takes seconds where pip takes a
 # minute; pip is the fallback, because a machine may have its package index configured for pip only.
 # Bytecode is compiled on install: a service may not be allowed to write beside its packages.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+# An own pip in .venv takes longer than all packages, so it is put there only if it is needed.
+PIP_INSTALL := install --quiet --disable-pip-version-check --no-deps
+PIP := $(BIN)/python -m ensurepip > /dev/null && $(BIN)/python -m pip $(PIP_INSTALL)
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode
+UV_LOCKED := --only-binary :all: --require-hashes -r $(VENV)/uv.lock
 with_uv_or_pip = $(UV) $(1) || { echo "uv could not install this; trying pip …"; $(PIP) $(1); }
 
 .PHONY: help install run test retest coverage mutation torture check format sdk pictures bench growth costs sbom vulnerabilities lock clean
@@ -106,12 +109,15 @@ clean:  ## delete .venv; the next command makes it again
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Tollway needs Python 3.11 or newer: set PYTHON=python3.11 or later.") if sys.version_info < (3, 11) else None'
 	@echo "Setting up $(VENV) …"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --without-pip $(VENV)
 
 # The lines of uv in the lock file are its own lock file. Without uv, pip installs everything.
+# Since version 22.3 the pip of the machine can install into .venv.
 $(BIN)/uv: $(BIN)/python requirements/tools.lock
 	@awk '/^[^ #]/ { mine = /^uv==/ } mine' requirements/tools.lock > $(VENV)/uv.lock
-	@$(PIP) --only-binary :all: --require-hashes -r $(VENV)/uv.lock && touch $@ || true
+	@if $(PYTHON) -c 'import pip; assert [*map(int, pip.__version__.split(".")[:2])] >= [22, 3]' 2> /dev/null; \
+	then $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) $(UV_LOCKED); \
+	else $(PIP) $(UV_LOCKED); fi && touch $@ || true
 
 $(RUNTIME): $(BIN)/uv requirements/runtime.lock pyproject.toml
 	@$(call with_uv_or_pip,--require-hashes -r requirements/runtime.lock)
@@ -125,6 +131,7 @@ $(AGENTS): $(RUNTIME) requirements/mcp.lock
 
 $(TOOLS): $(RUNTIME) requirements/tools.lock
 	@echo "Installing the tools for tests and checks …"
+	@$(BIN)/python -m ensurepip > /dev/null
 	@$(call with_uv_or_pip,--require-hashes -r requirements/tools.lock)
 	@touch $@
 

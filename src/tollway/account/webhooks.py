@@ -125,13 +125,13 @@ def _make(parts: AccountParts) -> Handler:
             parts.runtime,
             call.account_id,
             request.url,
-            _day_at_s(parts, call),
+            _day_start_s(parts, call),
         )
 
     return handle
 
 
-def _day_at_s(parts: AccountParts, call: AccountCall) -> int:
+def _day_start_s(parts: AccountParts, call: AccountCall) -> int:
     return midnight_s(call.at_s, parts.zone)
 
 
@@ -148,7 +148,7 @@ def _rotate(parts: AccountParts) -> Handler:
             parts.runtime,
             call.account_id,
             request.webhook_id,
-            _day_at_s(parts, call),
+            _day_start_s(parts, call),
         )
         if secret is None:
             raise _unknown("webhook_id")
@@ -174,8 +174,8 @@ def _test(parts: AccountParts) -> Handler:
         event = Event(call.account_id, "webhook.test", "test", {"account_id": call.account_id})
 
         async def work(transaction: Transaction) -> None:
-            day_at_s = _day_at_s(parts, call)
-            await count_today(transaction, call.account_id, Counted.EVENTS, day_at_s)
+            day_start_s = _day_start_s(parts, call)
+            await count_today(transaction, call.account_id, Counted.EVENTS, day_start_s)
             await record_event(transaction, parts.runtime, event)
 
         await parts.database.write(work)
@@ -224,8 +224,8 @@ def _set_alert(parts: AccountParts) -> Handler:
             raise Refusal(
                 Reason.PARAMETER_INVALID, field="unit", problem=_NO_BALANCE, expected=_ONE_OF_UNITS
             )
-        day_at_s = _day_at_s(parts, call)
-        await set_alert(parts.database, call.account_id, request.unit, request.below, day_at_s)
+        day_start_s = _day_start_s(parts, call)
+        await set_alert(parts.database, call.account_id, request.unit, request.below, day_start_s)
         return await _alerts_of(parts, call.account_id)
 
     return handle

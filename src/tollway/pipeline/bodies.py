@@ -170,7 +170,7 @@ class Body:
         # separately, by a message of its own.
         self._length = _length_of(announced)
         self._missing = self._length if is_announced else -1
-        self._is_late = False
+        self._has_timed_out = False
         self._receive = receive
         self._timeout_s = timeout_s
         self._budget = budget
@@ -208,11 +208,11 @@ class Body:
             raise Refusal(Reason.BODIES_TOO_MANY) from None
         finally:
             self._deadlines.end(task)
-        raise self.is_late()
+        raise self.timed_out()
 
-    def is_late(self) -> Refusal:
+    def timed_out(self) -> Refusal:
         """The refusal of a body that took too long: from then on no more of it is read."""
-        self._is_late = True
+        self._has_timed_out = True
         return Refusal(Reason.BODY_TIMED_OUT, limit_s=self._timeout_s)
 
     async def _collect(self, first: bytes, limit: int, share: BodyShare) -> bytes:
@@ -227,7 +227,7 @@ class Body:
 
     async def read_over(self) -> None:
         """Discards a short body that no stage read, if it comes soon."""
-        if not self._is_late and 0 < self._length <= _READ_OVER_MAX_BYTES:
+        if not self._has_timed_out and 0 < self._length <= _READ_OVER_MAX_BYTES:
             with suppress(TimeoutError, Refusal):
                 async with asyncio.timeout(_READ_OVER_MAX_S):
                     while not self.is_over:
@@ -287,12 +287,15 @@ class FirstPiece:
     def resume(self) -> Awaitable[object] | None:
         """Goes on with the stage that waited for it."""
         is_late = self._deadlines.end(self)
+        # The server's future keeps its callback, which leads back to here, and the garbage
+        # collector cannot see through it: the call and its answer would stay for ever.
+        coming, self._coming = self._coming, None
         try:
-            self.piece = self._body.take(self._coming.result())
+            self.piece = self._body.take(coming.result())
         except asyncio.CancelledError:
             if not is_late:
                 raise
-            raise self._body.is_late() from None
+            raise self._body.timed_out() from None
         return self.then(self)
 
     @property

@@ -23,7 +23,7 @@ from tollway.ledger.runtime import Runtime
 from tollway.store.database import Database, StoreError
 from tollway.store.query import Query
 from tollway.store.schema.webhooks import IS_WAITING, webhook_delivery
-from tollway.store.sealing import Sealer
+from tollway.store.sealing import Sealer, SealError
 from tollway.webhooks.addresses import AddressError, Addresses
 from tollway.webhooks.endpoints import find_target
 
@@ -177,6 +177,10 @@ class Deliverer:
     async def _outcome(self, due: _Due) -> int | None:
         try:
             return await self._send(due)
+        except SealError as error:
+            # Waiting for the lease would try it every minute, without an end.
+            logger.error("a webhook's secret cannot be read: %s", error)
+            return None
         except StoreError:
             raise
         except Exception:
